@@ -44,6 +44,7 @@ BELOW_WORKFLOWS = (
         "workflows.context",
         "workflows.findings",
         "workflows.on_a_copy",
+        "workflows.reading",
         "workflows.selector",
         "workflows.state_file",
     }
@@ -61,6 +62,7 @@ WORKFLOWS = {
     "workflows.explain",
     "workflows.findings",
     "workflows.on_a_copy",
+    "workflows.reading",
     "workflows.flavors",
     "workflows.migrations",
     "workflows.mirror",
@@ -111,8 +113,12 @@ LAYERS: dict[str, set[str]] = {
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
     "workflows.compute_nodes": PLAN | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,
-    "workflows.cloud": {"search", "workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
+    "workflows.cloud": {"search", "workflows.context", "workflows.reading"}
+    | PLAN
+    | BELOW_PLAN
+    | ENGINE,
     "workflows.findings": {"plan"} | CHANGE_LEVEL,
+    "workflows.reading": {"workflows.context"} | BELOW_PLAN | ENGINE,
     "workflows.on_a_copy": {"workflows.cloud"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.state_file": PLAN,

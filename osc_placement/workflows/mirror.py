@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import logging
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, lookup, retry
+from osc_placement.client import api, lookup
 from osc_placement.model import provider
 from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.nova import api as nova_api, lookup as nova_lookup, values
@@ -28,6 +27,7 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import compute_nodes, state_file
 from osc_placement.workflows.compute_nodes import ComputeCloud, observe_cloud
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reading import PlacementReader
 
 _KIND = memberships.AGGREGATES.name
 
@@ -347,7 +347,7 @@ def _read_members(
     deleted = forgotten if request.aggregates else {**recorded, **forgotten}
     planned = [uuid for uuid in current if not request.aggregates or uuid in request.aggregates]
     planned += [uuid for uuid in deleted if uuid not in current]
-    members = _members(client, planned, context)
+    members = PlacementReader(client, context).members(planned, "reading aggregates")
     # Read nova again after Placement, so that a host that is being added is not removed.
     later = [item for item in nova_api.host_aggregates(nova) if item.uuid in current]
     left = {item.uuid for item in later}
@@ -362,18 +362,6 @@ def _read_members(
             if uuid not in left and uuid in members
         },
     )
-
-
-def _members(
-    client: api.Client, uuids: Collection[str], context: ReadContext
-) -> dict[str, frozenset[str]]:
-    """``{aggregate uuid: provider uuids}``. Requests: one GET per aggregate."""
-
-    def read(uuid: str) -> frozenset[str]:
-        list_members = functools.partial(client.list_providers, member_of=[uuid])
-        return frozenset(item.uuid for item in retry.read(list_members))
-
-    return dict(zip(uuids, context.each(read, uuids, "reading aggregates"), strict=True))
 
 
 def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> Request:

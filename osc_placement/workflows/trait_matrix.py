@@ -13,6 +13,7 @@ from osc_placement.client import api, retry
 from osc_placement.model import provider
 from osc_placement.workflows import selector as selectors
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reading import PlacementReader
 
 LOG = logging.getLogger(__name__)
 
@@ -104,9 +105,7 @@ def _by_trait(
 def _by_provider(
     client: api.Client, chosen: selectors.Selection, names: frozenset[str], context: ReadContext
 ) -> dict[provider.Provider, frozenset[str]]:
-    def traits(item: provider.Provider) -> frozenset[str]:
-        read = functools.partial(client.list_provider_traits, item.uuid)
-        return names.intersection(retry.read(read).traits)
-
-    found = context.each(traits, chosen.providers, "reading traits")
-    return dict(zip(chosen.providers, found, strict=True))
+    answers = PlacementReader(client, context).answers(
+        lambda item: client.list_provider_traits(item.uuid), chosen.providers, "reading traits"
+    )
+    return {item: names.intersection(answer.traits) for item, answer in answers.items()}

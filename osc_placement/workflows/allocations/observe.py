@@ -16,11 +16,10 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, responses, retry
-from osc_placement.model import allocation, inventory, provider
+from osc_placement.model import inventory, provider
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import (
@@ -39,6 +38,7 @@ from osc_placement.workflows.allocations.snapshot import (
     with_consumers,
 )
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reading import PlacementReader
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -231,11 +231,6 @@ def _lacks_all(snapshot: CloudSnapshot, server: values.Server) -> bool:
 
 LOG = logging.getLogger(__name__)
 
-K = TypeVar("K")
-R = TypeVar("R")
-
-_SHARES = "MISC_SHARES_VIA_AGGREGATE"
-
 #: Up to this many providers are read without asking first which of them are empty.
 _FEW_PROVIDERS = 5
 
@@ -257,7 +252,7 @@ class CloudReader:
         client.require_feature("consumer generation", "changing allocations safely")
         client.require_owners()
         self._client, self._nova, self._neutron = client, nova, neutron
-        self._context = context or ReadContext()
+        self._reader = PlacementReader(client, context or ReadContext())
         self.request = self._supported(request or HealRequest())
 
     def _supported(self, request: HealRequest) -> HealRequest:
@@ -276,9 +271,9 @@ class CloudReader:
         them, and all consumers of its servers.
         Requests: to nova one for services and one per 1000 hypervisors, migrations, servers and
         deleted servers; for up to five hosts or servers in scope one each instead. To
-        Placement one listing of all providers, one of those that share and two for each of
-        these; one query for usages; one per provider that is not empty. For a narrow scope: one
-        per provider of its trees, and one per server or per other provider, whichever is less.
+        Placement one listing of all providers, those of ``PlacementReader.sharing``, one query for
+        usages, and one per provider that is not empty. For a narrow scope: one per provider of its
+        trees, and one per server or per other provider, whichever is less.
         Errors: InvalidInput for unknown hosts and servers, and with every missing right.
         """
         scope = self.request.scope
@@ -288,14 +283,14 @@ class CloudReader:
         if scope.is_narrow:
             self._read_servers(records, scope, found_errors, with_deleted=with_deleted)
         found_errors.check()
-        records.sharing = self._read_sharing(records.providers)
+        records.sharing = self._reader.sharing(records.providers)
         if scope.is_narrow:
             near = nearby(records.hosts, records.servers, records.providers, records.sharing)
             if len(records.servers) > len(records.providers) - len(near):
                 self._read_all_allocations(records)
             else:
                 self._read_allocations(records, near)
-                records.consumers = self._read_consumers(one.uuid for one in records.servers)
+                records.consumers = self._reader.consumers(one.uuid for one in records.servers)
             return from_records(records)
         self._read_all_allocations(records)
         self._read_servers(records, scope, found_errors, with_deleted=with_deleted)
@@ -315,7 +310,7 @@ class CloudReader:
         records = self._read_hosts(found_errors)
         self._read_servers(records, decision.WHOLE_CLOUD, found_errors, with_deleted=False)
         found_errors.check()
-        records.sharing = self._read_sharing(records.providers)
+        records.sharing = self._reader.sharing(records.providers)
         names = sorted({one.host for one in records.servers if one.host and one.host > after})
         for start in range(0, len(names), _PART):
             scope = decision.Scope(hosts=frozenset(names[start : start + _PART]))
@@ -323,7 +318,7 @@ class CloudReader:
             part = dataclasses.replace(records, servers=servers)
             self._read_allocations(part, nearby(part.hosts, servers, part.providers, part.sharing))
             present = {uuid for each in part.allocations.values() for uuid in each.allocations}
-            part.consumers = self._read_consumers(
+            part.consumers = self._reader.consumers(
                 one.uuid for one in servers if one.uuid not in present
             )
             yield scope, from_records(part)
@@ -363,7 +358,7 @@ class CloudReader:
             candidates={**snapshot.candidates, **self._read_candidates(reads.candidates)},
         )
         new = (uuid for uuid in reads.consumers if uuid not in snapshot.owners)
-        snapshot = with_consumers(snapshot, self._read_consumers(new))
+        snapshot = with_consumers(snapshot, self._reader.consumers(new))
         snapshot = self._with_unlisted(snapshot, reads.unlisted)
         return self._with_root_disks(snapshot, reads.root_disks)
 
@@ -392,28 +387,6 @@ class CloudReader:
             with nova_api.collected(found_errors):
                 records.deleted = nova_servers.deleted_servers(self._nova)
 
-    def _read_sharing(self, providers: Iterable[provider.Provider]) -> dict[str, tuple[str, ...]]:
-        """``{root uuid: the providers that share with its tree}``, in the order of the listing."""
-        sharing = retry.read(lambda: self._client.list_providers(required=[_SHARES]))
-        roots = {each.uuid: each.root_uuid or each.uuid for each in providers}
-        members = self._each(
-            "reading sharing providers", self._list_members, [each.uuid for each in sharing]
-        )
-        found: dict[str, dict[str, None]] = {}
-        for each in sharing:
-            for root in dict.fromkeys(roots.get(uuid, uuid) for uuid in members[each.uuid]):
-                if root != (each.root_uuid or each.uuid):
-                    found.setdefault(root, {})[each.uuid] = None
-        return {root: tuple(uuids) for root, uuids in found.items()}
-
-    def _list_members(self, uuid: str) -> list[str]:
-        """The providers that have an aggregate in common with a provider."""
-        aggregates = self._client.list_aggregates(uuid).aggregates
-        if not aggregates:
-            return []
-        member_of = [f"in:{','.join(aggregates)}"]
-        return [each.uuid for each in self._client.list_providers(member_of=member_of)]
-
     def _read_all_allocations(self, records: Records) -> None:
         """The allocations of all providers, except of those that a summary reports as empty."""
         if len(records.providers) > _FEW_PROVIDERS:
@@ -441,27 +414,22 @@ class CloudReader:
             return {}
 
     def _read_allocations(self, records: Records, uuids: Sequence[str]) -> None:
-        records.allocations, records.read_errors = self._try_each(
-            "reading allocations", self._client.list_provider_allocations, uuids
-        )
+        records.allocations, records.read_errors = self._reader.allocations(uuids)
 
     def _read_inventories(
         self, uuids: Iterable[str]
     ) -> tuple[dict[str, inventory.Inventories], dict[str, str]]:
-        found, failed = self._try_each(
-            "reading inventories", self._client.list_inventories, [*uuids]
+        answers, failed = self._reader.readable(
+            self._client.list_inventories, uuids, "reading inventories"
         )
-        return {uuid: each.inventories for uuid, each in found.items()}, failed
-
-    def _read_consumers(self, uuids: Iterable[str]) -> dict[str, allocation.Consumer]:
-        return self._each("reading consumers", self._client.show_allocations, [*uuids])
+        return {uuid: answer.inventories for uuid, answer in answers.items()}, failed
 
     def _read_usages(self, owners: Sequence[ProjectUser]) -> dict[ProjectUser, UsageSum]:
         def usage(owner: ProjectUser) -> UsageSum:
             total = self._client.show_total_usage(*owner)
             return UsageSum(total.resources, total.consumer_count)
 
-        return self._each("reading usages", usage, owners)
+        return self._reader.answers(usage, owners, "reading usages")
 
     def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[neutron_api.Port, ...]]:
         if self._neutron is None:
@@ -480,7 +448,7 @@ class CloudReader:
             except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
                 return error
 
-        return self._each("reading allocation candidates", candidates, [*queries])
+        return self._reader.answers(candidates, queries, "reading allocation candidates")
 
     def _with_unlisted(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
         """Looks consumers up in nova one by one.
@@ -491,7 +459,7 @@ class CloudReader:
         if self._nova.source:
             return snapshot
         show = functools.partial(nova_servers.server, self._nova)
-        found, failed = self._try_each("looking for servers", show, uuids)
+        found, failed = self._reader.readable(show, uuids, "looking for servers")
         servers = {uuid: each for uuid, each in found.items() if each and not each.is_deleted}
         return dataclasses.replace(
             snapshot,
@@ -512,10 +480,10 @@ class CloudReader:
         """
         if self._nova.source:
             return snapshot
-        on_volume = self._each(
-            "reading root disks",
+        on_volume = self._reader.answers(
             lambda uuid: nova_servers.root_is_volume(self._nova, snapshot.servers[uuid]),
             uuids,
+            "reading root disks",
         )
         changed = {
             uuid: dataclasses.replace(snapshot.servers[uuid], from_volume=True)
@@ -523,27 +491,6 @@ class CloudReader:
             if is_volume
         }
         return dataclasses.replace(snapshot, servers={**snapshot.servers, **changed})
-
-    def _try_each(
-        self, title: str, read: Callable[[str], R], uuids: Sequence[str]
-    ) -> tuple[dict[str, R], dict[str, str]]:
-        """``({uuid: what was read}, {uuid: why reading failed})``. Errors: 401 and 403."""
-        found: dict[str, R] = {}
-        failed: dict[str, str] = {}
-        unique = list(dict.fromkeys(uuids))
-        for uuid, result in zip(unique, self._context.try_each(read, unique, title), strict=True):
-            if isinstance(result, api_errors.ApiError):
-                failed[uuid] = str(result)
-            else:
-                found[uuid] = result
-        return found, failed
-
-    def _each(self, title: str, read: Callable[[K], R], keys: Sequence[K]) -> dict[K, R]:
-        """``{key: what was read}``, with all workers and retries."""
-        unique = list(dict.fromkeys(keys))
-        LOG.debug("%s: %d", title, len(unique))
-        results = self._context.each(lambda key: retry.read(lambda: read(key)), unique, title)
-        return dict(zip(unique, results, strict=True))
 
 
 def _list_servers(nova: nova_api.Nova, scope: decision.Scope) -> list[values.Server]:

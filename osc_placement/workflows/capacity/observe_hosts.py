@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
 
-from osc_placement.client import api, retry
+from osc_placement.client import api
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation
+from osc_placement.workflows import reading
 from osc_placement.workflows.capacity import names, nova_servers, servers
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 #: The consumer of everything that is used by consumers that were not read.
 _OTHERS = "others"
@@ -62,7 +58,8 @@ class _Reader:
         nova: nova_servers.NovaReader,
         context: ReadContext,
     ) -> None:
-        self._client, self._nova_reader, self._context = client, nova, context
+        self._client, self._nova_reader = client, nova
+        self._reader = reading.PlacementReader(client, context)
         self._cloud = observe.CloudReader(client, context)
 
     def read(self, hosts: Sequence[str], aggregates: Sequence[str]) -> HostsRead:
@@ -85,25 +82,28 @@ class _Reader:
     def _roots(
         self, base: state.State, hosts: Sequence[str], aggregates: Sequence[str]
     ) -> list[str]:
-        read = functools.partial(_members, self._client)
-        answers = self._context.each(read, aggregates, "reading aggregates")
-        members = dict(zip(aggregates, answers, strict=True))
+        members = self._reader.members(aggregates, "reading aggregates")
         sharing = base.with_trait[standard.SHARING_TRAIT]
         own = {uuid for uuid in base.tree if uuid not in sharing}
         return names.chosen_roots(base, hosts, members, own, self._nova_reader.compute)
 
     def _consumers_on(self, base: state.State, roots: Iterable[str]) -> list[str]:
         providers = [uuid for root in roots for uuid in base.tree[root]]
-        read = functools.partial(_consumers_of, self._client)
-        found = self._context.each(read, providers, "reading allocations")
-        return list(dict.fromkeys(uuid for consumers in found for uuid in consumers))
+        answers = self._reader.answers(
+            self._client.list_provider_allocations, providers, "reading allocations"
+        )
+        return list(
+            dict.fromkeys(uuid for answer in answers.values() for uuid in answer.allocations)
+        )
 
     def _consumers(
         self, base: state.State, uuids: Sequence[str]
     ) -> dict[str, record.ConsumerRecord]:
-        read = functools.partial(_consumer, self._client)
-        found = self._context.each(read, uuids, "reading consumers")
-        return {each.uuid: _recorded(base, each) for each in found if each.allocations}
+        return {
+            uuid: _recorded(base, consumer)
+            for uuid, consumer in self._reader.consumers(uuids).items()
+            if consumer.allocations
+        }
 
     def _nova(self, known: Sequence[servers.Server]) -> nova_servers.KnownServers:
         """What nova says about servers, with the server groups that have one of them."""
@@ -113,19 +113,6 @@ class _Reader:
             found,
             groups=[each for each in found.groups if not uuids.keys().isdisjoint(each.members)],
         )
-
-
-def _members(client: api.Client, aggregate: str) -> list[str]:
-    listed = retry.read(lambda: client.list_providers(member_of=[aggregate]))
-    return [each.uuid for each in listed]
-
-
-def _consumers_of(client: api.Client, uuid: str) -> list[str]:
-    return list(retry.read(lambda: client.list_provider_allocations(uuid)).allocations)
-
-
-def _consumer(client: api.Client, uuid: str) -> allocation.Consumer:
-    return retry.read(lambda: client.show_allocations(uuid))
 
 
 def _recorded(base: state.State, consumer: allocation.Consumer) -> record.ConsumerRecord:

@@ -10,18 +10,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 
-from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.client import api, lookup, retry
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, inventory, provider
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reading import PlacementReader
 
 LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 #: The consumer of everything that is used.
 _USAGE = "usage"
@@ -117,7 +115,7 @@ class CloudReader:
     """Reads the records of a Placement service over its API."""
 
     def __init__(self, client: api.Client, context: ReadContext) -> None:
-        self._client, self._context = client, context
+        self._client, self._reader = client, PlacementReader(client, context)
 
     @functools.cached_property
     def _listed(self) -> tuple[list[provider.Provider], frozenset[str]]:
@@ -153,56 +151,24 @@ class CloudReader:
         """
         every, sharing = self._listed
         uuids = [each.uuid for each in every]
-        inventories = self._of_each(self._inventories, uuids, "reading inventories")
+        answers = self._reader.existing(self._client.list_inventories, uuids, "reading inventories")
+        inventories = {uuid: answer.inventories for uuid, answer in answers.items()}
         classes = resource_classes(queries)
         offering = [uuid for uuid, each in inventories.items() if not classes.isdisjoint(each)]
-        used = self._of_each(self._client.list_usages, offering, "reading usages")
+        used = self._reader.existing(self._client.list_usages, offering, "reading usages")
         names = sorted(traits(queries) - {standard.SHARING_TRAIT})
-        with_trait = functools.partial(lookup.providers_with_trait, self._client)
-        traits_of = {**self._listings(with_trait, names), standard.SHARING_TRAIT: sharing}
+        traits_of = {**self._reader.with_traits(names), standard.SHARING_TRAIT: sharing}
         if with_aggregates:
-            found = self._of_each(self._aggregates, uuids, "reading aggregates")
-            members: Mapping[str, Collection[str]] = _inverted(found)
+            members: Mapping[str, Collection[str]] = _inverted(
+                self._reader.aggregates(uuids, "reading aggregates")
+            )
         else:
             any_class = any(not group.resources for query in queries for group in query.groups)
             shared = [uuid for uuid in (uuids if any_class else offering) if uuid in sharing]
-            found = self._of_each(self._aggregates, shared)
-            listed = sorted(aggregates(queries).union(more, *found.values()))
-            members = self._listings(self._members, listed)
+            of_sharing = self._reader.aggregates(shared).values()
+            members = self._reader.members(sorted(aggregates(queries).union(more, *of_sharing)))
         LOG.info("read %d providers, %d of them with requested classes", len(uuids), len(offering))
         return self._state(inventories, used, traits_of, members)
-
-    def _of_each(
-        self, read: Callable[[str], R], uuids: Collection[str], title: str = ""
-    ) -> dict[str, R]:
-        """``{uuid: answer}``, without the providers that were deleted meanwhile."""
-
-        def attempt(uuid: str) -> R | None:
-            try:
-                return retry.read(functools.partial(read, uuid))
-            except api_errors.ApiError as error:
-                if error.status != 404:
-                    raise
-                return None
-
-        answers = zip(uuids, self._context.each(attempt, uuids, title), strict=True)
-        return {uuid: answer for uuid, answer in answers if answer is not None}
-
-    def _listings(
-        self, read: Callable[[str], Collection[str]], names: Collection[str]
-    ) -> dict[str, Collection[str]]:
-        """``{name: UUIDs of the providers with it}``."""
-        return dict(zip(names, self._context.each(read, names), strict=True))
-
-    def _inventories(self, uuid: str) -> inventory.Inventories:
-        return self._client.list_inventories(uuid).inventories
-
-    def _aggregates(self, uuid: str) -> Collection[str]:
-        return self._client.list_aggregates(uuid).aggregates
-
-    def _members(self, aggregate: str) -> Collection[str]:
-        listed = retry.read(functools.partial(self._client.list_providers, member_of=[aggregate]))
-        return [each.uuid for each in listed]
 
     def _state(
         self,

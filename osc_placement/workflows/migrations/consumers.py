@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from osc_placement.client import api, retry
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api, servers as nova_servers
-from osc_placement.plan import plan, workers as plan_workers
+from osc_placement.plan import plan
 from osc_placement.plan.kinds import allocations
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reading import PlacementReader
 
 LOG = logging.getLogger(__name__)
 
@@ -138,11 +140,12 @@ def _in_slices(
 ) -> Slices:
     ordered = sorted((each for each in known if each.uuid > after), key=lambda each: each.uuid)
     possible = [each for each in ordered if remaining.may_include(each)]
+    reader = PlacementReader(client, ReadContext(workers=workers))
     for start in range(0, len(possible), _SLICE):
         part = possible[start : start + _SLICE]
         by_uuid = {each.uuid: each for each in part if remaining.may_include(each)}
         changes, observed = [], {}
-        for consumer in _read(client, by_uuid, workers):
+        for consumer in reader.consumers(by_uuid).values():
             each = by_uuid[consumer.uuid]
             completed = complete(consumer, each) if consumer.allocations else None
             if completed is not None:
@@ -151,13 +154,6 @@ def _in_slices(
                 observed[changes[-1].key] = allocations.observed(consumer)
         LOG.info("%d of %d consumers to complete", len(changes), len(by_uuid))
         yield part[-1].uuid, plan.ObservedPlan(plan.make(changes), observed)
-
-
-def _read(client: api.Client, uuids: Iterable[str], workers: int) -> Iterator[allocation.Consumer]:
-    def read(uuid: str) -> allocation.Consumer:
-        return retry.read(lambda: client.show_allocations(uuid))
-
-    return plan_workers.each(read, uuids, workers)
 
 
 def _count_untyped(client: api.Client, known: Iterable[_NovaConsumer]) -> dict[_Owner, int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.client import api, lookup, retry
 from osc_placement.model import inventory, provider
 from osc_placement.model.name import and_more
 from osc_placement.neutron import api as neutron_api
@@ -23,6 +23,7 @@ from osc_placement.plan import change
 from osc_placement.plan.kinds import inventories as inventories_kind
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import Finding
+from osc_placement.workflows.reading import PlacementReader
 
 #: A finding about a provider; its repair is ``{trait: whether to have it}``.
 ProviderFinding = Finding[Mapping[str, bool]]
@@ -192,16 +193,23 @@ def read(
         hosts, providers, agents=agents, config=request.config, pci=request.pci
     )
     read_errors: dict[str, str] = {}
-    read = functools.partial(_each, context=context, read_errors=read_errors)
+    reader = PlacementReader(client, context)
+
+    def each(read: Callable[[str], T], uuids: Sequence[str], title: str) -> Mapping[str, T]:
+        """``{uuid: answer}``; a provider that cannot be read is in ``read_errors`` instead."""
+        answers, failed = reader.readable(read, uuids, title)
+        read_errors.update(failed)
+        return answers
+
     uuids = [item.uuid for item in providers]
-    inventories = read(client.list_inventories, uuids, "reading inventories")
+    inventories = each(client.list_inventories, uuids, "reading inventories")
     nodes = [item.provider.uuid for item in snapshot.host_nodes]
-    traits = read(client.list_provider_traits, nodes, "reading traits")
+    traits = each(client.list_provider_traits, nodes, "reading traits")
     offered = {uuid: item.inventories for uuid, item in inventories.items()}
     one_time_use = lookup.providers_with_trait(client, inventories_kind.ONE_TIME_USE)
     devices = list(used_up_devices(offered, one_time_use))
     sev_es = _sev_es_with_snp(client, snapshot)
-    usages = read(client.list_usages, [*devices, *sev_es], "reading usages")
+    usages = each(client.list_usages, [*devices, *sev_es], "reading usages")
     computes: frozenset[str] = frozenset()
     if snapshot.roots_without_node:
         computes = lookup.providers_with_trait(client, "COMPUTE_NODE")
@@ -211,7 +219,7 @@ def read(
         pci_devices=lookup.providers_with_trait(client, pci.MANAGED),
     )
     unmatched = [item.uuid for item in snapshot.unmatched_devices] if request.pci else []
-    shares = read(client.list_provider_allocations, unmatched, "reading allocations")
+    shares = each(client.list_provider_allocations, unmatched, "reading allocations")
     return dataclasses.replace(
         snapshot,
         pci_consumers={uuid: sorted(share.allocations) for uuid, share in shares.items()},
@@ -239,24 +247,6 @@ def _sev_es_with_snp(client: api.Client, snapshot: ProviderSnapshot) -> list[str
         return []
     snp = {root(uuid) for uuid in lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_SNP")}
     return sorted(uuid for uuid in sev_es if uuid in by_uuid and root(uuid) in snp)
-
-
-def _each(
-    call: Callable[[str], T],
-    uuids: Sequence[str],
-    what: str,
-    *,
-    context: ReadContext,
-    read_errors: dict[str, str],
-) -> Mapping[str, T]:
-    """``{uuid: answer}``; a provider that cannot be read is in ``read_errors`` instead."""
-    found = {}
-    for uuid, answer in zip(uuids, context.try_each(call, uuids, what), strict=True):
-        if isinstance(answer, api_errors.ApiError):
-            read_errors[uuid] = str(answer)
-        else:
-            found[uuid] = answer
-    return found
 
 
 def notes(snapshot: ProviderSnapshot, source: str) -> Iterable[str]:
