@@ -167,7 +167,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         """The client; of a service that must be read whole, a client of its temporary copy."""
         from osc_placement.workflows import on_a_copy
         from osc_placement.workflows.cloud import observe
-        from osc_placement.workflows.snapshot import temporary
+        from osc_placement.workflows.snapshot import replay
 
         if observe.is_file(client) or not (request.keep or request.after):
             return contextlib.nullcontext(client)
@@ -176,7 +176,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             on_a_copy.check_plan(request.after[0], client)
         if request.keep:
             nova.servers([])
-        return temporary.copied(client, context)
+        return replay.copied(client, context)
 
     def _queries(
         self, parsed_args: argparse.Namespace

@@ -6,6 +6,7 @@ transaction. The order of rows is the order of creation. One process at a time u
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import reprlib
@@ -18,7 +19,7 @@ import orjson
 from osc_placement.engine import record, standard
 from osc_placement.model import allocation, inventory, name as names
 from osc_placement.model.recording import CompressedResponses
-from osc_placement.server.store import database_file, document, errors, repository, snapshot
+from osc_placement.server.store import database_file, document, errors, repository
 
 _PROVIDER = (
     "uuid",
@@ -44,15 +45,53 @@ _ALLOCATIONS = ("uuid", "allocations")
 _NAMED = ("name", "updated_at")
 
 
+#: In seconds since 1970; the header Last-Modified has no later dates.
+YEAR_10000 = 253_402_300_800
+
+#: Characters of the longest text of the metadata.
+_LONGEST_VALUE = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metadata:
+    """How a snapshot was saved.
+
+    ``origin`` identifies the cloud (the endpoint of Placement, or a file), ``target`` also names
+    cloud and region. ``started`` and ``finished`` are seconds since the epoch; ``finished`` is
+    None until the save has ended. ``owners``: projects, users and types of consumers were read.
+    ``requests`` were sent to Placement by the last save. ``digest`` covers everything in the
+    state, generations included. ``refreshes``: how often the file was refreshed since it was saved
+    whole. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
+    identifies the key that has the real ones.
+    """
+
+    origin: str
+    target: str
+    started: float
+    finished: float | None = None
+    microversion: str = ""
+    server_versions: str = ""
+    program: str = ""
+    owners: bool = True
+    nova_saved: float | None = None
+    requests: int = 0
+    digest: str = ""
+    anonymized: bool = False
+    refreshes: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the save has ended."""
+        return self.finished is not None
+
+
 class SavedCloud:
     """What a snapshot file has besides the state.
 
     ``origin`` identifies the cloud. ``has_owners``: owners of consumers were saved.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, path: str, metadata: snapshot.Metadata
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, metadata: Metadata) -> None:
         self._connection, self._path = connection, path
         self.origin = metadata.origin
         self.has_owners = metadata.owners
@@ -60,11 +99,11 @@ class SavedCloud:
     @property
     def has_recording(self) -> bool:
         """Whether ``recording`` has responses; their bodies are not read."""
-        return snapshot.has_recording(self._connection)
+        return has_recording(self._connection)
 
     def recording(self) -> CompressedResponses:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``; or empty."""
-        return snapshot.read_recording(self._connection, self._path)
+        return read_recording(self._connection, self._path)
 
 
 class SqliteStore:
@@ -126,7 +165,7 @@ class SqliteStore:
                 f"the database {self.path} is damaged ({errors.listed(found)}):"
                 " restore it from a copy"
             )
-        snapshot.check(self._connection, self.path)
+        check_additions(self._connection, self.path)
 
     def _read(
         self,
@@ -190,11 +229,11 @@ class SqliteStore:
 
 
 def _saved_cloud(connection: sqlite3.Connection, path: str) -> SavedCloud | None:
-    metadata = snapshot.read_metadata(connection, path)
+    metadata = read_metadata(connection, path)
     if metadata is None:
         return None
     if not metadata.is_finished:
-        raise errors.Unfinished(snapshot.unfinished(path))
+        raise errors.Unfinished(unfinished(path))
     return SavedCloud(connection, path, metadata)
 
 
@@ -281,7 +320,7 @@ def _to_date(row: tuple[Any, ...]) -> float:
 def _date(value: Any) -> float:
     if not isinstance(value, int | float):
         raise TypeError(f"updated_at {value!r} is not a number")
-    if not 0 <= value < snapshot.YEAR_10000:
+    if not 0 <= value < YEAR_10000:
         raise ValueError(f"updated_at {value!r} is not a date before the year 10000")
     return value
 
@@ -354,3 +393,90 @@ class FilePartReader:
 
     def _read_aggregates(self, text: str) -> tuple[str, ...]:
         return tuple(orjson.loads(text))
+
+
+def unfinished(path: str) -> str:
+    """The message about a snapshot that was not saved to its end."""
+    return f"the snapshot {path} is not complete: run the command that saves it again"
+
+
+def read_metadata(connection: sqlite3.Connection, path: str) -> Metadata | None:
+    """The metadata of a snapshot; None for a database that was not saved from a cloud.
+
+    Errors: NotADatabase, with every value that is missing or wrong.
+    """
+    rows = dict(connection.execute("SELECT key, value FROM snapshot").fetchall())
+    if not rows:
+        return None
+    values: dict[str, Any] = {}
+    problems = []
+    for field in dataclasses.fields(Metadata):
+        if field.name not in rows:
+            if field.default is dataclasses.MISSING:
+                problems.append(f"{field.name} is missing")
+            continue
+        try:
+            values[field.name] = orjson.loads(rows[field.name])
+        except (TypeError, ValueError):
+            problems.append(f"{field.name} is not JSON")
+        else:
+            if not _VALID[str(field.type)](values[field.name]):
+                problems.append(f"{field.name} {reprlib.repr(values[field.name])} is wrong")
+    if problems:
+        raise errors.NotADatabase(
+            f"the metadata of the snapshot {path} is damaged ({errors.listed(problems)}): restore"
+            " the file from a copy, or save a new one"
+        )
+    return Metadata(**values)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_VALUE
+
+
+def _is_date(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < YEAR_10000
+
+
+#: Whether a value is one of a type of a field of Metadata.
+_VALID: dict[str, Callable[[Any], bool]] = {
+    "str": _is_text,
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int and value >= 0,
+    "float": _is_date,
+    "float | None": lambda value: value is None or _is_date(value),
+}
+
+
+def has_recording(connection: sqlite3.Connection) -> bool:
+    """Whether responses of nova and neutron were recorded."""
+    return connection.execute("SELECT 1 FROM recording LIMIT 1").fetchone() is not None
+
+
+def check_additions(connection: sqlite3.Connection, path: str) -> None:
+    """Raise NotADatabase if a recorded response or a note is damaged."""
+    damaged = [
+        f"table {table}, row {reprlib.repr(key)}"
+        for table, query in _DAMAGED.items()
+        for (key,) in connection.execute(query)
+    ]
+    if damaged:
+        raise errors.NotADatabase(
+            f"the snapshot {path} is damaged ({errors.listed(damaged)}): restore it from a copy,"
+            " or save a new one"
+        )
+
+
+_DAMAGED = {
+    "recording": "SELECT request FROM recording WHERE typeof(request) != 'text'"
+    " OR typeof(body) != 'text' OR NOT json_valid(body)",
+    "snapshot_note": "SELECT uuid FROM snapshot_note WHERE typeof(uuid) != 'text'"
+    " OR typeof(note) != 'text'",
+}
+
+
+def read_recording(connection: sqlite3.Connection, path: str) -> CompressedResponses:
+    """The recorded responses of nova and neutron. Errors: NotADatabase."""
+    check_additions(connection, path)
+    rows = connection.execute("SELECT request, body FROM recording ORDER BY request")
+    return CompressedResponses((request, body.encode()) for request, body in rows)

@@ -14,7 +14,7 @@ from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows.snapshot import queries, replay
+    from osc_placement.workflows.snapshot import replay
 
 COLUMNS = (
     "query",
@@ -127,10 +127,10 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
 
     def _replay(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.context import ReadContext
-        from osc_placement.workflows.snapshot import queries, replay
+        from osc_placement.workflows.snapshot import replay
 
         lines = arguments.read_file(parsed_args.queries).splitlines()
-        source = queries.parse(lines)
+        source = replay.parse(lines)
         with contextlib.ExitStack() as stack:
             shown = stack.enter_context(progress.shown(quiet=self.is_quiet))
             context = ReadContext(progress=shown)
@@ -161,7 +161,7 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
             return stack.enter_context(replay.opened(parsed_args.files[1]))
         return None
 
-    def _check_answers(self, source: queries.Source, parsed_args: argparse.Namespace) -> None:
+    def _check_answers(self, source: replay.Source, parsed_args: argparse.Namespace) -> None:
         if all(query.answer is None for query in source.queries):
             self.usage_error(
                 f"{parsed_args.queries} has no recorded answers: give a second snapshot, or a plan"
@@ -171,7 +171,7 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
     def _finish(
         self,
         found: list[replay.Comparison],
-        source: queries.Source,
+        source: replay.Source,
         names: Mapping[str, str],
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], list[Any]]:

@@ -18,7 +18,7 @@ from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.snapshot import diff, file, save, show
+    from osc_placement.workflows.snapshot import diff, file, save
 
 #: The word that names the cloud of the command line where a file could be named.
 LIVE = "live"
@@ -105,12 +105,12 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
     @contextlib.contextmanager
     def _interruptible(self, parsed_args: argparse.Namespace) -> Iterator[None]:
         """Say on Ctrl-C that the same command continues."""
-        from osc_placement.workflows.snapshot import destination
+        from osc_placement.workflows.snapshot import save
 
         try:
             yield
         except KeyboardInterrupt:
-            partial = destination.partial_path(parsed_args.file)
+            partial = save.partial_path(parsed_args.file)
             if partial.exists():
                 sys.stderr.write(
                     f"Interrupted: {partial} keeps what was read; run the same command again to"
@@ -140,9 +140,9 @@ class ShowSnapshot(base.ReportShowOne):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        from osc_placement.workflows.snapshot import show
+        from osc_placement.workflows.snapshot import file
 
-        fields = _shown_fields(parsed_args.file, show.summarize(parsed_args.file))
+        fields = _shown_fields(parsed_args.file, file.summarize(parsed_args.file))
         return tuple(fields), tuple(fields.values())
 
 
@@ -207,13 +207,13 @@ openstack placement snapshot diff monday.sqlite live"""
     @contextlib.contextmanager
     def _live(self, parsed_args: argparse.Namespace, *, owners: bool) -> Iterator[file.Snapshot]:
         """The cloud of the command line, in a temporary file."""
-        from osc_placement.workflows.snapshot import file, temporary
+        from osc_placement.workflows.snapshot import file, save
 
         if not self._is_local():
             services.authenticate(self.app, "compares a snapshot with the cloud")
         with contextlib.ExitStack() as stack:
             with progress.shown(quiet=self.is_quiet) as shown:
-                saved = temporary.saved(self.connect(), _context(parsed_args, shown), owners=owners)
+                saved = save.saved(self.connect(), _context(parsed_args, shown), owners=owners)
                 path = stack.enter_context(saved)
             yield stack.enter_context(file.opened(path))
 
@@ -282,7 +282,7 @@ def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]
     }
 
 
-def _shown_fields(path: pathlib.Path, found: show.Summary) -> dict[str, Any]:
+def _shown_fields(path: pathlib.Path, found: file.SnapshotSummary) -> dict[str, Any]:
     metadata, counts = found.metadata, found.counts
     saved = {} if metadata is None else _source_fields(metadata, found)
     return {
@@ -300,7 +300,7 @@ def _shown_fields(path: pathlib.Path, found: show.Summary) -> dict[str, Any]:
     }
 
 
-def _source_fields(metadata: save.Metadata, found: show.Summary) -> dict[str, Any]:
+def _source_fields(metadata: save.Metadata, found: file.SnapshotSummary) -> dict[str, Any]:
     return {
         "source": metadata.target,
         "saved_from": _time(metadata.started),

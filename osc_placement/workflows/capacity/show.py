@@ -93,7 +93,7 @@ def show(
 
     Requests: to a service those of ``observe.observed`` for all queries together; by zone also one
     for each host aggregate with a zone. None to a database file. ``keep`` and ``after`` need a
-    database file, such as ``workflows.snapshot.temporary.copied`` makes of a service.
+    database file, such as ``workflows.snapshot.replay.copied`` makes of a service.
     Errors: UnknownProvider, PlanRefused, PlacementError.
     """
     if request.keep is not None:

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from osc_placement.server.store import snapshot
+from osc_placement.workflows.snapshot import file
 
 #: One aspect of a record: ``VCPU:total``, ``trait HW_CPU_X86_AVX2``, ``name``.
 Facts = dict[str, Any]
@@ -51,9 +51,9 @@ class Difference:
 class Side(Protocol):
     """One state; records are in the order of their UUIDs, names are sorted."""
 
-    def providers(self) -> Iterator[snapshot.Provider]: ...
+    def providers(self) -> Iterator[file.Provider]: ...
 
-    def consumers(self) -> Iterator[snapshot.Consumer]: ...
+    def consumers(self) -> Iterator[file.Consumer]: ...
 
     def traits(self) -> list[str]: ...
 
@@ -69,10 +69,10 @@ def differences(
     them.
     """
 
-    def provider_facts(item: snapshot.Provider) -> Facts:
+    def provider_facts(item: file.Provider) -> Facts:
         return _provider_facts(item, generations=generations)
 
-    def consumer_facts(item: snapshot.Consumer) -> Facts:
+    def consumer_facts(item: file.Consumer) -> Facts:
         return _consumer_facts(item, generations=generations, owners=owners)
 
     yield from _names(Kind.TRAIT, before.traits(), after.traits())
@@ -145,7 +145,7 @@ def _names(kind: Kind, before: list[str], after: list[str]) -> Iterator[Differen
             yield Difference(kind, change, "", new or old or "", {}, {})
 
 
-def _provider_facts(item: snapshot.Provider, *, generations: bool) -> Facts:
+def _provider_facts(item: file.Provider, *, generations: bool) -> Facts:
     facts: Facts = {"name": item.name, "parent": item.parent_uuid, "root": item.root_uuid}
     if generations:
         facts["generation"] = item.generation
@@ -156,7 +156,7 @@ def _provider_facts(item: snapshot.Provider, *, generations: bool) -> Facts:
     return facts
 
 
-def _consumer_facts(item: snapshot.Consumer, *, generations: bool, owners: bool) -> Facts:
+def _consumer_facts(item: file.Consumer, *, generations: bool, owners: bool) -> Facts:
     facts: Facts = {}
     if owners:
         facts = {"project": item.project_id, "user": item.user_id, "type": item.type}

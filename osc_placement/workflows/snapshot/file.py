@@ -1,15 +1,218 @@
-"""Opening snapshot files for reading."""
+"""Snapshot files: the records as a sorted stream, their hash, and what was saved with them.
+
+A snapshot is a database file of the server with metadata: where it comes from, when and how it was
+saved. It may also hold recorded responses of nova and neutron.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
+import os
 import pathlib
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Self
+
+import orjson
 
 from osc_placement import errors
-from osc_placement.server.store import errors as store_errors, snapshot
+from osc_placement.model.recording import CompressedResponses
+from osc_placement.server.store import database_file, errors as store_errors, sqlite
 
-Snapshot = snapshot.Snapshot
+Metadata = sqlite.Metadata
+
+
+class Provider(NamedTuple):
+    """A provider of a snapshot, in plain values that compare and serialize."""
+
+    uuid: str
+    name: str
+    generation: int
+    root_uuid: str
+    parent_uuid: str | None
+    inventories: dict[str, dict[str, int | float]]
+    traits: list[str]
+    aggregates: list[str]
+
+
+class Consumer(NamedTuple):
+    """A consumer of a snapshot; ``type`` is None if it was never set."""
+
+    uuid: str
+    generation: int
+    project_id: str
+    user_id: str
+    type: str | None
+    allocations: dict[str, dict[str, int]]
+
+
+class Counts(NamedTuple):
+    """How many records a snapshot has; ``allocations`` counts pairs of consumer and provider."""
+
+    providers: int
+    trees: int
+    consumers: int
+    allocations: int
+    aggregates: int
+    custom_traits: int
+    custom_resource_classes: int
+
+
+class Note(NamedTuple):
+    """What the save reports about one provider or consumer."""
+
+    uuid: str
+    text: str
+
+
+class Snapshot:
+    """A finished snapshot, or any database file, opened for reading only."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file. Errors: StoreError, which names it."""
+        self.path = path
+        self._connection = database_file.open_to_read(path)
+        try:
+            with database_file.explained(path):
+                self.metadata = sqlite.read_metadata(self._connection, path)
+        except BaseException:
+            self.close()
+            raise
+        if self.metadata is not None and not self.metadata.is_finished:
+            self.close()
+            raise store_errors.Unfinished(sqlite.unfinished(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def providers(self) -> Iterator[Provider]:
+        """All providers in the order of their UUIDs."""
+        with database_file.explained(self.path):
+            yield from read_providers(self._connection)
+
+    def consumers(self) -> Iterator[Consumer]:
+        """All consumers in the order of their UUIDs."""
+        with database_file.explained(self.path):
+            yield from read_consumers(self._connection)
+
+    def traits(self) -> list[str]:
+        """The custom traits, sorted."""
+        with database_file.explained(self.path):
+            return _names(self._connection, "trait")
+
+    def resource_classes(self) -> list[str]:
+        """The custom resource classes, sorted."""
+        with database_file.explained(self.path):
+            return _names(self._connection, "resource_class")
+
+    def notes(self) -> list[Note]:
+        """What the save reports, in the order of UUIDs."""
+        with database_file.explained(self.path):
+            sqlite.check_additions(self._connection, self.path)
+            rows = self._connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY 1, 2")
+            return [Note(*row) for row in rows]
+
+    def recording(self) -> CompressedResponses:
+        """The recorded responses of nova and neutron, ``{"GET /path": body}``."""
+        with database_file.explained(self.path):
+            return sqlite.read_recording(self._connection, self.path)
+
+    def recorded_requests(self) -> list[str]:
+        """The keys of ``recording``, sorted."""
+        with database_file.explained(self.path):
+            rows = self._connection.execute("SELECT request FROM recording ORDER BY 1")
+            return [row[0] for row in rows]
+
+    def counts(self) -> Counts:
+        """The numbers of records."""
+        with database_file.explained(self.path):
+            return Counts(*(self._connection.execute(query).fetchone()[0] for query in _COUNTS))
+
+    def copy_to(self, path: str) -> None:
+        """Write a compact copy, which exists completely or not at all, mode 0600."""
+        temporary = f"{path}.copy"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        with database_file.explained(path):
+            database_file.create(temporary)
+            self._connection.execute("VACUUM INTO ?", (temporary,))
+            os.replace(temporary, path)
+
+    def state_hash(self, *, generations: bool = False) -> str:
+        """SHA-256 of the state; without generations, equal states of two clouds have one hash."""
+        with database_file.explained(self.path):
+            return state_hash(self._connection, generations=generations)
+
+
+_COUNTS = (
+    "SELECT COUNT(*) FROM provider",
+    "SELECT COUNT(DISTINCT root_uuid) FROM provider",
+    "SELECT COUNT(*) FROM consumer",
+    "SELECT COUNT(*) FROM consumer, json_each(consumer.allocations)",
+    "SELECT COUNT(DISTINCT item.value) FROM provider, json_each(provider.aggregates) AS item",
+    "SELECT COUNT(*) FROM trait",
+    "SELECT COUNT(*) FROM resource_class",
+)
+
+
+def write_metadata(connection: sqlite3.Connection, metadata: Metadata) -> None:
+    """Replace the metadata."""
+    rows = [
+        (key, orjson.dumps(value).decode()) for key, value in dataclasses.asdict(metadata).items()
+    ]
+    connection.executemany("INSERT OR REPLACE INTO snapshot (key, value) VALUES (?, ?)", rows)
+
+
+def read_providers(connection: sqlite3.Connection) -> Iterator[Provider]:
+    """All providers in the order of their UUIDs."""
+    query = (
+        "SELECT uuid, name, generation, root_uuid, parent_uuid, inventories, traits, aggregates"
+        " FROM provider ORDER BY uuid"
+    )
+    for row in connection.execute(query):
+        inventories, traits, aggregates = map(orjson.loads, row[5:])
+        yield Provider._make([*row[:5], inventories, sorted(traits), sorted(aggregates)])
+
+
+def read_consumers(connection: sqlite3.Connection) -> Iterator[Consumer]:
+    """All consumers in the order of their UUIDs."""
+    query = (
+        "SELECT uuid, generation, project_id, user_id, consumer_type, allocations"
+        " FROM consumer ORDER BY uuid"
+    )
+    for row in connection.execute(query):
+        yield Consumer._make([*row[:5], orjson.loads(row[5])])
+
+
+def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
+    """SHA-256 of all records in the order of their keys; timestamps are left out."""
+    found = hashlib.sha256()
+
+    def add(records: Iterable[Provider | Consumer]) -> None:
+        for record in records:
+            fields = record._asdict()
+            if not generations:
+                del fields["generation"]
+            found.update(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+
+    add(read_providers(connection))
+    add(read_consumers(connection))
+    names = [_names(connection, table) for table in ("trait", "resource_class")]
+    found.update(orjson.dumps(names))
+    return f"sha256:{found.hexdigest()}"
+
+
+def _names(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[0] for row in connection.execute(f"SELECT name FROM {table} ORDER BY name")]  # noqa: S608
 
 
 @contextlib.contextmanager
@@ -51,3 +254,35 @@ def check_comparable(sides: Mapping[str, Snapshot], *, with_live: bool = False) 
 def _key_of(side: Snapshot) -> str:
     """The identity of the key of an anonymized snapshot; empty for any other."""
     return side.metadata.origin if side.metadata and side.metadata.anonymized else ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SnapshotSummary:
+    """``metadata`` is None for a database that was not saved from a cloud.
+
+    ``state_hash`` is equal for equal states, regardless of generations. ``is_unchanged``: the
+    file has the state that was saved. ``recorded`` are the requests to nova and neutron whose
+    responses the file holds.
+    """
+
+    metadata: Metadata | None
+    counts: Counts
+    state_hash: str
+    is_unchanged: bool
+    notes: Sequence[Note]
+    recorded: Sequence[str]
+
+
+def summarize(path: pathlib.Path) -> SnapshotSummary:
+    """Read the whole file once. Errors: PlacementError, which names it."""
+    with opened(path) as saved:
+        metadata = saved.metadata
+        digest = saved.state_hash(generations=True)
+        return SnapshotSummary(
+            metadata,
+            saved.counts(),
+            saved.state_hash(),
+            metadata is None or metadata.digest == digest,
+            saved.notes(),
+            saved.recorded_requests(),
+        )

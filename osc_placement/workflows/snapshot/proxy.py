@@ -17,7 +17,7 @@ import waitress.server
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.plan import file as plan_file
-from osc_placement.workflows.snapshot import queries
+from osc_placement.workflows.snapshot import replay
 
 LOG = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Proxy:
 
     def _record(self, query: str, header: str, content: bytes) -> None:
         version = header.rpartition(" ")[2] or "1.0"
-        line = queries.record(query, version, json.loads(content))
+        line = replay.record(query, version, json.loads(content))
         with self._writing:
             self._file.write(line)
             self._file.flush()

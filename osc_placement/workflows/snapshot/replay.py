@@ -6,22 +6,25 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors
 from osc_placement.plan import file as plan_file, result as plan_result
 from osc_placement.workflows import on_a_copy
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import file, queries
+from osc_placement.workflows.snapshot import file, save
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
     """The candidates of one query; ``error`` says why Placement refused it."""
 
-    candidates: queries.Candidates = frozenset()
+    candidates: Candidates = frozenset()
     error: str = ""
 
 
@@ -29,17 +32,17 @@ class Answer:
 class Comparison:
     """A query with its candidates before and after."""
 
-    query: queries.Query
+    query: Query
     before: Answer
     after: Answer
 
     @property
-    def lost(self) -> queries.Candidates:
+    def lost(self) -> Candidates:
         """The candidates that only the first state has."""
         return self.before.candidates - self.after.candidates
 
     @property
-    def gained(self) -> queries.Candidates:
+    def gained(self) -> Candidates:
         """The candidates that only the second state has."""
         return self.after.candidates - self.before.candidates
 
@@ -113,7 +116,7 @@ def after_plan(
 def compare(
     before: api.Client,
     after: api.Client,
-    source: queries.Source,
+    source: Source,
     context: ReadContext | None = None,
 ) -> Iterator[Comparison]:
     """Each query on both states, without its limit, which would hide lost candidates."""
@@ -130,7 +133,7 @@ def compare(
 
 
 def compare_with_recording(
-    client: api.Client, source: queries.Source, context: ReadContext | None = None
+    client: api.Client, source: Source, context: ReadContext | None = None
 ) -> Iterator[Comparison]:
     """The recorded answer of each query, and its answer on a state.
 
@@ -150,7 +153,7 @@ def ask(client: api.Client, text: str, version: microversion.Microversion) -> An
     """The candidates of one query. Requests: one GET. Errors: none that concern the query."""
     try:
         reply = client.transport.send("GET", f"/allocation_candidates?{text}", version=version)
-        return Answer(queries.candidates(reply.body))
+        return Answer(candidates(reply.body))
     except api_errors.ApiError as error:
         return Answer(error=error.detail)
 
@@ -160,5 +163,124 @@ def names_of(clients: Sequence[api.Client]) -> Mapping[str, str]:
     return {item.uuid: item.name for client in clients for item in client.list_providers()}
 
 
-def _version(query: queries.Query) -> microversion.Microversion:
+def _version(query: Query) -> microversion.Microversion:
     return microversion.Microversion.parse(query.version) if query.version else microversion.MAXIMUM
+
+
+#: Allocation requests, each as canonical text: answers are compared as sets.
+Candidates = frozenset[str]
+
+_LOGGED = re.compile(r"(?:\"(?P<method>[A-Z]+) )?\S*/allocation_candidates\?(?P<query>[^\s\"']+)")
+_LOGGED_VERSION = re.compile(r"\bmicroversion: (?P<version>\d+\.\d+)")
+_PLAIN = re.compile(r"\??(?P<query>[\w%]+=\S*)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """A distinct query; ``version`` is empty if its source does not name one.
+
+    ``count``: how often the source has it. ``answer`` is the last recorded one, None without a
+    recording.
+    """
+
+    text: str
+    version: str = ""
+    count: int = 1
+    answer: Candidates | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """The most candidates that the query accepts; None without a limit."""
+        values = [value for name, value in urllib.parse.parse_qsl(self.text) if name == "limit"]
+        return int(values[-1]) if values and values[-1].isdigit() else None
+
+    @property
+    def unlimited(self) -> str:
+        """The query without its limit, which would hide lost candidates."""
+        parts = [part for part in self.text.split("&") if not part.startswith("limit=")]
+        return "&".join(parts)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """The distinct queries of a file in the order of their first appearance.
+
+    ``ignored`` counts the lines without a query.
+    """
+
+    queries: Sequence[Query]
+    ignored: int
+
+
+def parse(lines: Iterable[str]) -> Source:
+    """Read lines of an access log, plain queries and lines of a recording, also mixed.
+
+    Empty lines and lines that begin with ``#`` are skipped.
+    """
+    found: dict[tuple[str, str], Query] = {}
+    ignored = 0
+    for line in map(str.strip, lines):
+        if not line or line.startswith("#"):
+            continue
+        query = _of_line(line)
+        if query is None:
+            ignored += 1
+            continue
+        key = query.text, query.version
+        known = found.get(key)
+        if known is not None:
+            query = dataclasses.replace(query, count=known.count + 1)
+        found[key] = query
+    return Source(list(found.values()), ignored)
+
+
+def record(text: str, version: str, body: Any) -> str:
+    """One line of a recording; ``body`` is the response to the query."""
+    answer = sorted(candidates(body))
+    return json.dumps({"query": text, "version": version, "candidates": answer}) + "\n"
+
+
+def candidates(body: Any) -> Candidates:
+    """The allocation requests of a response, without the order of providers and classes."""
+    return frozenset(
+        json.dumps(_resources(item["allocations"]), sort_keys=True, separators=(",", ":"))
+        for item in body["allocation_requests"]
+    )
+
+
+def _resources(allocations: Any) -> dict[str, Any]:
+    """``{provider uuid: {class: amount}}``, from the form of any microversion."""
+    if isinstance(allocations, list):
+        return {item["resource_provider"]["uuid"]: item["resources"] for item in allocations}
+    return {uuid: item["resources"] for uuid, item in allocations.items()}
+
+
+def _of_line(line: str) -> Query | None:
+    if line.startswith("{"):
+        return _recorded(line)
+    logged = _LOGGED.search(line)
+    if logged is not None:
+        if logged["method"] not in (None, "GET"):
+            return None
+        version = _LOGGED_VERSION.search(line)
+        return Query(logged["query"], version["version"] if version else "")
+    plain = _PLAIN.fullmatch(line)
+    return Query(plain["query"]) if plain else None
+
+
+def _recorded(line: str) -> Query | None:
+    try:
+        document = json.loads(line)
+        version = str(document["version"])
+        microversion.Microversion.parse(version)
+        answer = frozenset(map(str, document["candidates"]))
+        return Query(str(document["query"]), version, answer=answer)
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+@contextlib.contextmanager
+def copied(client: api.Client, context: ReadContext) -> Iterator[api.Client]:
+    """A client of the file, at the microversion of ``client``. Requests: those of ``save.save``."""
+    with save.saved(client, context) as path, opened(path) as copy:
+        yield copy.at(client.microversion)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from osc_placement.server.store import database_file, snapshot
+from osc_placement.server.store import database_file
+from osc_placement.workflows.snapshot import file
 
 
 class ProviderRow(NamedTuple):
@@ -54,7 +55,7 @@ class Rewriter(Protocol):
 
     def resource_class(self, name: str) -> str: ...
 
-    def note(self, note: snapshot.Note) -> snapshot.Note: ...
+    def note(self, note: file.Note) -> file.Note: ...
 
     def response(self, request: str, body: Any) -> tuple[str, Any] | None: ...
 
@@ -66,7 +67,7 @@ def visit(path: str, rewriter: Rewriter) -> None:
             pass
 
 
-def write(path: str, target: str, rewriter: Rewriter, metadata: snapshot.Metadata) -> None:
+def write(path: str, target: str, rewriter: Rewriter, metadata: file.Metadata) -> None:
     """Write the new form of all records to ``target``, completely or not at all, mode 0600.
 
     ``metadata`` is that of the new file; its digest is computed. Errors: StoreError.
@@ -83,8 +84,8 @@ def write(path: str, target: str, rewriter: Rewriter, metadata: snapshot.Metadat
             for table, row in _inserts(source, rewriter):
                 marks = ", ".join("?" * len(row))
                 connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
-            digest = snapshot.state_hash(connection, generations=True)
-            snapshot.write_metadata(connection, dataclasses.replace(metadata, digest=digest))
+            digest = file.state_hash(connection, generations=True)
+            file.write_metadata(connection, dataclasses.replace(metadata, digest=digest))
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = DELETE")
         os.replace(temporary, target)
@@ -107,7 +108,7 @@ def _inserts(
     for name, updated_at in _rows(connection, "resource_class", ("name", "updated_at")):
         yield "resource_class", (rewriter.resource_class(name), updated_at)
     for row in _rows(connection, "snapshot_note", ("uuid", "note")):
-        yield "snapshot_note", tuple(rewriter.note(snapshot.Note(*row)))
+        yield "snapshot_note", tuple(rewriter.note(file.Note(*row)))
     for request, body in _rows(connection, "recording", ("request", "body")):
         response = rewriter.response(request, orjson.loads(body))
         if response is not None:

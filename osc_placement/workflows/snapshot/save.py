@@ -7,25 +7,31 @@ once, and one batch is in memory.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import email.utils
 import functools
 import importlib.metadata
 import logging
+import os
 import pathlib
+import shlex
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from osc_placement import errors
 from osc_placement.client import api, api_errors, responses, retry
-from osc_placement.model import provider
-from osc_placement.plan import plan
-from osc_placement.server.store import snapshot
+from osc_placement.model import allocation, provider
+from osc_placement.plan import file as plan_file, plan
+from osc_placement.server.store import errors as store_errors
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import destination, file as snapshot_file, source, staging
+from osc_placement.workflows.snapshot import file as snapshot_file, staging
 
 LOG = logging.getLogger(__name__)
 
-Metadata = snapshot.Metadata
+Metadata = snapshot_file.Metadata
 
 
 class Also(Protocol):
@@ -76,8 +82,8 @@ class SaveReport:
     """
 
     metadata: Metadata
-    counts: snapshot.Counts
-    notes: Sequence[snapshot.Note]
+    counts: snapshot_file.Counts
+    notes: Sequence[snapshot_file.Note]
     providers_read: int
     consumers_read: int
     continued: bool = False
@@ -103,19 +109,19 @@ def save(
     context = context or ReadContext()
     if request.also is not None:
         request.also.check()
-    partial = destination.partial_path(request.path)
+    partial = partial_path(request.path)
     continued = partial.exists()
     with snapshot_file.explained():
         if request.path.exists():
-            destination.check_refresh(request.path, client.target, refresh=request.refresh)
+            check_refresh(request.path, client.target, refresh=request.refresh)
             if not continued:
-                with snapshot.Snapshot(str(request.path)) as existing:
+                with snapshot_file.Snapshot(str(request.path)) as existing:
                     existing.copy_to(str(partial))
-        with destination.continuable(partial), staging.Staging(str(partial)) as file:
+        with continuable(partial), staging.Staging(str(partial)) as file:
             saving = _Save(client, file, request, context)
             metadata = saving.run()
-        destination.publish(request.path)
-        with snapshot.Snapshot(str(request.path)) as saved:
+        publish(request.path)
+        with snapshot_file.Snapshot(str(request.path)) as saved:
             return SaveReport(
                 metadata,
                 saved.counts(),
@@ -124,6 +130,17 @@ def save(
                 saving.consumers_read,
                 continued,
             )
+
+
+@contextlib.contextmanager
+def saved(
+    client: api.Client, context: ReadContext, *, owners: bool = True
+) -> Iterator[pathlib.Path]:
+    """A cloud in a temporary file, during the block. Requests: those of ``save``."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners)
+        save(client, request, context)
+        yield request.path
 
 
 class _Save:
@@ -180,7 +197,7 @@ class _Save:
         """Record the source; whether the file has readings of an earlier run."""
         client, known = self._client, self._file.metadata
         if known is not None:
-            destination.check_origin(self._file.path, known, client.target)
+            check_origin(self._file.path, known, client.target)
             refreshes = known.refreshes + known.is_finished
             self._metadata = dataclasses.replace(
                 self._metadata, nova_saved=known.nova_saved, refreshes=refreshes
@@ -197,7 +214,7 @@ class _Save:
         self._note(self._read.intersection(gone), _DELETED)
 
     def _read_providers(self, uuids: Sequence[str], *, verify: bool = False) -> None:
-        read = functools.partial(source.read_provider, self._client, verify=verify)
+        read = functools.partial(read_provider, self._client, verify=verify)
         results = self._context.each(read, uuids, "reading providers")
         for batch in _batches(results):
             for one in batch:
@@ -212,7 +229,7 @@ class _Save:
 
         def check(uuid: str) -> bool:
             try:
-                stamp = source.read_stamp(self._client, uuid, with_inventories=uuid not in empty)
+                stamp = read_stamp(self._client, uuid, with_inventories=uuid not in empty)
             except api_errors.ApiError as error:
                 if error.status in api_errors.ACCESS_DENIED:
                     raise
@@ -226,7 +243,7 @@ class _Save:
         self._checked.update(set(unchecked).difference(changed))
         self._file.outdate(changed)
 
-    def _count_provider(self, one: source.ProviderRead) -> None:
+    def _count_provider(self, one: ProviderRead) -> None:
         self._requests += one.requests
         if one.error is not None:
             LOG.info("provider %s: %s", one.uuid, one.error)
@@ -244,7 +261,7 @@ class _Save:
 
     def _read_allocations(self, uuids: Sequence[str]) -> None:
         """Only the allocations, of providers whose generation has not changed."""
-        read = functools.partial(source.read_allocations, self._client)
+        read = functools.partial(read_allocations, self._client)
         for one in self._context.each(read, uuids, "reading allocations"):
             self._requests += 1
             self._doubtful |= self._file.save_allocations(one.uuid, one.held or {})
@@ -253,7 +270,7 @@ class _Save:
         """Read consumers that have changed, and those that may be ``torn`` or gone."""
         if not self._request.owners:
             return
-        read = functools.partial(source.read_owner, self._client)
+        read = functools.partial(read_owner, self._client)
         uuids = sorted({*self._file.owners_to_read(), *torn})
         results = self._context.each(read, uuids, "reading consumers")
         for batch in _batches(results):
@@ -323,11 +340,11 @@ class _Save:
         if not self._request.owners:
             self._note(self._doubtful, staging.TORN_NOTE)
         self._file.add_notes(
-            snapshot.Note(uuid, f"not read: {error}") for uuid, error in self._failures.items()
+            snapshot_file.Note(uuid, f"not read: {error}") for uuid, error in self._failures.items()
         )
 
     def _note(self, uuids: Iterable[str], text: str) -> None:
-        self._file.add_notes(snapshot.Note(uuid, text) for uuid in uuids)
+        self._file.add_notes(snapshot_file.Note(uuid, text) for uuid in uuids)
 
     def _ask(self, call: Callable[[], R]) -> R:
         self._requests += 1
@@ -372,3 +389,194 @@ def _batches(items: Iterable[T]) -> Iterator[list[T]]:
             batch = []
     if batch:
         yield batch
+
+
+#: How often a provider is read while it changes.
+_ATTEMPTS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderRead:
+    """One provider as read; ``reading`` is None if it was deleted, or for an ``error``.
+
+    ``is_stable``: all responses have the same generation. ``is_verified``: the generation was
+    also the same after the last of them, so the reading is a state that existed.
+    """
+
+    uuid: str
+    reading: staging.Reading | None
+    is_stable: bool = True
+    is_verified: bool = False
+    requests: int = 0
+    error: api_errors.ApiError | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AllocationsRead:
+    """The allocations of one provider as read; ``held`` is None if it was deleted."""
+
+    uuid: str
+    held: dict[str, staging.Held] | None
+
+
+def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> ProviderRead:
+    """Inventories, aggregates, traits and allocations; repeated while the generation changes.
+
+    Requests: four; one more with ``verify``, for a provider without inventories, and in every
+    repetition, of which there are two at most.
+    """
+    requests = 0
+    read = ProviderRead(uuid, None)
+    for attempt in range(_ATTEMPTS):
+        verified = verify or attempt > 0
+        try:
+            read = _read_once(client, uuid, verify=verified)
+        except api_errors.NotFound:
+            return ProviderRead(uuid, None, requests=requests + 1)
+        except api_errors.ApiError as error:
+            if api_errors.concerns_all(error):
+                raise
+            return ProviderRead(uuid, None, requests=requests + 1, error=error)
+        requests += read.requests
+        if read.is_stable:
+            break
+    return dataclasses.replace(read, requests=requests)
+
+
+def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
+    inventories = retry.read(lambda: client.list_inventories(uuid))
+    aggregates = retry.read(lambda: client.list_aggregates(uuid))
+    traits = retry.read(lambda: client.list_provider_traits(uuid))
+    allocations = retry.read(lambda: client.list_provider_allocations(uuid))
+    found = [inventories.generation, aggregates.generation, traits.generation]
+    found.append(allocations.generation)
+    modified = _seconds(inventories.updated)
+    verify = verify or not inventories.inventories
+    stable = True
+    if verify:
+        last = read_stamp(client, uuid, with_inventories=bool(inventories.inventories))
+        found.append(last.generation)
+        stable = not inventories.inventories or last.modified == modified
+        modified = last.modified
+    reading = staging.Reading(
+        uuid,
+        inventories.generation,
+        inventories.inventories,
+        traits.traits,
+        aggregates.aggregates,
+        _held(allocations),
+        modified,
+    )
+    stable = stable and len(set(found)) == 1
+    return ProviderRead(uuid, reading, stable, stable and verify, len(found))
+
+
+def read_stamp(client: api.Client, uuid: str, *, with_inventories: bool) -> staging.Stamp:
+    """What shows whether a provider has changed since it was read. Requests: one.
+
+    ``with_inventories``: it had some, which change when the provider is created again, and not
+    when it is renamed.
+    """
+    if with_inventories:
+        inventories = retry.read(lambda: client.list_inventories(uuid))
+        return staging.Stamp(inventories.generation, _seconds(inventories.updated))
+    shown = retry.read(lambda: client.show_provider(uuid))
+    return staging.Stamp(shown.generation, _seconds(shown.updated))
+
+
+def _seconds(header: str | None) -> float | None:
+    """A date of HTTP in seconds since the epoch; None without a valid one."""
+    try:
+        return email.utils.parsedate_to_datetime(header or "").timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def read_allocations(client: api.Client, uuid: str) -> AllocationsRead:
+    """The allocations of one provider. Requests: one."""
+    try:
+        found = retry.read(lambda: client.list_provider_allocations(uuid))
+    except api_errors.NotFound:
+        return AllocationsRead(uuid, None)
+    return AllocationsRead(uuid, _held(found))
+
+
+def _held(found: responses.ProviderAllocations) -> dict[str, staging.Held]:
+    return {
+        consumer: staging.Held(one.resources, one.consumer_generation)
+        for consumer, one in found.allocations.items()
+    }
+
+
+def read_owner(client: api.Client, uuid: str) -> staging.Owner:
+    """One consumer with its owner and all its allocations. Requests: one."""
+    found = retry.read(lambda: client.show_allocations(uuid))
+    known = None if found.consumer_type == allocation.UNKNOWN_TYPE else found.consumer_type
+    return staging.Owner(
+        uuid, found.generation, found.project_id, found.user_id, known, found.allocations
+    )
+
+
+def partial_path(path: pathlib.Path) -> pathlib.Path:
+    """The file of an unfinished save."""
+    return path.with_name(f"{path.name}.partial")
+
+
+def check_refresh(path: pathlib.Path, target: str, *, refresh: bool) -> None:
+    """Refuse to replace a file that is not an unchanged snapshot of the cloud ``target``.
+
+    Errors: PlacementError, StoreError.
+    """
+    shown = shlex.quote(str(path))
+    if not refresh:
+        raise errors.PlacementError(
+            f"{shown} exists: update it with --refresh, or give another file; nothing was changed"
+        )
+    with snapshot_file.Snapshot(str(path)) as existing:
+        metadata = existing.metadata
+        if metadata is None:
+            raise errors.PlacementError(
+                f"{shown} is a database, not a snapshot of a cloud: give another file; nothing was"
+                " changed"
+            )
+        if metadata.anonymized:
+            raise errors.PlacementError(
+                f"{shown} is anonymized: refresh the snapshot that it was made of, and anonymize"
+                " that with the same key (placement snapshot anonymize); nothing was changed"
+            )
+        check_origin(shown, metadata, target)
+        if existing.state_hash(generations=True) != metadata.digest:
+            raise errors.PlacementError(
+                f"{shown} was changed after it was saved, by a rehearsal: generations no longer"
+                " show what changed in the cloud. Give another file; nothing was changed"
+            )
+
+
+def check_origin(path: str, metadata: snapshot_file.Metadata, target: str) -> None:
+    """Refuse a file of another cloud. Errors: PlacementError."""
+    if metadata.origin != plan.place(target):
+        raise errors.PlacementError(
+            f"{path} is a snapshot of {metadata.target}, this is {target}: choose that"
+            " cloud, or give another file; nothing was changed"
+        )
+
+
+@contextlib.contextmanager
+def continuable(partial: pathlib.Path) -> Iterator[None]:
+    """Name the file of an unfinished save in errors that end it."""
+    try:
+        yield
+    except (errors.PlacementError, store_errors.StoreError) as error:
+        if not partial.exists() or isinstance(error, store_errors.InUse):
+            raise
+        raise errors.PlacementError(
+            f"{error}\nThe snapshot is not complete. {partial} keeps what was read: run the same"
+            " command again to continue"
+        ) from error
+
+
+def publish(path: pathlib.Path) -> None:
+    """Give the finished file its name."""
+    with plan_file.explained(path):
+        os.replace(partial_path(path), path)
+        plan_file.sync_directory(path.resolve().parent)

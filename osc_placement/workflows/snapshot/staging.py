@@ -17,7 +17,8 @@ import orjson
 
 from osc_placement.engine import standard
 from osc_placement.model import inventory, name as names
-from osc_placement.server.store import database_file, errors, snapshot
+from osc_placement.server.store import database_file, errors, sqlite
+from osc_placement.workflows.snapshot import file
 
 #: Project and user of a consumer whose owner was not read.
 UNKNOWN_OWNER = "unknown"
@@ -221,7 +222,7 @@ class Staging:
         self._connection = database_file.open_private(path)
         try:
             with self._errors():
-                self.metadata = snapshot.read_metadata(self._connection, path)
+                self.metadata = sqlite.read_metadata(self._connection, path)
                 self._stage()
         except BaseException:
             self.close()
@@ -256,11 +257,11 @@ class Staging:
         for table in TABLES:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
-    def begin(self, metadata: snapshot.Metadata) -> None:
+    def begin(self, metadata: file.Metadata) -> None:
         """Record what is being saved; notes of an earlier save are removed."""
         with self._transaction():
             self.metadata = metadata
-            snapshot.write_metadata(self._connection, metadata)
+            file.write_metadata(self._connection, metadata)
             self._connection.execute("DELETE FROM snapshot_note")
 
     @property
@@ -444,17 +445,17 @@ class Staging:
         with self._transaction():
             self._connection.execute("DELETE FROM recording")
 
-    def add_notes(self, notes: Iterable[snapshot.Note]) -> None:
+    def add_notes(self, notes: Iterable[file.Note]) -> None:
         """Record what the save reports."""
         with self._transaction():
             self._connection.executemany("INSERT OR IGNORE INTO snapshot_note VALUES (?, ?)", notes)
 
     def finish(
         self,
-        metadata: snapshot.Metadata,
+        metadata: file.Metadata,
         traits: Iterable[str],
         resource_classes: Iterable[str],
-    ) -> snapshot.Metadata:
+    ) -> file.Metadata:
         """Build the state from the readings; returns the metadata with the digest.
 
         Traits and resource classes that this program does not know are kept as custom ones.
@@ -467,9 +468,9 @@ class Staging:
             for statement in BUILD:
                 self._connection.execute(statement, values)
             self._replace_names(traits, resource_classes)
-            digest = snapshot.state_hash(self._connection, generations=True)
+            digest = file.state_hash(self._connection, generations=True)
             self.metadata = dataclasses.replace(metadata, digest=digest)
-            snapshot.write_metadata(self._connection, self.metadata)
+            file.write_metadata(self._connection, self.metadata)
             self._drop_tables()
         with self._errors():
             # Compact and in one file; without the space for that it is only larger.

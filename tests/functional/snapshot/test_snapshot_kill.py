@@ -17,8 +17,7 @@ import keystoneauth1.token_endpoint
 import pytest
 
 from osc_placement.client import api, transport
-from osc_placement.server.store import snapshot
-from osc_placement.workflows.snapshot import destination, save, staging
+from osc_placement.workflows.snapshot import file as snapshot_file, save, staging
 from tests.functional.snapshot.test_snapshot import saved
 from tests.support import plain_reading
 from tests.support.peer import chaos, fixtures, forked, shell, target as targets
@@ -89,7 +88,7 @@ def test_a_save_that_was_killed_at_random_moments_equals_an_uninterrupted_one(
                 assert not path.exists()
                 kills += 1
             assert saved(str(path)) == expected
-            assert not destination.partial_path(path).exists()
+            assert not save.partial_path(path).exists()
             path.unlink()
 
 
@@ -196,8 +195,8 @@ def test_a_file_in_use_is_refused(
 ) -> None:
     monkeypatch.setattr("osc_placement.server.store.database_file.BUSY_SECONDS", 0.1)
     with staging.Staging(str(PARTIAL)) as file:
-        file.begin(snapshot.Metadata("here", "here", 0.0))
+        file.begin(snapshot_file.Metadata("here", "here", 0.0))
         code, messages = shell.OpenStack(sample).fails(SAVE)
     assert code == 1
     assert f"{PARTIAL} is in use by another process" in messages
-    assert destination.partial_path(pathlib.Path(CLOUD)) == PARTIAL
+    assert save.partial_path(pathlib.Path(CLOUD)) == PARTIAL

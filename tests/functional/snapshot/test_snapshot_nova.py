@@ -14,9 +14,8 @@ import pytest
 from osc_placement import errors
 from osc_placement.nova import api, flavors, servers
 from osc_placement.samples import sample
-from osc_placement.server.store import snapshot
 from osc_placement.testing import service
-from osc_placement.workflows.snapshot import nova, save
+from osc_placement.workflows.snapshot import file, nova, save
 from tests.support import embedded
 from tests.support.peer import fixtures, shell, target as targets
 
@@ -174,7 +173,7 @@ def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> N
     paged, path = PagedNova(), tmp_path / CLOUD
     with service.InProcessPlacement(load="12-hosts") as placement:
         save.save(placement.client(), save.SaveRequest(path, also=nova.Recording(paged)))
-    with snapshot.Snapshot(str(path)) as opened:
+    with file.Snapshot(str(path)) as opened:
         recorded = api.RecordedNova(opened.recording(), str(path))
         assert len(opened.recorded_requests()) > 10
     assert len(servers.servers(paged)) > 4

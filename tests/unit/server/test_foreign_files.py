@@ -15,10 +15,10 @@ import pytest
 
 from osc_placement import server
 from osc_placement.server import run
-from osc_placement.server.store import database_file, errors, snapshot
+from osc_placement.server.store import database_file, errors
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import destination, file, save, show
+from osc_placement.workflows.snapshot import file, save
 from tests.support.peer import shell
 
 #: A query that returns rows for ever.
@@ -76,7 +76,7 @@ def execute(path: pathlib.Path, script: str, *parameters: Any) -> None:
 
 
 def opened_to_read(path: pathlib.Path) -> None:
-    with snapshot.Snapshot(str(path)):
+    with file.Snapshot(str(path)):
         pass
 
 
@@ -191,7 +191,7 @@ def test_a_damaged_record_is_reported_by_the_commands_that_read_the_file(
     execute(path, "UPDATE consumer SET allocations = ?", text)
     execute(path, "UPDATE provider SET inventories = ?, traits = ?", text, "7")
     with pytest.raises(Exception, match=str(path)):
-        show.summarize(path)
+        file.summarize(path)
     with file.opened(path) as opened, pytest.raises(errors.StoreError, match=str(path)):
         list(opened.providers())
 
@@ -231,7 +231,7 @@ def test_a_save_does_not_write_through_what_lies_at_the_partial_file(
     prepare: Callable[[pathlib.Path, pathlib.Path], None],
 ) -> None:
     path = tmp_path / "cloud.sqlite"
-    prepare(destination.partial_path(path), victim)
+    prepare(save.partial_path(path), victim)
     with (
         service.InProcessPlacement(load="12-hosts") as placement,
         pytest.raises(Exception, match="is not used"),
@@ -243,7 +243,7 @@ def test_a_save_does_not_write_through_what_lies_at_the_partial_file(
 
 def test_a_partial_file_that_others_can_read_becomes_private(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "cloud.sqlite"
-    partial = destination.partial_path(path)
+    partial = save.partial_path(path)
     partial.touch()
     partial.chmod(0o666)
     with service.InProcessPlacement(load="12-hosts") as placement:
@@ -256,7 +256,7 @@ def test_a_copy_does_not_follow_a_link(
 ) -> None:
     goal = tmp_path / "copy.sqlite"
     (tmp_path / "copy.sqlite.copy").symlink_to(victim)
-    with snapshot.Snapshot(str(path)) as opened:
+    with file.Snapshot(str(path)) as opened:
         opened.copy_to(str(goal))
     assert mode(goal) == 0o600
     assert not victim.exists()

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from osc_placement import errors
 from osc_placement.model import name
-from osc_placement.server.store import snapshot
 from osc_placement.workflows.snapshot import file, rewrite
 from osc_placement.workflows.snapshot.anonymize import key as keys, recording
 from osc_placement.workflows.snapshot.anonymize.key import Key, Kind
@@ -93,7 +92,7 @@ class Anonymization:
         return found
 
 
-def _anonymizable(path: pathlib.Path, metadata: snapshot.Metadata | None) -> snapshot.Metadata:
+def _anonymizable(path: pathlib.Path, metadata: file.Metadata | None) -> file.Metadata:
     if metadata is None:
         raise errors.PlacementError(
             f"{path} is a database, not a snapshot of a cloud: save a snapshot of it first"

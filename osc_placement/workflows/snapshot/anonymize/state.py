@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from osc_placement.server.store import snapshot
-from osc_placement.workflows.snapshot import rewrite
+from osc_placement.workflows.snapshot import file, rewrite
 from osc_placement.workflows.snapshot.anonymize import recording
 from osc_placement.workflows.snapshot.anonymize.names import Names
 
@@ -58,11 +57,11 @@ class Anonymizer:
         """A custom resource class."""
         return self._names.resource_class(name)
 
-    def note(self, note: snapshot.Note) -> snapshot.Note:
+    def note(self, note: file.Note) -> file.Note:
         """The UUIDs and names in a note; the text of an error is left out."""
         if note.text.startswith(_NOT_READ):
-            return snapshot.Note(self._names.uuid(note.uuid), f"{_NOT_READ}the error is left out")
-        return snapshot.Note(self._names.uuid(note.uuid), self._names.text(note.text))
+            return file.Note(self._names.uuid(note.uuid), f"{_NOT_READ}the error is left out")
+        return file.Note(self._names.uuid(note.uuid), self._names.text(note.text))
 
     def response(self, request: str, body: Any) -> tuple[str, Any] | None:
         """A recorded response of nova or neutron; None for one that no command reads."""

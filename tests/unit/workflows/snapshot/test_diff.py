@@ -8,8 +8,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from osc_placement.server.store import snapshot
-from osc_placement.workflows.snapshot import diff
+from osc_placement.workflows.snapshot import diff, file
 from osc_placement.workflows.snapshot.diff import Change, Kind
 
 UUIDS = st.sampled_from(["a", "b", "c", "d"])
@@ -20,15 +19,15 @@ AMOUNTS = st.dictionaries(st.sampled_from(["VCPU", "DISK_GB"]), st.integers(1, 3
 class State:
     """A state as ``differences`` reads it."""
 
-    held_providers: list[snapshot.Provider]
-    held_consumers: list[snapshot.Consumer]
+    held_providers: list[file.Provider]
+    held_consumers: list[file.Consumer]
     held_traits: list[str]
     held_classes: list[str]
 
-    def providers(self) -> Iterator[snapshot.Provider]:
+    def providers(self) -> Iterator[file.Provider]:
         return iter(self.held_providers)
 
-    def consumers(self) -> Iterator[snapshot.Consumer]:
+    def consumers(self) -> Iterator[file.Consumer]:
         return iter(self.held_consumers)
 
     def traits(self) -> list[str]:
@@ -52,7 +51,7 @@ INVENTORIES = st.dictionaries(
     max_size=2,
 )
 PROVIDERS = st.builds(
-    snapshot.Provider,
+    file.Provider,
     UUIDS,
     st.sampled_from(["one", "two"]),
     st.integers(0, 2),
@@ -63,7 +62,7 @@ PROVIDERS = st.builds(
     st.lists(UUIDS, unique=True).map(sorted),
 )
 CONSUMERS = st.builds(
-    snapshot.Consumer,
+    file.Consumer,
     UUIDS,
     st.integers(0, 2),
     st.sampled_from(["p", "q"]),
@@ -119,8 +118,8 @@ def test_the_other_direction_is_the_opposite(before: State, after: State) -> Non
 
 def test_generations_and_owners_differ_only_if_they_are_compared() -> None:
     before = State(
-        [snapshot.Provider("a", "one", 1, "a", None, {}, [], [])],
-        [snapshot.Consumer("c", 1, "p", "u", None, {"a": {"VCPU": 1}})],
+        [file.Provider("a", "one", 1, "a", None, {}, [], [])],
+        [file.Consumer("c", 1, "p", "u", None, {"a": {"VCPU": 1}})],
         [],
         [],
     )
@@ -140,7 +139,7 @@ def test_generations_and_owners_differ_only_if_they_are_compared() -> None:
 
 
 def test_a_changed_provider_shows_only_what_differs() -> None:
-    one = snapshot.Provider("a", "one", 1, "a", None, {"VCPU": {"total": 4}}, ["HW_A"], ["b"])
+    one = file.Provider("a", "one", 1, "a", None, {"VCPU": {"total": 4}}, ["HW_A"], ["b"])
     other = one._replace(inventories={"VCPU": {"total": 8}}, traits=["HW_B"], aggregates=[])
     (item,) = diff.differences(State([one], [], [], []), State([other], [], [], []))
     assert item == diff.Difference(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from osc_placement.workflows.snapshot import queries
+from osc_placement.workflows.snapshot import replay
 
 QUERY = "resources=VCPU%3A1%2CMEMORY_MB%3A512&required=%21COMPUTE_STATUS_DISABLED&limit=1000"
 WSGI_LOG = (
@@ -32,7 +32,7 @@ COMBINED_LOG = (
     ],
 )
 def test_a_line_has_a_query(line: str, text: str, version: str) -> None:
-    (found,) = queries.parse([line]).queries
+    (found,) = replay.parse([line]).queries
     assert (found.text, found.version, found.answer) == (text, version, None)
 
 
@@ -47,12 +47,12 @@ def test_a_line_has_a_query(line: str, text: str, version: str) -> None:
     ],
 )
 def test_other_lines_are_counted(line: str) -> None:
-    source = queries.parse(["# a comment", "", line])
+    source = replay.parse(["# a comment", "", line])
     assert (list(source.queries), source.ignored) == ([], 1)
 
 
 def test_equal_queries_are_one_with_their_number() -> None:
-    source = queries.parse([WSGI_LOG, COMBINED_LOG, WSGI_LOG])
+    source = replay.parse([WSGI_LOG, COMBINED_LOG, WSGI_LOG])
     assert [(item.version, item.count) for item in source.queries] == [("1.36", 2), ("", 1)]
 
 
@@ -62,9 +62,9 @@ def test_a_recording_has_the_answers() -> None:
             {"allocations": {"b": {"resources": {"VCPU": 1}}, "a": {"resources": {"DISK_GB": 2}}}}
         ]
     }
-    line = queries.record("resources=VCPU:1&limit=5", "1.36", body)
-    (found,) = queries.parse([line]).queries
-    assert found.answer == queries.candidates(body)
+    line = replay.record("resources=VCPU:1&limit=5", "1.36", body)
+    (found,) = replay.parse([line]).queries
+    assert found.answer == replay.candidates(body)
     assert (found.version, found.limit, found.unlimited) == ("1.36", 5, "resources=VCPU:1")
 
 
@@ -89,4 +89,4 @@ def test_the_order_and_the_form_of_allocations_do_not_matter() -> None:
             }
         ]
     }
-    assert queries.candidates(old) == queries.candidates(new)
+    assert replay.candidates(old) == replay.candidates(new)

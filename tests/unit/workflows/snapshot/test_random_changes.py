@@ -21,10 +21,9 @@ import pytest
 from osc_placement import errors
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation, inventory
-from osc_placement.server.store import snapshot
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import save
+from osc_placement.workflows.snapshot import file as snapshot_file, save
 from tests.support import embedded, plain_reading
 from tests.unit.workflows.snapshot.test_save import saved
 
@@ -231,7 +230,7 @@ def disturb(world: World, rate: float, interrupt: bool) -> None:
 def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool, seed: int) -> None:
     """The file against the history of the last run, and against the cloud after a quiet run."""
     file = saved(path)
-    with snapshot.Snapshot(str(path)) as opened:
+    with snapshot_file.Snapshot(str(path)) as opened:
         noted = {note.uuid for note in opened.notes()}
 
     def form(one: Any) -> str:

@@ -12,10 +12,9 @@ import pytest
 from osc_placement import errors, server
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation
-from osc_placement.server.store import snapshot
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import destination, save
+from osc_placement.workflows.snapshot import file, save
 from tests.support import embedded, plain_reading
 
 PROVIDERS, CONSUMERS = 22, 39
@@ -86,7 +85,7 @@ def saved(path: pathlib.Path) -> dict[str, Any]:
 
 
 def notes(path: pathlib.Path) -> dict[str, str]:
-    with snapshot.Snapshot(str(path)) as opened:
+    with file.Snapshot(str(path)) as opened:
         return {note.uuid: note.text for note in opened.notes()}
 
 
@@ -190,7 +189,7 @@ def test_a_provider_that_never_is_stable_is_saved_and_listed(
 
     cloud.proxy.before = change
     cloud.save(path)
-    with snapshot.Snapshot(str(path)) as opened:
+    with file.Snapshot(str(path)) as opened:
         texts = [note.text for note in opened.notes() if note.uuid == uuid]
     assert texts == [
         "changed during the save",
@@ -437,7 +436,7 @@ def test_readings_of_another_version_of_the_program_are_not_continued(
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
     cloud.proxy.before = embedded.nothing
-    connection = sqlite3.connect(destination.partial_path(path))
+    connection = sqlite3.connect(save.partial_path(path))
     connection.execute("ALTER TABLE reading RENAME COLUMN modified TO read_at")
     connection.close()
     assert cloud.save(path).providers_read == PROVIDERS
@@ -464,4 +463,4 @@ def test_an_unfinished_file_is_not_opened_as_a_cloud(cloud: Cloud, path: pathlib
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
     with pytest.raises(Exception, match="is not complete"):
-        server.create_app(str(destination.partial_path(path)))
+        server.create_app(str(save.partial_path(path)))

@@ -13,7 +13,7 @@ import osc_placement.nova
 from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import filters, flavor, request, values
-from osc_placement.server.store import snapshot
+from osc_placement.workflows.snapshot import file
 from osc_placement.workflows.snapshot.anonymize import key as keys, properties, recording, state
 from osc_placement.workflows.snapshot.anonymize.key import Kind
 from osc_placement.workflows.snapshot.anonymize.names import Names
@@ -265,10 +265,10 @@ def test_a_response_that_no_command_reads_is_left_out(request_: str) -> None:
 
 def test_notes_have_pseudonyms_and_no_text_of_errors() -> None:
     anonymizer = state.Anonymizer(names())
-    error = anonymizer.note(snapshot.Note(UUID, "not read: GET https://acme.example: 500"))
+    error = anonymizer.note(file.Note(UUID, "not read: GET https://acme.example: 500"))
     assert error.text == "not read: the error is left out"
     text = f"allocation of CUSTOM_GOLD left out: provider {UUID} had no inventory of it"
-    note = anonymizer.note(snapshot.Note(UUID, text))
+    note = anonymizer.note(file.Note(UUID, text))
     assert note.uuid == error.uuid != UUID
     assert note.uuid in note.text
     assert UUID not in note.text

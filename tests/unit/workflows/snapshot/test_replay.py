@@ -8,7 +8,7 @@ from osc_placement import microversion
 from osc_placement.model import allocation
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import temporary
+from osc_placement.workflows.snapshot import replay
 from tests.support.candidates import clouds, explained
 
 CONTEXT = ReadContext(workers=1)
@@ -24,7 +24,7 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
         held = {HOSTS[0]: {"VCPU": 2}}
         client.replace_allocations(allocation.Consumer(SERVER, held, "p", "u", None, "INSTANCE"))
         client.sent.clear()
-        with temporary.copied(client, CONTEXT) as copy:
+        with replay.copied(client, CONTEXT) as copy:
             path = pathlib.Path(copy.target)
             saved = client.sent.total()
             assert copy.show_allocations(SERVER).allocations == held
