@@ -220,9 +220,12 @@ class PlacementCommand(TargetCommand):
         self._parser.set_defaults(**_DEFAULTS)
         self.add_arguments(self._parser)
         if self.has_former_options:
-            for name in _SETTINGS:
-                option = f"--{name.replace('_', '-')}"
-                self._parser.add_argument(option, help=argparse.SUPPRESS)
+            for name, setting in _SETTINGS.items():
+                self._parser.add_argument(
+                    f"--{name.replace('_', '-')}",
+                    action=arguments.Former,
+                    instead=plugin.global_option(setting),
+                )
         if self.writes and "--allow" not in self._parser._option_string_actions:
             self.add_allow(self._parser)
         help_format.own_options_first(self._parser, inherited)
@@ -298,12 +301,7 @@ class PlacementCommand(TargetCommand):
         settings = self._settings()
         for name, setting in _SETTINGS.items():
             option = plugin.global_option(setting)
-            value = getattr(parsed_args, name)
-            if value is not None:
-                former = f"--{name.replace('_', '-')}"
-                self.log.warning("%s is deprecated: use %s", former, option)
-            else:
-                value = settings.get(setting)
+            value = getattr(parsed_args, name) or settings.get(setting)
             if value is not None and name != "nova_recording":
                 try:
                     value = arguments.positive(str(value))

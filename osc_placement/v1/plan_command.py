@@ -87,14 +87,20 @@ class PlanCommand(base.ReportLister):
         """Build the parser, with the options of the rows. Sends no request."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--all-rows",
-            action="store_true",
-            help="Print every row on a terminal, instead of a summary of more than"
-            f" {tables.MOST_ROWS} rows",
+            "--rows",
+            choices=("summary", "changed", "all"),
+            default="summary",
+            help=f"On a terminal: a summary of more than {tables.MOST_ROWS} rows (the default), or"
+            " all rows. In every format: changed omits the rows of unchanged items.",
         )
-        parser.add_argument(
-            "--changed-only", action="store_true", help="Omit the rows of unchanged items"
-        )
+        for former, rows_shown in (("--all-rows", "all"), ("--changed-only", "changed")):
+            parser.add_argument(
+                former,
+                dest="rows",
+                action=arguments.Former,
+                const=rows_shown,
+                instead=f"--rows {rows_shown}",
+            )
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -211,11 +217,11 @@ class PlanCommand(base.ReportLister):
         return shlex.join([*(self.cmd_name or "").split(), *words])
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows, with --changed-only without those of unchanged items."""
+        """Print the rows, with --rows changed without those of unchanged items."""
         if self._prints_plan(parsed_args):
             self._print_summary()
             return 0
-        if parsed_args.changed_only:
+        if parsed_args.rows == "changed":
             data = [
                 row
                 for row in data
@@ -228,13 +234,13 @@ class PlanCommand(base.ReportLister):
         return ()
 
     def is_unchanged(self, row: Mapping[str, Any]) -> bool:
-        """Whether --changed-only omits a row, ``{column: value}``."""
+        """Whether --rows changed omits a row, ``{column: value}``."""
         return row.get("status") == "unchanged"
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """The tables of the answer, summarized on a terminal; empty for one table of all rows."""
         several = self.several_tables(data)
-        if self._arguments.all_rows or not tables.is_terminal():
+        if self._arguments.rows != "summary" or not tables.is_terminal():
             return several
         if not several:
             several = [self._one_table(column_names, data)]
@@ -242,7 +248,7 @@ class PlanCommand(base.ReportLister):
                 return ()
         found = [tables.of_table(table) for table in several]
         if found != several:
-            self.summary = [*self.summary, "To print every row: --all-rows"]
+            self.summary = [*self.summary, "To print every row: --rows all"]
         return found
 
     def _one_table(self, column_names: Sequence[str], data: Collection[Any]) -> tables.Table:

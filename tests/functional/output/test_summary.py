@@ -90,9 +90,9 @@ def test_a_terminal_shows_a_summary_unless_all_rows_are_requested(
     monkeypatch.setenv("COLUMNS", "1000")
     on_terminal = run(cloud, command)
     assert "| rows |" in on_terminal.stdout
-    assert "To print every row: --all-rows\n" in on_terminal.stderr
-    assert "--all-rows" not in elsewhere.stderr
-    assert run(cloud, command, "--all-rows").stdout == elsewhere.stdout
+    assert "To print every row: --rows all\n" in on_terminal.stderr
+    assert "--rows all" not in elsewhere.stderr
+    assert run(cloud, command, "--rows", "all").stdout == elsewhere.stdout
     assert json.loads(run(cloud, command, "-f", "json").stdout) == data
     assert "| rows |" not in run(cloud, command, "-c", list(data[0])[-1]).stdout
 
@@ -102,8 +102,8 @@ def test_unchanged_rows_are_omitted_in_every_format(cloud: shell.OpenStack) -> N
     again = (AMEND[0], "--name-glob", "cmp-*", *AMEND[2:], "--dry-run")
     statuses = {row["status"] for row in cloud(*again)}
     assert "unchanged" in statuses
-    left = {row["status"] for row in cloud(*again, "--changed-only")}
+    left = {row["status"] for row in cloud(*again, "--rows", "changed")}
     assert left == statuses - {"unchanged"}
-    assert "unchanged" not in cloud.do(*again, "--changed-only")
+    assert "unchanged" not in cloud.do(*again, "--rows", "changed")
     migrations = cloud("placement migration run", *RECORDED, "--dry-run", "--changed-only")
     assert all(row["found"] for row in migrations)
