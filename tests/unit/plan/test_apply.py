@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.plan import apply, change, file as plan_file, plan, result
+from osc_placement.plan import apply, change, file as plan_file, journal, plan, result
 from osc_placement.plan.kinds import (
     allocations,
     inventories,
@@ -20,7 +20,7 @@ from osc_placement.plan.kinds import (
     registry,
     reshape,
 )
-from tests.support import embedded, plans, scripted
+from tests.support import embedded, fake_neutron, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
 
 
@@ -83,6 +83,7 @@ def test_a_plan_whose_changes_were_restored_or_changed_is_not_reported_as_applie
     assert client.stored("host-002").inventories["VCPU"] == original
 
 
+PORT = embedded.uuid_of("a port")
 _A, _B = "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"
 
 
@@ -98,6 +99,9 @@ def _states(client: embedded.Client) -> dict[str, tuple[change.Subject, Any, Any
 
     def uses(amount: int) -> allocations.ConsumerState:
         return allocations.ConsumerState({host.uuid: {"VCPU": amount}}, "p", "u", "INSTANCE")
+
+    def bound(state: allocations.ConsumerState, groups: dict[str, str]) -> allocations.BoundState:
+        return allocations.BoundState.with_ports(state, {PORT: groups})
 
     def offers(more: int) -> reshape.ReshapeState:
         renewed = dataclasses.replace(vcpu, total=vcpu.total + more)
@@ -121,49 +125,51 @@ def _states(client: embedded.Client) -> dict[str, tuple[change.Subject, Any, Any
             uses(1),
             uses(2),
         ),
+        "bound allocations": (
+            change.Subject(consumer, consumer),
+            bound(allocations.ConsumerState(), {}),
+            bound(uses(1), {PORT: host.uuid}),
+            bound(uses(1), {PORT: embedded.uuid_of("host-001")}),
+        ),
         "reshape": (subject, offers(0), offers(1), offers(7)),
         "trait": (custom.subject, custom.before, custom.after, None),
     }
 
 
-def test_every_kind_of_change_in_placement_has_states_here() -> None:
-    in_placement = {name for name, kind in registry.CHANGE_TYPES.items() if not kind.needs_neutron}
-    assert in_placement == _states(embedded.Client(embedded.hosts(1))).keys()
-
-
-@pytest.mark.parametrize(
-    "kind", [name for name, kind in registry.CHANGE_TYPES.items() if not kind.needs_neutron]
-)
+@pytest.mark.parametrize("kind", registry.CHANGE_TYPES)
 def test_a_change_of_any_kind_that_an_earlier_run_made_is_read_again(
     tmp_path: pathlib.Path, kind: str
 ) -> None:
-    client, path = embedded.Client(embedded.hosts(1)), tmp_path / "plan"
+    client, path = embedded.Client(embedded.hosts(2)), tmp_path / "plan"
+    neutron = fake_neutron.FakeNeutron(fake_neutron.port("a port", "a new consumer"))
     subject, before, after, other = _states(client)[kind]
 
     def put(was: Any, becomes: Any) -> None:
         items = [change.Change(kind, subject, was, becomes)]
-        report = plans.apply_in_memory(client, plan.ObservedPlan(plan.make(items)))
+        options = apply.Options(neutron=neutron, journal=journal.MemoryJournal())
+        report = plans.apply_new(client, plan.ObservedPlan(plan.make(items)), "", options)
         assert statuses(report) == {"applied": 1}, report
 
-    def apply_again() -> tuple[str, str, int]:
-        writes = client.writes
-        report = plans.apply_file(client, plan_file.read(path), path)
+    def apply_again() -> tuple[str, str, bool]:
+        writes = client.writes + neutron.writes
+        options = apply.Options(neutron=neutron)
+        report = plans.apply_file(client, plan_file.read(path), path, options)
         (item,) = report.results
-        return str(item.status), str(item.code), client.writes - writes
+        return str(item.status), str(item.code), client.writes + neutron.writes > writes
 
     made = plan.ObservedPlan(plan.make([change.Change(kind, subject, before, after)]))
     plan_file.write(path, made.stamped(client, "a test").plan)
-    assert apply_again() == ("applied", "", 1)
-    assert apply_again() == ("applied", "earlier-run", 0)
+    assert apply_again() == ("applied", "", True)
+    assert apply_again() == ("applied", "earlier-run", False)
     if kind == "trait":
         client.delete_trait("CUSTOM_NEW")
     else:
         put(after, before)
-    assert apply_again() == ("applied", "", 1)
-    assert apply_again() == ("applied", "earlier-run", 0)
+    assert apply_again() == ("applied", "", True)
+    assert apply_again() == ("applied", "earlier-run", False)
     if other is not None:
         put(after, other)
-        assert apply_again() == ("stale", "changed-concurrently", 0)
+        assert apply_again() == ("stale", "changed-concurrently", False)
 
 
 def test_applying_a_finished_plan_again_only_reads_each_change(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,56 +17,14 @@ from osc_placement.plan import apply, change, file, plan, result
 from osc_placement.plan.kinds import allocations as kinds_allocations, registry
 from osc_placement.workflows.allocations import heal, location
 from osc_placement.workflows.allocations.decision import HealOptions, HealRequest
-from tests.support import embedded, plans, scripted
+from tests.support import embedded, fake_neutron, plans, scripted
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES
 from tests.support.embedded import uuid_of
+from tests.support.fake_neutron import BANDWIDTH, port
 
-EGRESS, INGRESS = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"
-BANDWIDTH = {EGRESS: 1000, INGRESS: 1000}
+EGRESS = "NET_BW_EGR_KILOBIT_PER_SEC"
 HOST, CARDS = uuid_of("cmp-0000"), [uuid_of("card-1"), uuid_of("card-2")]
-
-
-class FakeNeutron:
-    """Neutron in memory; ``before`` and ``after`` run around each write."""
-
-    source = ""
-
-    def __init__(self, *ports: dict[str, Any]) -> None:
-        self.ports = {port["id"]: port for port in ports}
-        self.requests: list[str] = []
-        self.before: Callable[[str], None] = lambda path: None
-        self.after: Callable[[str], None] = lambda path: None
-
-    def ask(self, path: str) -> Any:
-        self.requests.append(path.partition("?")[0])
-        recorded = neutron_api.RecordedNeutron(
-            {"GET /v2.0/ports": {"ports": [*self.ports.values()]}}, ""
-        )
-        return recorded.ask(path)
-
-    def write(self, path: str, body: Any, revision: int | None) -> Any:
-        self.before(path)
-        port = self.ports[path.rpartition("/")[2]]
-        if revision != port["revision_number"]:
-            raise neutron_api.NeutronRefused(412, "the revision is another")
-        port.update(body["port"], revision_number=revision + 1)
-        self.after(path)
-        return {"port": port}
-
-    def profile(self, name: str) -> Any:
-        return self.ports[uuid_of(name)]["binding:profile"]
-
-
-def port(name: str, server: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "id": uuid_of(name),
-        "name": name,
-        "device_id": uuid_of(server),
-        "binding:profile": {"pci_slot": "0000:81:00.1"},
-        "revision_number": 4,
-        "resource_request": {"resources": BANDWIDTH, "required": ["CUSTOM_PHYSNET_A"]},
-    } | fields
 
 
 class Run:
@@ -77,7 +34,7 @@ class Run:
         self.client = embedded.Client()
         self.cloud = caching_scheduler.OldCloud(self.client, hosts=1, servers=4)
         self.nova = nova_api.RecordedNova(self.cloud.answers, "")
-        self.neutron = FakeNeutron(*ports)
+        self.neutron = fake_neutron.FakeNeutron(*ports)
         self.client.create_trait("CUSTOM_PHYSNET_A")
         for uuid in CARDS[:cards]:
             self.client.create_provider(f"card {uuid}", uuid, HOST)
