@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from osc_placement import errors, microversion
-from osc_placement.client import api_errors, query, responses, saved_cloud, transport, wire
+from osc_placement.client import api_errors, local, query, responses, transport, wire
 from osc_placement.microversion import FEATURES, Microversion, negotiate
 from osc_placement.model import allocation
 
@@ -77,15 +77,24 @@ class Client:
         return self.transport.target
 
     @property
+    def _saved_cloud(self) -> local.SavedCloud | None:
+        """The snapshot of the target. Errors: ConnectionFailed for a file that cannot be opened."""
+        try:
+            placement = self.transport.local()
+        except Exception as error:  # The errors of an application that cannot open its file.
+            raise api_errors.ConnectionFailed(str(error)) from error
+        return placement.saved_cloud if placement else None
+
+    @property
     def origin(self) -> str:
         """The cloud of which the target is a snapshot; empty for a service and for other files."""
-        found = saved_cloud.find(self.transport)
-        return errors.without_credentials(found.origin) if found else ""
+        saved = self._saved_cloud
+        return errors.without_credentials(saved.origin) if saved else ""
 
     def require_owners(self) -> None:
         """Refuse a snapshot that was saved without owners. Errors: PlacementError."""
-        found = saved_cloud.find(self.transport)
-        if found and not found.has_owners:
+        saved = self._saved_cloud
+        if saved and not saved.has_owners:
             raise errors.PlacementError(
                 f"{self.target} is a snapshot without the owners of consumers, which this command"
                 " compares: save it again without --without-owners"
@@ -94,13 +103,13 @@ class Client:
     @property
     def has_recording(self) -> bool:
         """Whether ``recording`` has responses."""
-        found = saved_cloud.find(self.transport)
-        return found is not None and found.has_recording
+        saved = self._saved_cloud
+        return saved is not None and saved.has_recording
 
     def recording(self) -> Mapping[str, Any]:
         """The responses of nova and neutron in a snapshot, ``{"GET /path": body}``; or empty."""
-        found = saved_cloud.find(self.transport)
-        return found.recording() if found else {}
+        saved = self._saved_cloud
+        return saved.recording() if saved else {}
 
     def at(self, version: Microversion) -> Self:
         """A client of the same transport with another version."""

@@ -33,6 +33,7 @@ import urllib3.exceptions
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, retry
+from osc_placement.client.local import LocalPlacement
 
 #: Connections to one server that stay open.
 CONNECTIONS = 100
@@ -360,11 +361,11 @@ class Transport:
         adapter: keystoneauth1.adapter.Adapter,
         place: str | None = None,
         timeout: float = READ_TIMEOUT,
-        application: Callable[[], object] = lambda: None,
+        local: Callable[[], LocalPlacement | None] = lambda: None,
     ) -> None:
         self._adapter = adapter
-        #: The application in this process that answers the requests; None for a service.
-        self.application = application
+        #: The Placement in this process that answers the requests; None for a service.
+        self.local = local
         self._place = place
         self._timeout = timeout
         # A report names the target also when the token can no longer be renewed.

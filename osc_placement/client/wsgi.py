@@ -15,6 +15,7 @@ import keystoneauth1.token_endpoint
 import requests
 import requests.adapters
 
+from osc_placement.client.local import LocalPlacement
 from osc_placement.client.transport import EMBEDDED_URL, Transport
 
 #: The identity of requests to the embedded server: access to the file grants every right.
@@ -42,7 +43,7 @@ def in_process(open_app: Callable[[], WsgiApp], place: str) -> Transport:
         additional_headers=dict(_EMBEDDED_HEADERS),
     )
     adapter = keystoneauth1.adapter.Adapter(session, endpoint_override=EMBEDDED_URL)
-    return Transport(adapter, place, application=mounted.application)
+    return Transport(adapter, place, local=mounted.local)
 
 
 class WsgiAdapter(requests.adapters.BaseAdapter):
@@ -74,6 +75,11 @@ class WsgiAdapter(requests.adapters.BaseAdapter):
             app, self._app = self._app, None
         if app is not None:
             app.close()
+
+    def local(self) -> LocalPlacement | None:
+        """The application, if it is a Placement with more than its API."""
+        app = self.application()
+        return app if isinstance(app, LocalPlacement) else None
 
     def application(self) -> WsgiApp:
         """The application, opened if necessary."""

@@ -38,8 +38,12 @@ class OfflineApp:
     Reads the configuration and looks for other users of the database; the first request loads
     the application. As the service does when it starts, that adds missing standard traits and
     resource classes, unless ``users`` shows that a service runs, which has added its own.
-    Errors: PlacementError for a configuration or a database that cannot be used.
+    Errors: PlacementError for a configuration or a database that cannot be used. Its records are
+    read over its API only.
     """
+
+    repository = None
+    saved_cloud = None
 
     def __init__(self, file: str) -> None:
         _silence()

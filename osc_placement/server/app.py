@@ -42,8 +42,12 @@ class App:
     """The Placement API over a repository.
 
     ``threads`` is the number of requests that are handled at the same time: THREADS in addition to
-    the searches that run or wait, so that searches do not delay other requests.
+    the searches that run or wait, so that searches do not delay other requests. ``database`` and
+    ``users`` are empty: they are those of openstack-placement in process (``client.local``).
     """
+
+    database = ""
+    users: Sequence[str] = ()
 
     def __init__(
         self,

@@ -142,7 +142,8 @@ class _SharedApp:
 
     def __init__(self, app: server.App) -> None:
         self._app = app
-        self.repository = app.repository
+        self.repository, self.saved_cloud = app.repository, app.saved_cloud
+        self.database, self.users = app.database, app.users
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         return self._app(environ, start_response)

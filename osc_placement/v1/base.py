@@ -125,11 +125,13 @@ class TargetCommand(command.Command):
 
     def _check_users(self, client: api.Client) -> None:
         """Refuse to write to openstack-placement's database while it has other users."""
-        application: Any = client.transport.application()
-        self._write_note(f"Using {application.database}")
-        if not application.users:
+        placement = client.transport.local()
+        if placement is None:
+            raise AssertionError(client.target)
+        self._write_note(f"Using {placement.database}")
+        if not placement.users:
             return
-        used = f"{client.target} is in use: {', '.join(application.users)}"
+        used = f"{client.target} is in use: {', '.join(placement.users)}"
         if self._may_write and plan_guards.RUNNING_SERVICE not in self._arguments.allow:
             raise errors.PlacementError(
                 f"{used}; nothing was changed. Stop the Placement services, or --allow"

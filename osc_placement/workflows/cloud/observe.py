@@ -11,9 +11,9 @@ import contextlib
 import functools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Protocol
 
 from osc_placement.client import api, lookup, retry
+from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, inventory, provider
 from osc_placement.workflows.context import ReadContext
@@ -25,15 +25,9 @@ LOG = logging.getLogger(__name__)
 _USAGE = "usage"
 
 
-class _Repository(Protocol):
-    def snapshot(self) -> contextlib.AbstractContextManager[state.State]: ...
-
-    def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None: ...
-
-
-def _repository(client: api.Client) -> _Repository | None:
-    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
-    return repository
+def _repository(client: api.Client) -> StateRepository | None:
+    placement = client.transport.local()
+    return placement.repository if placement else None
 
 
 def read_part(client: api.Client, queries: Iterable[candidate.CandidateQuery]) -> None:

@@ -187,7 +187,7 @@ def test_without_openstack_placement_the_error_names_the_extra(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "placement", None)
     with pytest.raises(errors.PlacementError, match=r"pip install 'osc-placement\[offline\]'"):
-        client.transport.application()
+        client.transport.local()
 
 
 def test_the_command_group_does_not_depend_on_the_version() -> None:

@@ -33,7 +33,7 @@ def clients(placement: service.InProcessPlacement) -> tuple[api.Client, explaine
     """The cloud as a database file and as a service."""
     live = explained.CountingClient(placement.client(VERSION).transport, VERSION)
     file = placement.client(VERSION)
-    live.transport.application = lambda: None
+    live.transport.local = lambda: None
     return file, live
 
 

@@ -43,7 +43,7 @@ class Cloud:
         explained.seed(placement, self.base)
         self.file = placement.client(VERSION)
         self.service = placement.client(VERSION)
-        self.service.transport.application = lambda: None
+        self.service.transport.local = lambda: None
 
     def queries(self) -> Iterator[candidate.CandidateQuery]:
         for _ in range(QUERIES):
@@ -210,7 +210,7 @@ def test_the_number_of_requests_is_exact(
     ]
     explained.seed(placement, clouds.cloud(*hosts))
     client = explained.CountingClient(placement.client(VERSION).transport, VERSION)
-    client.transport.application = lambda: None
+    client.transport.local = lambda: None
     query = clouds.query(clouds.group(VCPU=9, MEMORY_MB=16, required="HW_CPU_X86_AVX"))
     order = constraint.constraints_of(query)
     request = explain.ExplainRequest(query, order, nearest=2)
@@ -235,7 +235,7 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
     host = clouds.provider("00000000-0000-4000-8000-000000000001", VCPU=8, MEMORY_MB=64)
     explained.seed(placement, clouds.cloud(host))
     client = placement.client(VERSION)
-    client.transport.application = lambda: None
+    client.transport.local = lambda: None
     query = clouds.query(clouds.group(VCPU=9, required="HW_CPU_X86_AVX"))
     request = explain.ExplainRequest(query, constraint.constraints_of(query))
     (complete,) = explain.explain(client, [request], CONTEXT)

@@ -103,7 +103,7 @@ def test_a_service_is_audited_with_two_requests_per_host(
     client = counting(placement)
     whole = audited(client, recorded(**FLAVORS))
     client.sent.clear()
-    client.transport.application = lambda: None
+    client.transport.local = lambda: None
     assert audited(client, recorded(**FLAVORS)) == whole
     assert client.sent == {
         # One per flavor that nova accepts.
@@ -120,7 +120,7 @@ def test_a_full_cloud_without_a_suitable_host_has_no_host() -> None:
     with service.InProcessPlacement() as started:
         explained.seed(started, cloud(8, 64))
         client = counting(started)
-        client.transport.application = lambda: None
+        client.transport.local = lambda: None
         found = audited(client, recorded(**FLAVORS), "no_host", "full", "ok")
     assert {name: str(single.code) for name, single in found.items()} == {
         "no_host": "no_host", "full": "full", "ok": "full",
@@ -137,7 +137,7 @@ def test_units_that_refuse_a_flavor_are_not_called_full(field: Mapping[str, int]
     with service.InProcessPlacement() as started:
         explained.seed(started, base)
         client = counting(started)
-        client.transport.application = lambda: None
+        client.transport.local = lambda: None
         found = audited(client, recorded(**FLAVORS), "ok")["ok"]
     assert (str(found.code), found.empty_hosts) == ("no_host", 0)
 
@@ -176,7 +176,7 @@ def test_the_hosts_of_random_flavors_are_those_of_brute_force(
         explained.seed(started, base)
         client = counting(started)
         whole = audited(client, nova)
-        client.transport.application = lambda: None
+        client.transport.local = lambda: None
         assert audited(client, nova) == whole
     empty = base.without_allocations()
     for item in whole.values():

@@ -1,0 +1,59 @@
+"""What a Placement in this process has besides its API."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+
+class SavedCloud(Protocol):
+    """What a snapshot file has besides the state of Placement.
+
+    The cloud that was saved, and responses of nova and neutron, ``{"GET /path": body}``.
+    """
+
+    @property
+    def origin(self) -> str: ...
+
+    @property
+    def has_owners(self) -> bool: ...
+
+    @property
+    def has_recording(self) -> bool: ...
+
+    def recording(self) -> Mapping[str, Any]: ...
+
+
+class StateRepository(Protocol):
+    """Every record of a Placement: ``snapshot`` is its state, of ``engine.state``.
+
+    ``open_part`` reads of a file only what queries about these classes and traits need, if nothing
+    was read yet.
+    """
+
+    def snapshot(self) -> contextlib.AbstractContextManager[Any]: ...
+
+    def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None: ...
+
+
+@runtime_checkable
+class LocalPlacement(Protocol):
+    """The embedded server on a file, or openstack-placement on its database.
+
+    ``repository``: None for openstack-placement. ``saved_cloud``: of a snapshot file. ``database``:
+    the configuration file of openstack-placement and its database, without the password.
+    ``users``: the other users of this database.
+    """
+
+    @property
+    def repository(self) -> StateRepository | None: ...
+
+    @property
+    def saved_cloud(self) -> SavedCloud | None: ...
+
+    @property
+    def database(self) -> str: ...
+
+    @property
+    def users(self) -> Sequence[str]: ...
