@@ -72,7 +72,6 @@ WORKFLOWS = {
     "workflows.reshape.snapshot",
     "workflows.selector",
     "workflows.snapshot",
-    "workflows.snapshot.anonymize",
     "workflows.state_file",
 }
 
@@ -131,7 +130,6 @@ LAYERS: dict[str, set[str]] = {
     "workflows.mirror": BELOW_WORKFLOWS,
     "workflows.providers": BELOW_WORKFLOWS,
     "workflows.snapshot": BELOW_WORKFLOWS,
-    "workflows.snapshot.anonymize": {"workflows.snapshot"} | BELOW_WORKFLOWS,
     "workflows.allocations": BELOW_WORKFLOWS,
     "workflows.reshape.snapshot": BELOW_WORKFLOWS,
     "workflows.reshape.documents": {"model"},

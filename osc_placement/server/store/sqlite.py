@@ -11,7 +11,7 @@ import functools
 import os
 import reprlib
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -134,7 +134,7 @@ class SqliteStore:
                 providers=self._read(
                     "provider", _PROVIDER, reader.provider if reader else to_provider, problems
                 ),
-                consumers=reader.usage(self._rows("consumer", _ALLOCATIONS), problems)
+                consumers=reader.usage(_rows(self._connection, "consumer", _ALLOCATIONS), problems)
                 if reader
                 else self._read("consumer", _CONSUMER, to_consumer, problems),
                 traits=self._read("trait", _NAMED, _to_date, problems),
@@ -175,7 +175,7 @@ class SqliteStore:
         problems: list[str],
     ) -> dict[str, Any]:
         records = {}
-        for row in self._rows(table, columns):
+        for row in _rows(self._connection, table, columns):
             try:
                 records[row[0]] = from_row(row)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -183,12 +183,6 @@ class SqliteStore:
                     f"table {table}, row {reprlib.repr(row[0])}: {document.reason(error)}"
                 )
         return records
-
-    def _rows(self, table: str, columns: tuple[str, ...]) -> sqlite3.Cursor:
-        """The rows of a table in order of creation."""
-        return self._connection.execute(
-            f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid"  # noqa: S608
-        )
 
     def commit(self, changes: record.Changes) -> None:
         """Write the changes in one transaction; they are on disk when it returns."""
@@ -200,8 +194,8 @@ class SqliteStore:
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._write("provider", _PROVIDER, changes.providers, _from_provider)
-                self._write("consumer", _CONSUMER, changes.consumers, _from_consumer)
+                self._write("provider", _PROVIDER, changes.providers, from_provider)
+                self._write("consumer", _CONSUMER, changes.consumers, from_consumer)
                 self._write("trait", _NAMED, changes.traits, None)
                 self._write("resource_class", _NAMED, changes.resource_classes, None)
         except sqlite3.Error as error:
@@ -256,7 +250,22 @@ def _upsert(table: str, columns: tuple[str, ...]) -> str:
     )
 
 
-def _from_provider(provider: record.ProviderRecord) -> tuple[Any, ...]:
+def providers(connection: sqlite3.Connection) -> Iterator[record.ProviderRecord]:
+    """All providers of a file, in order of creation."""
+    return map(to_provider, _rows(connection, "provider", _PROVIDER))
+
+
+def consumers(connection: sqlite3.Connection) -> Iterator[record.ConsumerRecord]:
+    """All consumers of a file, in order of creation."""
+    return map(to_consumer, _rows(connection, "consumer", _CONSUMER))
+
+
+def _rows(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> sqlite3.Cursor:
+    """The rows of a table in order of creation."""
+    return connection.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid")  # noqa: S608
+
+
+def from_provider(provider: record.ProviderRecord) -> tuple[Any, ...]:
     inventories = {name: item.as_dict() for name, item in provider.inventories.items()}
     return (
         provider.uuid,
@@ -285,7 +294,7 @@ def to_provider(row: tuple[Any, ...]) -> record.ProviderRecord:
     return document.provider_record(uuid, fields, _date(at))
 
 
-def _from_consumer(consumer: record.ConsumerRecord) -> tuple[Any, ...]:
+def from_consumer(consumer: record.ConsumerRecord) -> tuple[Any, ...]:
     return (
         consumer.uuid,
         consumer.generation,

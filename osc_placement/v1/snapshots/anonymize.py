@@ -53,10 +53,9 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        from osc_placement.workflows.snapshot import file
-        from osc_placement.workflows.snapshot.anonymize import run
+        from osc_placement.workflows.snapshot import anonymize, file
 
-        anonymization = run.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)
+        anonymization = anonymize.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)
         anonymization.write(parsed_args.file, parsed_args.new_file)
         self.summary = [f"Note: {parsed_args.key_file} has the real names: do not pass it on"]
         found = file.summarize(parsed_args.new_file)

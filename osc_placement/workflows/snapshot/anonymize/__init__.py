@@ -1,1 +1,0 @@
-"""Replaces what identifies a cloud in a snapshot by pseudonyms; a key file has the mapping."""

@@ -1,0 +1,247 @@
+"""Pseudonyms: which texts get one, by what they name, and the key file that keeps them.
+
+The next snapshot of the cloud gets the same pseudonyms from the same key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+import json
+import pathlib
+import re
+import secrets
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
+
+from osc_placement import errors
+from osc_placement.engine import standard
+from osc_placement.model import allocation, name as names
+from osc_placement.nova import flavor
+from osc_placement.plan import file as plan_file
+from osc_placement.workflows.snapshot import staging
+
+FORMAT_VERSION = 1
+
+#: Digits of the number in a pseudonym, so that pseudonyms sort as the names did.
+_DIGITS = 5
+
+#: Beginnings of resource classes that have a meaning for nova; the pseudonym keeps them.
+_CLASS_PREFIXES = (flavor.PMEM_PREFIX, "CUSTOM_PCI_", names.CUSTOM_PREFIX, "")
+
+
+class NameKind(enum.StrEnum):
+    """What a name belongs to; a name has one pseudonym in each kind.
+
+    A name of a host is a first label (HOST), a domain, and for a provider below a compute node
+    more labels (PART).
+    """
+
+    UUID = "uuid"
+    HOST = "host"
+    DOMAIN = "domain"
+    PART = "part"
+    PROJECT = "project"
+    USER = "user"
+    SERVER = "server"
+    FLAVOR = "flavor"
+    AGGREGATE = "aggregate"
+    ZONE = "zone"
+    PORT = "port"
+    TRAIT = "trait"
+    RESOURCE_CLASS = "class"
+    CONSUMER_TYPE = "type"
+    GROUP = "group"
+    VALUE = "value"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PseudonymKey:
+    """``origin`` identifies the cloud; ``identity`` is what anonymized files show of the key.
+
+    ``pseudonyms`` is ``{kind: {name: pseudonym}}``.
+    """
+
+    origin: str
+    identity: str
+    pseudonyms: Mapping[NameKind, dict[str, str]]
+
+    def pseudonym(self, kind: NameKind, text: str) -> str:
+        """The pseudonym of a name that was added."""
+        return self.pseudonyms[kind][text]
+
+    def add(self, found: Mapping[NameKind, Iterable[str]]) -> None:
+        """Give each new name a pseudonym that is not the name of anything else.
+
+        New names are numbered in their order, so the first snapshot keeps the order of names.
+        """
+        taken = {text for texts in (*found.values(), *self.pseudonyms.values()) for text in texts}
+        for kind, texts in found.items():
+            known = self.pseudonyms[kind]
+            new = sorted(set(texts) - known.keys())
+            taken.update(known.values())
+            numbers = itertools.count(len(known) + 1)
+            for text in new:
+                known[text] = next(
+                    pseudonym
+                    for pseudonym in (_make(kind, text, at) for at in numbers)
+                    if pseudonym not in taken
+                )
+
+
+def create(origin: str) -> PseudonymKey:
+    """A new key for a cloud."""
+    return PseudonymKey(
+        origin, f"anonymized-{secrets.token_hex(4)}", {kind: {} for kind in NameKind}
+    )
+
+
+def read(path: pathlib.Path) -> PseudonymKey | None:
+    """The key in a file; None without the file. Errors: PlacementError, which names it."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format_version"] != FORMAT_VERSION:
+            raise errors.PlacementError(f"{path} was written by another version of this program")
+        known = document["pseudonyms"]
+        pseudonyms = {
+            kind: {str(text): str(pseudonym) for text, pseudonym in known.get(kind, {}).items()}
+            for kind in NameKind
+        }
+        return PseudonymKey(str(document["origin"]), str(document["identity"]), pseudonyms)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise errors.PlacementError(
+            f"{path} is not a key file ({error}): give another --key-file; nothing was changed"
+        ) from error
+
+
+def write(path: pathlib.Path, key: PseudonymKey) -> None:
+    """Write the file completely or not at all, mode 0600. Errors: PlacementError."""
+    document = {
+        "format_version": FORMAT_VERSION,
+        "origin": key.origin,
+        "identity": key.identity,
+        "pseudonyms": {str(kind): known for kind, known in key.pseudonyms.items()},
+    }
+    plan_file.replace(path, [json.dumps(document, indent=1), "\n"])
+
+
+def _make(kind: NameKind, text: str, number: int) -> str:
+    if kind is NameKind.UUID:
+        # In the order of numbers, and otherwise random: it cannot be the UUID of anything else.
+        return f"{number:08x}{str(uuid.uuid4())[8:]}"
+    padded = f"{number:0{_DIGITS}}"
+    if kind is NameKind.TRAIT:
+        prefix = names.CUSTOM_PREFIX if text.startswith(names.CUSTOM_PREFIX) else ""
+        return f"{prefix}ANON_TRAIT_{padded}"
+    if kind is NameKind.RESOURCE_CLASS:
+        prefix = next(each for each in _CLASS_PREFIXES if text.startswith(each))
+        return f"{prefix}ANON_CLASS_{padded}"
+    if kind is NameKind.CONSUMER_TYPE:
+        return f"ANON_TYPE_{padded}"
+    if kind is NameKind.GROUP:
+        return f"_ANON{padded}"
+    return f"anon-{kind}-{padded}"
+
+
+#: Returns the pseudonym of a name: ``replace(NameKind.HOST, "cmp-1")``.
+Replace = Callable[[NameKind, str], str]
+
+#: Values of owners that are not a project or a user.
+_NO_OWNER = frozenset({allocation.PLACEHOLDER, staging.UNKNOWN_OWNER})
+_NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION, allocation.UNKNOWN_TYPE})
+
+#: What separates the labels in the name of a provider; the address of a PCI device stays:
+#: ``_pci_0000_84_00_0``, ``_0000:84:00.0``.
+_SEPARATOR = re.compile(
+    r"(_(?:pci_)?[0-9a-f]{4}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-9a-f](?=$|[:_])|[:_])"
+)
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_SYMBOL = re.compile(r"CUSTOM_[A-Z0-9_]+")
+
+
+class Names:
+    """Replaces names of each kind; equal names stay equal, and different ones different.
+
+    ``known`` are names of traits and resource classes that are not custom but only the source
+    knows. ``compared`` are the keys of the metadata of host aggregates, which nova compares with
+    properties of images. ``keep_custom``: custom traits, resource classes and consumer types stay.
+    """
+
+    def __init__(
+        self,
+        replace: Replace,
+        known: AbstractSet[str] = frozenset(),
+        compared: AbstractSet[str] = frozenset(),
+        *,
+        keep_custom: bool = False,
+    ) -> None:
+        self.of = replace
+        self.compared = compared
+        self._known = known
+        self._keep_custom = keep_custom
+
+    def uuid(self, text: str) -> str:
+        """A UUID, with or without dashes, as before."""
+        if not names.is_uuid(text):
+            return self.of(NameKind.VALUE, text)
+        pseudonym = self.of(NameKind.UUID, names.canonical_uuid(text))
+        return pseudonym if "-" in text else pseudonym.replace("-", "")
+
+    def host(self, text: str) -> str:
+        """A host, a hypervisor or a provider: ``cmp-1``, ``cmp-1.example.org_pci_0000_84_00_0``.
+
+        The names of a host, of its compute node and of the providers below stay related.
+        """
+        if names.is_uuid(text):
+            return self.uuid(text)
+        first, *rest = _SEPARATOR.split(text)
+        label, dot, domain = first.partition(".")
+        return "".join(
+            [
+                self._label(NameKind.HOST, label),
+                dot,
+                self._label(NameKind.DOMAIN, domain),
+                *(
+                    each if _SEPARATOR.fullmatch(each) else self._label(NameKind.PART, each)
+                    for each in rest
+                ),
+            ]
+        )
+
+    def project(self, text: str) -> str:
+        """A project; the placeholder stays."""
+        return text if text in _NO_OWNER else self.of(NameKind.PROJECT, text)
+
+    def user(self, text: str) -> str:
+        """A user; the placeholder stays."""
+        return text if text in _NO_OWNER else self.of(NameKind.USER, text)
+
+    def trait(self, text: str) -> str:
+        """A trait; standard ones stay."""
+        return text if self._stays(text, standard.traits()) else self.of(NameKind.TRAIT, text)
+
+    def resource_class(self, text: str) -> str:
+        """A resource class; standard ones stay."""
+        stays = self._stays(text, frozenset(standard.RESOURCE_CLASSES))
+        return text if stays else self.of(NameKind.RESOURCE_CLASS, text)
+
+    def consumer_type(self, text: str) -> str:
+        """A consumer type; nova's stay."""
+        stays = text in _NOVA_TYPES or self._keep_custom
+        return text if stays else self.of(NameKind.CONSUMER_TYPE, text)
+
+    def text(self, text: str) -> str:
+        """A sentence of this program: the UUIDs and custom names in it are replaced."""
+        text = _UUID.sub(lambda match: self.uuid(match[0]), text)
+        return _SYMBOL.sub(lambda match: self.resource_class(match[0]), text)
+
+    def _stays(self, text: str, is_standard: AbstractSet[str]) -> bool:
+        if text.startswith(names.CUSTOM_PREFIX):
+            return self._keep_custom
+        return text in is_standard or text in self._known
+
+    def _label(self, kind: NameKind, text: str) -> str:
+        return self.of(kind, text) if text else ""
