@@ -24,6 +24,9 @@ from osc_placement.workflows.explain.values import Failure, FunnelStep
 
 LOG = logging.getLogger(__name__)
 
+#: Why a host with room is no candidate.
+LOST = "it has room, but Placement returns no candidate for this request"
+
 #: Hosts that are explained if none is named.
 NEAREST = 3
 
@@ -65,8 +68,8 @@ class Explanation:
     host}``. ``refused`` is the number of changes of the query that the model found, and for which
     Placement has no candidate or answers with an error; they are left out.
     ``judged`` is what the filters of nova say about the hosts that can serve the query in
-    Placement; ``not_counted`` is ``{host: why nova refuses it}`` for those that are no candidates
-    therefore, and for explained hosts.
+    Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
+    candidates therefore, and for explained hosts.
     """
 
     all_hosts: int
@@ -104,8 +107,7 @@ def explain(
     wanted = [request.query for request in requests]
     compute = compute or ServerHosts()
     observe.read_part(client, wanted)
-    for request in requests:
-        _check(client, request)
+    answered = [_has_candidate(client, request) for request in requests]
     roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
     with observe.observed(client, wanted, context) as base:
         explanations = [
@@ -113,16 +115,25 @@ def explain(
             for request, named in zip(requests, roots, strict=True)
         ]
     return [
-        _proved(client, query, explanation, context)
-        for query, explanation in zip(wanted, explanations, strict=True)
+        _proved(client, query, explanation if is_served else _lost(explanation), context)
+        for query, explanation, is_served in zip(wanted, explanations, answered, strict=True)
     ]
 
 
-def _check(client: api.Client, request: ExplainRequest) -> None:
-    """Let Placement check a query as it was given. Errors: ApiError."""
+def _has_candidate(client: api.Client, request: ExplainRequest) -> bool:
+    """Whether Placement has a candidate; it checks the query as it was given. Errors: ApiError."""
     given = request.parameters or queries.candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
-    retry.read(lambda: client.list_allocation_candidates(pairs))
+    return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+
+
+def _lost(found: Explanation) -> Explanation:
+    """The explanation of a query for which Placement has no candidate: no host can serve it.
+
+    openstack-placement loses some candidates of several groups and of sharing providers.
+    """
+    lost = dict.fromkeys(found.candidates, LOST)
+    return dataclasses.replace(found, candidates=(), not_counted={**found.not_counted, **lost})
 
 
 def _proved(

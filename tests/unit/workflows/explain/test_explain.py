@@ -254,6 +254,25 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
     assert found.failures == complete.failures
 
 
+def test_a_host_of_which_placement_returns_no_candidate_cannot_serve_a_request(
+    placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """openstack-placement loses some candidates; nova then has no host for the server."""
+    host = clouds.provider("00000000-0000-4000-8000-000000000001", VCPU=8)
+    explained.seed(placement, clouds.cloud(host))
+    client = placement.client(VERSION)
+    client.transport.application = lambda: None
+    query = clouds.query(clouds.group(VCPU=1))
+    request = explain.ExplainRequest(query, constraint.constraints_of(query))
+    (found,) = explain.explain(client, [request], CONTEXT)
+    assert (len(found.candidates), found.not_counted) == (1, {})
+    monkeypatch.setattr(
+        client, "list_allocation_candidates", lambda _: responses.Candidates((), {})
+    )
+    (lost,) = explain.explain(client, [request], CONTEXT)
+    assert (lost.candidates, lost.not_counted) == ((), {found.candidates[0]: explain.LOST})
+
+
 def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None:
     """A command reads only the classes and traits of its queries, and only once."""
     host = clouds.provider(
