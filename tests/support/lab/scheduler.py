@@ -86,12 +86,17 @@ def request(admin: Any, case: Mapping[str, Any]) -> list[tuple[str, str]]:
     for function in vars(pci_request).values():
         getattr(function, "cache_clear", lambda: None)()
     flavor = _flavor(admin, case)
-    properties = {"name": "i", "disk_format": case["disk_format"], "properties": case["image"]}
+    properties = {
+        "id": "i",
+        "name": "i",
+        "disk_format": case["disk_format"],
+        "properties": case["image"],
+    }
     # What nova's API checks before it schedules a server.
     # A policy decides about flavors without a disk.
     with mock.patch.object(type(admin), "can", return_value=True):
         compute_api.API._validate_flavor_image_nostatus(
-            admin, {**properties, "id": "i", "min_ram": 0, "min_disk": 0}, flavor, None
+            admin, {**properties, "min_ram": 0, "min_disk": 0}, flavor, None
         )
     spec = objects.RequestSpec(
         admin,
