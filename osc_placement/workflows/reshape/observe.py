@@ -18,6 +18,7 @@ from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reading import PlacementReader
 from osc_placement.workflows.reshape import documents, snapshot, target_tree
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ R = TypeVar("R")
 _ATTEMPTS = 10
 
 
-class Restless(errors.PlacementError):
+class ChangedDuringRead(errors.PlacementError):
     """The trees changed during each attempt to read them."""
 
 
@@ -55,7 +56,7 @@ def observe(
 
     Requests: those of ``lookup.find_providers`` and ``read_trees``, one for traits, one per class
     that neither the trees nor the standard classes contain.
-    Errors: Restless; InvalidInput for unknown traits and classes.
+    Errors: ChangedDuringRead; InvalidInput for unknown traits and classes.
     """
     found = lookup.find_providers(client, document.names).values()
     tops = {item.root_uuid or item.uuid for item in (*found, *roots)}
@@ -99,7 +100,7 @@ def read_trees(
     Requests: per named tree two, and four per provider; one per consumer; per other tree that a
     consumer uses two, and two per used provider. After a concurrent write, the listings again, and
     the providers and consumers with another generation.
-    Errors: Restless; InvalidInput when a root does not exist.
+    Errors: ChangedDuringRead; InvalidInput when a root does not exist.
     """
     client.require_feature("reshaper", "reading what is to be reshaped")
     reader = _Reader(client, context)
@@ -110,7 +111,7 @@ def read_trees(
             LOG.info("%s changed while it was read; reading it again", change)
             changed = change
             time.sleep(pause)
-    raise Restless(
+    raise ChangedDuringRead(
         f"{changed} changed each time while it was read, {_ATTEMPTS} times: nothing was changed;"
         " run the command again when fewer servers are created there"
     ) from changed
@@ -124,6 +125,7 @@ class _Reader:
 
     def __init__(self, client: api.Client, context: ReadContext) -> None:
         self._client, self._context = client, context
+        self._reader = PlacementReader(client, context)
         self._details: dict[str, _Detail] = {}
         self._consumers: dict[str, allocation.Consumer] = {}
 
@@ -153,10 +155,7 @@ class _Reader:
     def _trees(self, roots: Collection[str]) -> list[provider.Provider]:
         """The providers of the trees that contain these providers, as they are listed."""
 
-        def tree(root: str) -> list[provider.Provider]:
-            return retry.read(functools.partial(self._client.list_providers, in_tree=root))
-
-        listed = dict(zip(roots, self._context.each(tree, roots), strict=True))
+        listed = self._reader.trees(roots)
         gone = [root for root, providers in listed.items() if not providers]
         errors.InputErrors(f"provider {root} does not exist any more" for root in gone).check()
         return [item for providers in listed.values() for item in providers]
@@ -202,27 +201,19 @@ class _Reader:
             for uuid, share in item.allocations.items():
                 shares.setdefault(uuid, {})[provider_uuid] = share
 
-        def read(uuid: str) -> allocation.Consumer:
-            return self._consumer(uuid, shares[uuid])
-
-        found = {}
-        for consumer in self._context.each(read, sorted(shares), "reading consumers"):
-            if not _agree(consumer, shares[consumer.uuid], details):
+        read_again = [uuid for uuid in sorted(shares) if not self._is_current(uuid, shares[uuid])]
+        self._consumers |= self._reader.consumers(read_again)
+        for uuid in sorted(shares):
+            if not _agree(self._consumers[uuid], shares[uuid], details):
                 # Deleting a consumer does not increase the generation of its providers.
-                self._forget(consumer.uuid, shares[consumer.uuid])
-                raise _Changed(f"the tree of consumer {consumer.uuid}")
-            found[consumer.uuid] = consumer
-        return found
+                self._forget(uuid, shares[uuid])
+                raise _Changed(f"the tree of consumer {uuid}")
+        return {uuid: self._consumers[uuid] for uuid in sorted(shares)}
 
-    def _consumer(
-        self, uuid: str, shares: Mapping[str, responses.ProviderAllocation]
-    ) -> allocation.Consumer:
-        known = self._consumers.get(uuid)
+    def _is_current(self, uuid: str, shares: Mapping[str, responses.ProviderAllocation]) -> bool:
+        consumer = self._consumers.get(uuid)
         generations = {share.consumer_generation for share in shares.values()}
-        if known is None or {known.generation} != generations:
-            known = retry.read(lambda: self._client.show_allocations(uuid))
-            self._consumers[uuid] = known
-        return known
+        return consumer is not None and {consumer.generation} == generations
 
     def _forget(self, consumer: str, providers: Iterable[str]) -> None:
         self._consumers.pop(consumer, None)

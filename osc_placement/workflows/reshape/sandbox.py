@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from osc_placement import errors, microversion, server
-from osc_placement.client import api, wsgi
+from osc_placement.client import api
 from osc_placement.model import allocation, name as names
 from osc_placement.server.store import errors as store_errors
+from osc_placement.workflows import on_a_copy
 from osc_placement.workflows.reshape import snapshot
 
 _NAME = "the rehearsal"
@@ -79,11 +80,8 @@ def embedded(
         recorder = Recorder(server.create_app(load=_document(trees, classes)))
     except store_errors.StoreError as error:
         raise CannotRehearse(f"the plan cannot be rehearsed: {error}") from error
-    client = api.Client(wsgi.in_process(lambda: recorder, _NAME), version)
-    try:
+    with on_a_copy.opened(lambda: recorder, _NAME, version) as client:
         yield Stage(client, recorder)
-    finally:
-        client.close()
 
 
 def _document(trees: snapshot.TreeSnapshot, classes: Collection[str]) -> dict[str, Any]:

@@ -16,13 +16,13 @@ def cloud() -> Cloud:
     return Cloud()
 
 
-def test_reading_a_restless_cloud_ends_with_an_error(cloud: Cloud) -> None:
+def test_reading_a_cloud_that_changes_ends_with_an_error(cloud: Cloud) -> None:
     def write(request: embedded.Request) -> None:
         before = cloud.rival.list_inventories(uuid_of("cn1"))
         cloud.rival.replace_inventories(uuid_of("cn1"), before.generation, before.inventories)
 
     cloud.client.before(embedded.at("GET /resource_providers/{}/inventories", write))
-    with pytest.raises(observe.Restless, match="cn1 changed each time"):
+    with pytest.raises(observe.ChangedDuringRead, match="cn1 changed each time"):
         observe.read_trees(cloud.client, [uuid_of("cn1")], READING)
 
 
