@@ -1,7 +1,8 @@
-"""The command classes under upstream's names, for plugins that import them. Deprecated.
+"""The command classes, URLs and fields under upstream's names, for plugins. Deprecated.
 
-``osc_placement.resources.trait.ListTrait`` is the class of ``openstack trait list``. The next
-release removes this module: programs use the commands, or ``client_manager.placement``.
+``osc_placement.resources.trait.ListTrait`` is the class of ``openstack trait list``, and
+``RP_TRAITS_URL`` there is what plugins send a provider's traits to. The next release removes this
+module: programs use the commands, or ``client_manager.placement``.
 """
 
 from __future__ import annotations
@@ -28,31 +29,45 @@ warnings.warn(
 )
 
 
-def _module(name: str, **commands: type) -> types.ModuleType:
-    """A module of this name with the commands, which ``import`` finds."""
+_PROVIDERS = "/resource_providers"
+_PROVIDER = "/resource_providers/{uuid}"
+
+
+def _module(name: str, **content: type | str | tuple[str, ...]) -> types.ModuleType:
+    """A module of this name with the commands and constants, which ``import`` finds."""
     module = types.ModuleType(f"{__name__}.{name}")
-    vars(module).update(commands)
+    vars(module).update(content)
     sys.modules[module.__name__] = module
     return module
 
 
 aggregate = _module(
     "aggregate",
+    BASE_URL=f"{_PROVIDER}/aggregates",
+    FIELDS=("uuid",),
     ListAggregate=provider_aggregate.ListAggregate,
     SetAggregate=provider_aggregate.SetAggregate,
 )
 allocation = _module(
     "allocation",
+    BASE_URL="/allocations",
     DeleteAllocation=allocation_module.DeleteAllocation,
     SetAllocation=allocation_module.SetAllocation,
     ShowAllocation=allocation_module.ShowAllocation,
     UnsetAllocation=allocation_module.UnsetAllocation,
 )
 allocation_candidate = _module(
-    "allocation_candidate", ListAllocationCandidate=candidate.ListAllocationCandidate
+    "allocation_candidate",
+    BASE_URL="/allocation_candidates",
+    ListAllocationCandidate=candidate.ListAllocationCandidate,
 )
 inventory = _module(
     "inventory",
+    BASE_URL=f"{_PROVIDER}/inventories",
+    PER_CLASS_URL=f"{_PROVIDER}/inventories/{{resource_class}}",
+    RP_BASE_URL=_PROVIDERS,
+    USAGES_BASE_URL=f"{_PROVIDER}/usages",
+    FIELDS=("allocation_ratio", "min_unit", "max_unit", "reserved", "step_size", "total"),
     DeleteInventory=inventory_module.DeleteInventory,
     ListInventory=inventory_module.ListInventory,
     SetClassInventory=inventory_module.SetClassInventory,
@@ -61,6 +76,9 @@ inventory = _module(
 )
 resource_class = _module(
     "resource_class",
+    BASE_URL="/resource_classes",
+    PER_CLASS_URL="/resource_classes/{name}",
+    FIELDS=("name",),
     CreateResourceClass=trait_commands.CreateResourceClass,
     DeleteResourceClass=trait_commands.DeleteResourceClass,
     ListResourceClass=trait_commands.ListResourceClass,
@@ -69,6 +87,8 @@ resource_class = _module(
 )
 resource_provider = _module(
     "resource_provider",
+    BASE_URL=_PROVIDERS,
+    ALLOCATIONS_URL=f"{_PROVIDER}/allocations",
     CreateResourceProvider=provider.CreateResourceProvider,
     DeleteResourceProvider=provider.DeleteResourceProvider,
     ListResourceProvider=provider.ListResourceProvider,
@@ -77,6 +97,10 @@ resource_provider = _module(
 )
 trait = _module(
     "trait",
+    BASE_URL="/traits",
+    RP_BASE_URL=_PROVIDER,
+    RP_TRAITS_URL=f"{_PROVIDER}/traits",
+    FIELDS=("name",),
     CreateTrait=trait_commands.CreateTrait,
     DeleteResourceProviderTrait=provider_trait.DeleteResourceProviderTrait,
     DeleteTrait=trait_commands.DeleteTrait,
@@ -87,6 +111,9 @@ trait = _module(
 )
 usage = _module(
     "usage",
+    BASE_URL=f"{_PROVIDER}/usages",
+    USAGES_URL="/usages",
+    FIELDS=("resource_class", "usage"),
     ResourceShowUsage=provider.ShowUsage,
     ShowUsage=provider.ShowProviderUsage,
 )

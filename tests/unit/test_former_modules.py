@@ -57,6 +57,31 @@ trait_list = trait:ListTrait
 trait_show = trait:ShowTrait
 """
 
+#: The constants that programs and plugins import, as osc-placement 4.9.1 has them.
+FORMER_CONSTANTS = """
+aggregate BASE_URL /resource_providers/{uuid}/aggregates
+aggregate FIELDS uuid
+allocation BASE_URL /allocations
+allocation_candidate BASE_URL /allocation_candidates
+inventory BASE_URL /resource_providers/{uuid}/inventories
+inventory FIELDS allocation_ratio min_unit max_unit reserved step_size total
+inventory PER_CLASS_URL /resource_providers/{uuid}/inventories/{resource_class}
+inventory RP_BASE_URL /resource_providers
+inventory USAGES_BASE_URL /resource_providers/{uuid}/usages
+resource_class BASE_URL /resource_classes
+resource_class FIELDS name
+resource_class PER_CLASS_URL /resource_classes/{name}
+resource_provider ALLOCATIONS_URL /resource_providers/{uuid}/allocations
+resource_provider BASE_URL /resource_providers
+trait BASE_URL /traits
+trait FIELDS name
+trait RP_BASE_URL /resource_providers/{uuid}
+trait RP_TRAITS_URL /resource_providers/{uuid}/traits
+usage BASE_URL /resource_providers/{uuid}/usages
+usage FIELDS resource_class usage
+usage USAGES_URL /usages
+"""
+
 ENDPOINT = "http://placement.example.org"
 
 
@@ -64,6 +89,13 @@ ENDPOINT = "http://placement.example.org"
 def test_a_former_name_is_the_class_of_the_command(line: str) -> None:
     entry, path = line.split(" = ")
     assert commands.load(f"{resources.__name__}.{path}") is commands.load(commands.COMMANDS[entry])
+
+
+@pytest.mark.parametrize("line", FORMER_CONSTANTS.strip().splitlines())
+def test_a_former_constant_has_its_value(line: str) -> None:
+    module, name, *words = line.split()
+    value = getattr(getattr(resources, module), name)
+    assert value == (tuple(words) if name == "FIELDS" else words[0])
 
 
 @pytest.mark.parametrize(
