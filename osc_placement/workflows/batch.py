@@ -22,8 +22,16 @@ from osc_placement.model.name import is_custom
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows import amend, selector, selector as batch_selector
+from osc_placement.workflows import amend, reading
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.selector import (
+    Selection,
+    Selector,
+    aggregate_uuids,
+    select,
+    unknown_trait_message,
+    unknown_traits,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +42,7 @@ _DEFAULT = ReadContext()
 
 def plan_amend(
     client: api.Client,
-    selector: batch_selector.Selector,
+    selector: Selector,
     expressions: Sequence[str],
     *,
     create: bool = False,
@@ -55,7 +63,7 @@ def plan_amend(
     input_errors.reasons += unknown
     request = amend.Request(assignments, create=create, allow=frozenset(allow))
     with input_errors.collected():
-        chosen = batch_selector.select(client, selector, context.host_aggregates)
+        chosen = select(client, selector, context.host_aggregates)
     input_errors.check()
     return plan_observed(
         client,
@@ -103,7 +111,7 @@ def plan_set_inventories(
 
 def plan_traits(
     client: api.Client,
-    selector: batch_selector.Selector,
+    selector: Selector,
     *,
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
@@ -123,11 +131,11 @@ def plan_traits(
     request = Request(tuple(add), tuple(remove), frozenset(allow))
     input_errors = errors.InputErrors(_conflicts(request))
     with input_errors.collected():
-        chosen = batch_selector.select(client, selector, context.host_aggregates)
-    missing = batch_selector.unknown_traits(client, request.names) if input_errors or create else []
+        chosen = select(client, selector, context.host_aggregates)
+    missing = unknown_traits(client, request.names) if input_errors or create else []
     created = [item for item in missing if create and item in add and is_custom(item)]
     input_errors.reasons += [
-        batch_selector.unknown_trait_message(item, advise_create=item not in remove)
+        unknown_trait_message(item, advise_create=item not in remove)
         for item in missing
         if item not in created
     ]
@@ -151,7 +159,7 @@ def plan_set_traits(
 
     No guard applies. Requests: one GET per provider.
     """
-    chosen = batch_selector.Selection(tuple(members))
+    chosen = Selection(tuple(members))
     found = observe_traits(client, chosen, traits, context)
     observed, unread = _without_skipped(found)
     known = {
@@ -165,7 +173,7 @@ def plan_set_traits(
 
 def plan_aggregates(
     client: api.Client,
-    selector: batch_selector.Selector,
+    selector: Selector,
     *,
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
@@ -181,9 +189,9 @@ def plan_aggregates(
     input_errors = errors.InputErrors()
     uuids: Mapping[str, str] = {}
     with input_errors.collected():
-        uuids = batch_selector.aggregate_uuids([*add, *remove], context.host_aggregates)
+        uuids = aggregate_uuids([*add, *remove], context.host_aggregates)
     with input_errors.collected():
-        chosen = batch_selector.select(client, selector, context.host_aggregates)
+        chosen = select(client, selector, context.host_aggregates)
     request = Request(
         tuple(uuids[text] for text in add if text in uuids),
         tuple(uuids[text] for text in remove if text in uuids),
@@ -216,7 +224,7 @@ def _counted(
 
 def plan_observed(
     client: api.Client,
-    chosen: batch_selector.Selection,
+    chosen: Selection,
     request_of: Callable[[amend.Observed], amend.Request],
     decide: Callable[[Sequence[amend.Observed]], plan.Plan],
     context: ReadContext,
@@ -248,7 +256,7 @@ def plan_observed(
 
 def _observed_traits(
     client: api.Client,
-    chosen: batch_selector.Selection,
+    chosen: Selection,
     names: Sequence[str],
     context: ReadContext,
     removed: Sequence[str],
@@ -273,8 +281,8 @@ def _observed_traits(
 
 def _check_traits(client: api.Client, names: Iterable[str], removed: Sequence[str]) -> None:
     errors.InputErrors(
-        batch_selector.unknown_trait_message(item, advise_create=item not in removed)
-        for item in batch_selector.unknown_traits(client, names)
+        unknown_trait_message(item, advise_create=item not in removed)
+        for item in unknown_traits(client, names)
     ).check()
 
 
@@ -338,7 +346,7 @@ def observe_inventories(
         answer = client.list_inventories(item.uuid)
         return amend.Observed(item, answer.generation, answer.inventories)
 
-    return _read_each(observed, inventories.TYPE.name, providers, context)
+    return _read_each(client, observed, inventories.TYPE.name, providers, context)
 
 
 def observe_usages(
@@ -381,7 +389,7 @@ def observe_one_time_use(
 
 def observe_traits(
     client: api.Client,
-    chosen: selector.Selection,
+    chosen: Selection,
     names: Sequence[str],
     context: ReadContext,
 ) -> list[Observed | change.Skipped]:
@@ -395,13 +403,13 @@ def observe_traits(
             answer = client.list_provider_traits(item.uuid)
             return Observed(item, answer.generation, dict.fromkeys(answer.traits, True))
 
-        return _read_each(traits, memberships.TRAITS.name, chosen.providers, context)
+        return _read_each(client, traits, memberships.TRAITS.name, chosen.providers, context)
     return _read_by_listing(client, chosen, "required", names)
 
 
 def observe_aggregates(
     client: api.Client,
-    chosen: selector.Selection,
+    chosen: Selection,
     uuids: Sequence[str],
     context: ReadContext,
 ) -> list[Observed | change.Skipped]:
@@ -416,12 +424,14 @@ def observe_aggregates(
             answer = client.list_aggregates(item.uuid)
             return Observed(item, answer.generation or 0, dict.fromkeys(answer.aggregates, True))
 
-        return _read_each(aggregates, memberships.AGGREGATES.name, chosen.providers, context)
+        return _read_each(
+            client, aggregates, memberships.AGGREGATES.name, chosen.providers, context
+        )
     return _read_by_listing(client, chosen, "member_of", uuids)
 
 
 def _read_by_listing(
-    client: api.Client, chosen: selector.Selection, parameter: str, names: Iterable[str]
+    client: api.Client, chosen: Selection, parameter: str, names: Iterable[str]
 ) -> list[Observed | change.Skipped]:
     """Repeat the listing of the selection with one more condition for each name."""
     filters = dict(chosen.filters or {})
@@ -467,22 +477,26 @@ def _usages_in_bulk(
 
 
 def _read_each(
+    client: api.Client,
     read: Callable[[provider.Provider], T],
     kind: str,
     providers: Sequence[provider.Provider],
     context: ReadContext,
 ) -> list[T | change.Skipped]:
     """``read`` of each provider; a provider that cannot be read is skipped."""
-    results = context.try_each(read, providers, f"reading {kind}")
-    return [
-        _unreadable(kind, item, found) if isinstance(found, api_errors.ApiError) else found
-        for item, found in zip(providers, results, strict=True)
-    ]
-
-
-def _unreadable(kind: str, item: provider.Provider, error: api_errors.ApiError) -> change.Skipped:
-    subject = change.Subject(item.name, item.uuid)
-    return change.Skipped(kind, subject, reason=str(error), code=Code.UNREADABLE, refused=True)
+    reader = reading.PlacementReader(client, context)
+    answers, failed = reader.readable(read, providers, f"reading {kind}")
+    skipped = {
+        item: change.Skipped(
+            kind,
+            change.Subject(item.name, item.uuid),
+            reason=error,
+            code=Code.UNREADABLE,
+            refused=True,
+        )
+        for item, error in failed.items()
+    }
+    return [answers[item] if item in answers else skipped[item] for item in providers]
 
 
 _OWNED = (

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
-from osc_placement.client import api_errors, retry
 from osc_placement.nova import values
 from osc_placement.plan import workers as plan_workers
 from osc_placement.plan.progress import NullProgress, Progress
@@ -44,22 +43,3 @@ class ReadContext:
             if title:
                 self.progress.advance()
             yield found
-
-    def try_each(
-        self, read: Callable[[T], R], items: Collection[T], title: str = ""
-    ) -> Iterator[R | api_errors.ApiError]:
-        """As ``each``, with retries; the result of an item that cannot be read is the error.
-
-        Errors: ApiError that ``concerns_all``.
-        """
-
-        def attempt(item: T) -> R | api_errors.ApiError:
-            try:
-                return retry.read(lambda: read(item))
-            except api_errors.ApiError as error:
-                if api_errors.concerns_all(error):
-                    raise
-                LOG.info("%s, %s: %s", title, item, error)
-                return error
-
-        return self.each(attempt, items, title)

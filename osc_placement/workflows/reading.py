@@ -52,10 +52,20 @@ class PlacementReader:
         self, read: Callable[[K], R], keys: Iterable[K], title: str = ""
     ) -> tuple[dict[K, R], dict[K, str]]:
         """``({key: answer}, {key: why it cannot be read})``. Errors: those that concern all."""
+
+        def attempt(key: K) -> R | api_errors.ApiError:
+            try:
+                return retry.read(lambda: read(key))
+            except api_errors.ApiError as error:
+                if api_errors.concerns_all(error):
+                    raise
+                LOG.info("%s, %s: %s", title, key, error)
+                return error
+
         answers: dict[K, R] = {}
         failed: dict[K, str] = {}
         unique = list(dict.fromkeys(keys))
-        for key, result in zip(unique, self._context.try_each(read, unique, title), strict=True):
+        for key, result in zip(unique, self._context.each(attempt, unique, title), strict=True):
             if isinstance(result, api_errors.ApiError):
                 failed[key] = str(result)
             else:

@@ -78,3 +78,24 @@ def test_a_provider_that_cannot_be_read_has_its_error(shared: embedded.Client) -
 def test_an_answer_that_is_needed_stops_the_reading(shared: embedded.Client) -> None:
     with pytest.raises(api_errors.NotFound):
         reader(shared).answers(shared.list_inventories, [uuid_of("gone")])
+
+
+REDIRECTED = api_errors.Redirected(302, "http://other.example/", method="GET", url="/traits")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        api_errors.from_status(401, "no token", method="GET"),
+        api_errors.from_status(403, "no right", method="GET"),
+        REDIRECTED,
+    ],
+    ids=["401", "403", "redirect"],
+)
+def test_an_error_of_all_requests_is_raised_once(error: api_errors.ApiError) -> None:
+    def read(item: int) -> int:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        reader(embedded.Client()).readable(read, range(10))
+    assert caught.value is error
