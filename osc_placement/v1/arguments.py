@@ -48,16 +48,11 @@ class Former(argparse.Action):
         *,
         instead: str,
         const: Any = None,
-        default: Any = argparse.SUPPRESS,
+        **rest: Any,
     ) -> None:
-        super().__init__(
-            option_strings,
-            dest,
-            nargs=None if const is None else 0,
-            const=const,
-            default=default,
-            help=argparse.SUPPRESS,
-        )
+        count = None if const is None else 0
+        rest = {"default": argparse.SUPPRESS, **rest, "help": argparse.SUPPRESS}
+        super().__init__(option_strings, dest, nargs=count, const=const, **rest)
         self._instead = instead
 
     def __call__(

@@ -46,6 +46,7 @@ _UNKNOWN = "unrecognized arguments: "
 
 T = TypeVar("T")
 R = TypeVar("R")
+C = TypeVar("C", bound="PlacementCommand")
 
 #: The exit codes of upstream's commands, and of every command that defines no others.
 EXIT_CODES: Mapping[int, str] = {
@@ -90,7 +91,7 @@ class TargetCommand(command.Command):
     @property
     def auth_required(self) -> bool:
         """Whether osc-lib authenticates before it runs the command."""
-        return not self._is_local()
+        return not self.is_local
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow`` with the guards of the command."""
@@ -153,7 +154,8 @@ class TargetCommand(command.Command):
     def _may_write(self) -> bool:
         return self.writes and not self._arguments.dry_run
 
-    def _is_local(self) -> bool:
+    @property
+    def is_local(self) -> bool:
         """Whether Placement runs in this process."""
         return bool(self._database() or plugin.offline_configuration(self._settings()))
 
@@ -206,6 +208,9 @@ class PlacementCommand(TargetCommand):
 
     #: Whether the command still takes ``--workers``, ``--rate`` and ``--os-nova-recording``.
     has_former_options: ClassVar[bool] = False
+
+    #: The present name of a command with a former name, which works for one release.
+    present_name: ClassVar[str] = ""
 
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
@@ -282,6 +287,9 @@ class PlacementCommand(TargetCommand):
         if contradiction:
             self.usage_error(contradiction)
         self._read_settings(parsed_args)
+        if self.present_name:
+            present = f"openstack {self.present_name}"
+            self.log.warning("'openstack %s' is deprecated: use '%s'", self.cmd_name, present)
         try:
             with streams.checked(self.app):
                 code = self._run(parsed_args)
@@ -437,7 +445,7 @@ class PlacementCommand(TargetCommand):
 
     def _close(self) -> None:
         """Close a database in this process. osc-lib closes the connections of a service."""
-        if self._is_local():
+        if self.is_local:
             shell: Any = self.app
             shell.client_manager.placement.close()
 
@@ -550,6 +558,18 @@ class ReportLister(Report, Lister):
 
 class ReportShowOne(Report, ShowOne):
     """A report with the fields of one object."""
+
+
+def former(command: type[C], name: str, present_name: str) -> type[C]:
+    """The command under a former name, which ``openstack --help`` leaves out."""
+    fields = {
+        "__doc__": command.__doc__,
+        "__module__": command.__module__,
+        "deprecated": True,
+        "example": command.example.replace(present_name, name),
+        "present_name": present_name,
+    }
+    return type(f"Former{command.__name__}", (command,), fields)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""``placement host ok-to-stop``."""
+"""``placement host check``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from osc_placement.workflows.capacity import stop_hosts
 
 
-class OkToStop(base.ReportShowOne):
+class CheckHosts(base.ReportShowOne):
     """Show whether the servers of some hosts fit on the other hosts
 
     Each server requests elsewhere what it has: the amounts of its host and of sharing
     providers, and together those of each other provider. It needs a host of nova with a compute
     service that is up and enabled, and never one of the named hosts. The answer is "yes" with a
     place for each server, "no" with the servers that have none, or "unknown": after --timeout,
-    or if nova has servers on the hosts that have no allocations. With --max, the answer is
+    or if nova has servers on the hosts that have no allocations. With --max-count, the answer is
     about a largest set of the named hosts. Compute services, traits, aggregates, zones and
     server groups are those of nova: of the cloud, of a snapshot that was saved --with-nova, or
     of --os-nova-recording. What is not judged is listed. Only reads.
@@ -38,9 +38,9 @@ class OkToStop(base.ReportShowOne):
         services.NOT_JUDGED: f"unknown: not everything could be judged; {services.STRICT}",
     }
     example = """\
-openstack placement host ok-to-stop cmp-0001 cmp-0002
+openstack placement host check cmp-0001 cmp-0002
 openstack --os-placement-database cloud.sqlite \\
-    placement host ok-to-stop --aggregate <uuid> --max 5"""
+    placement host check --aggregate <uuid> --max-count 5"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -57,10 +57,17 @@ openstack --os-placement-database cloud.sqlite \\
             help="All hosts in this aggregate: UUID, or name or id in nova. May be repeated.",
         )
         parser.add_argument(
-            "--max",
+            "--max-count",
             metavar="<count>",
             type=arguments.positive,
             help="Find a largest set of these hosts, at most <count>, that may stop at once",
+        )
+        parser.add_argument(
+            "--max",
+            dest="max_count",
+            type=arguments.positive,
+            action=arguments.Former,
+            instead="--max-count",
         )
         parser.add_argument(
             "--timeout",
@@ -96,7 +103,7 @@ openstack --os-placement-database cloud.sqlite \\
                 stop_hosts.StopRequest(
                     parsed_args.hosts,
                     list(aggregates.values()),
-                    parsed_args.max,
+                    parsed_args.max_count,
                     parsed_args.timeout,
                 ),
                 nova,
@@ -167,3 +174,6 @@ def _tables(found: Mapping[str, Any]) -> list[tables.Table]:
         ),
         tables.Table("Commands", ("command",), [(text,) for text in commands]),
     ]
+
+
+FormerOkToStop = base.former(CheckHosts, "placement host ok-to-stop", "placement host check")

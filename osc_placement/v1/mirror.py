@@ -1,4 +1,4 @@
-"""``placement aggregate mirror`` and ``placement aggregate ratios``."""
+"""``placement aggregate mirror``: memberships, and with ``--ratios`` allocation ratios."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ class MirrorAggregates(plan_command.PlanCommand):
     --provider names them, or aggregates that are not nova's. It skips hosts without a compute
     node, compute nodes without a provider, and cells that are down, and shows the reason.
     With --prune, it changes nothing if it would remove more than --max-percent of the memberships.
+
+    With --ratios, the command sets cpu_allocation_ratio, ram_allocation_ratio and
+    disk_allocation_ratio of the metadata of nova's host aggregates on the inventories of VCPU,
+    MEMORY_MB and DISK_GB of the member hosts, and changes no membership. A host in several
+    aggregates gets the smallest value, as with nova's old filters. The command skips invalid
+    values and classes that a provider does not have. --max-percent limits the capacity of each
+    resource class then, summed over these hosts, and has no default.
     """
 
     required_feature = "aggregate generation"
@@ -38,11 +45,21 @@ class MirrorAggregates(plan_command.PlanCommand):
 openstack placement aggregate mirror --dry-run
 openstack placement aggregate mirror --prune
 openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
-    --host cmp-0002"""
+    --host cmp-0002
+openstack placement aggregate mirror --ratios --dry-run"""
 
-    guards = (plan_guards.MANY, plan_guards.RECORDED_NOVA)
+    guards = (plan_guards.MANY, plan_guards.OVER_CAPACITY, plan_guards.RECORDED_NOVA)
     limits_removals = True
-    recorded_arguments = ("host", "host_aggregate", "provider", "forget", "prune", "max_percent")
+    limits_capacity = True
+    recorded_arguments = (
+        "ratios",
+        "host",
+        "host_aggregate",
+        "provider",
+        "forget",
+        "prune",
+        "max_percent",
+    )
 
     #: The reason contains the names of host aggregates; before and after contain UUIDs.
     table_columns = ("name", "status", "reason")
@@ -75,10 +92,30 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
             " nova has deleted. Not needed for host aggregates deleted since the last run:"
             " --prune removes their members. May be repeated.",
         )
+        group.add_argument(
+            "--ratios",
+            action="store_true",
+            help="Set the allocation ratios of the host aggregates, instead of the memberships",
+        )
         self.add_change_options(parser)
 
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        for name in ("prune", "provider", "forget"):
+            if parsed_args.ratios and getattr(parsed_args, name):
+                self.usage_error(f"argument --ratios: not allowed with argument --{name}")
+
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import mirror
+        from osc_placement.workflows import aggregate_ratios, mirror
+
+        if parsed_args.ratios:
+            ratios = aggregate_ratios.AggregateRatioRequest(
+                frozenset(parsed_args.host),
+                tuple(parsed_args.host_aggregate),
+                frozenset(parsed_args.allow),
+            )
+            return aggregate_ratios.plan_aggregate_ratios(
+                run.client, run.services.nova, ratios, run.context
+            )
 
         request = mirror.MirrorRequest(
             hosts=tuple(parsed_args.host),
@@ -103,41 +140,13 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
         return answer
 
 
-class SetAggregateRatios(plan_command.PlanCommand):
-    """Set the allocation ratios of nova's host aggregates on their hosts
+class FormerRatios(MirrorAggregates):
+    """Set the allocation ratios of nova's host aggregates on their hosts"""
 
-    Reads cpu_allocation_ratio, ram_allocation_ratio and disk_allocation_ratio from the metadata
-    of nova's host aggregates, and sets them on the inventories of VCPU, MEMORY_MB and DISK_GB of
-    the member hosts. A host in several aggregates gets the smallest value, as with nova's old
-    filters.
-
-    The command skips invalid values, classes that a provider does not have, and hosts without
-    a provider, and shows the reason.
-    """
-
-    guards = (plan_guards.OVER_CAPACITY, plan_guards.RECORDED_NOVA, plan_guards.MANY)
-    limits_removals = True
-    limits_capacity = True
-    has_default_limit = False
-    limited = "the capacity of a resource class, summed over the hosts that get ratios"
-    recorded_arguments = ("host", "host_aggregate", "max_percent")
-    example = """\
-openstack placement aggregate ratios --dry-run
-openstack placement aggregate ratios --host-aggregate az1"""
+    deprecated = True
+    present_name = "placement aggregate mirror"
+    example = "openstack placement aggregate ratios --dry-run"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        group = parser.add_argument_group("which hosts")
-        arguments.add_hosts(group, "Only the hosts of this host aggregate")
-        self.add_change_options(parser)
-
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import aggregate_ratios
-
-        request = aggregate_ratios.AggregateRatioRequest(
-            frozenset(parsed_args.host),
-            tuple(parsed_args.host_aggregate),
-            frozenset(parsed_args.allow),
-        )
-        return aggregate_ratios.plan_aggregate_ratios(
-            run.client, run.services.nova, request, run.context
-        )
+        super().add_arguments(parser)
+        parser.set_defaults(ratios=True)

@@ -214,7 +214,7 @@ class PlanCommand(base.ReportLister):
     def command_line(self, parsed_args: argparse.Namespace) -> str:
         """The command line that the plan file records."""
         words = recorded_words(parsed_args, self.recorded_arguments)
-        return shlex.join([*(self.cmd_name or "").split(), *words])
+        return shlex.join([*(self.present_name or self.cmd_name or "").split(), *words])
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows, with --rows changed without those of unchanged items."""

@@ -215,7 +215,7 @@ def _set(
 _COMPARED = 8
 
 
-class ShowTraitMatrix(base.ReportLister):
+class CompareTraits(base.ReportLister):
     """Show which resource providers have which traits
 
     The table compares groups of providers that have equal traits: x where the providers of a
@@ -226,8 +226,8 @@ class ShowTraitMatrix(base.ReportLister):
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     required_feature = "provider required traits"
     example = """\
-openstack resource provider trait matrix --all --trait "CUSTOM_*"
-openstack resource provider trait matrix --member-of az1 --differing"""
+openstack resource provider trait compare --all --trait "CUSTOM_*"
+openstack resource provider trait compare --member-of az1 --differing"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -295,3 +295,8 @@ def _tables(matrix: TraitMatrix, groups: Sequence[Group]) -> Iterator[tables.Tab
 
 def _names(providers: Sequence[provider.Provider]) -> str:
     return and_more([provider.name for provider in providers])
+
+
+FormerTraitMatrix = base.former(
+    CompareTraits, "resource provider trait matrix", "resource provider trait compare"
+)

@@ -1,4 +1,4 @@
-"""``placement reshape recipe``: each command writes a document for ``placement reshape``."""
+"""``placement recipe``: each command writes a document for ``placement reshape``."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class WriteVgpuRecipe(Recipe):
     """
 
     example = """\
-openstack placement reshape recipe vgpu cn1 \\
+openstack placement recipe vgpu cn1 \\
     --device pci_0000_84_00_0=4 \\
     --device pci_0000_85_00_0=VGPU:4,SRIOV_NET_VF:2 \\
     --trait pci_0000_84_00_0=CUSTOM_VGPU_A \\
@@ -231,7 +231,7 @@ class WritePciRecipe(Recipe):
     """
 
     example = """\
-openstack placement reshape recipe pci cn1 \\
+openstack placement recipe pci cn1 \\
     --device 0000:81:00.0=CUSTOM_GPU:1 --device 0000:82:00.0=CUSTOM_GPU:1 \\
     --as CUSTOM_GPU=10de:1eb8 --trait 0000:81:00.0=CUSTOM_FAST \\
     --assign-from evidence --out pci.yaml"""
@@ -327,8 +327,8 @@ class WriteSevRecipe(Recipe):
     """
 
     example = """\
-openstack placement reshape recipe sev cn1 --out sev.yaml
-openstack placement reshape recipe sev cn1 \\
+openstack placement recipe sev cn1 --out sev.yaml
+openstack placement recipe sev cn1 \\
     --model amd-sev=10 --model amd-sev-es=5 --assign-from evidence"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -389,7 +389,7 @@ class WritePcpuRecipe(Recipe):
     """
 
     example = """\
-openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
+openstack placement recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
     --out pcpu.yaml"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -441,9 +441,9 @@ class WriteReplaceHostRecipe(Recipe):
     """
 
     example = """\
-openstack placement reshape recipe replace-host cn1 cn1 \\
+openstack placement recipe replace-host cn1 cn1 \\
     --uuid 0f8b1f2c-55c5-4c6f-8a8e-6b0a5f3b1d20 --out replace.yaml
-openstack placement reshape recipe replace-host cn1 cn1.example.org"""
+openstack placement recipe replace-host cn1 cn1.example.org"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("old", metavar="<old>", help="Name or UUID of the old provider")
@@ -499,3 +499,20 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
     given = names.is_uuid(parsed_args.new)
     name = new.name if new is not None and given else parsed_args.new
     return replace_host.Request(old, name, new, uuid, parsed_args.host)
+
+
+FormerWriteVgpuRecipe = base.former(
+    WriteVgpuRecipe, "placement reshape recipe vgpu", "placement recipe vgpu"
+)
+FormerWritePciRecipe = base.former(
+    WritePciRecipe, "placement reshape recipe pci", "placement recipe pci"
+)
+FormerWriteSevRecipe = base.former(
+    WriteSevRecipe, "placement reshape recipe sev", "placement recipe sev"
+)
+FormerWritePcpuRecipe = base.former(
+    WritePcpuRecipe, "placement reshape recipe pcpu", "placement recipe pcpu"
+)
+FormerWriteReplaceHostRecipe = base.former(
+    WriteReplaceHostRecipe, "placement reshape recipe replace-host", "placement recipe replace-host"
+)

@@ -33,7 +33,7 @@ class Reshape(plan_command.SelectorCommand):
     consumers, is changed by one atomic request. New providers, traits and aggregates are
     created before it; empty providers are deleted after it.
 
-    "placement reshape recipe vgpu", "recipe pcpu", "recipe replace-host", "recipe sev" and
+    "placement recipe vgpu", "recipe pcpu", "recipe replace-host", "recipe sev" and
     "recipe pci" write a file for frequent tasks.
 
     Every plan is first applied to a copy of the trees in an embedded Placement; --dry-run

@@ -1,4 +1,4 @@
-"""``placement status``."""
+"""``placement status show``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ShowStatus(base.ReportShowOne):
         1: "an error; with --check also: a warning",
         2: "the command line is wrong; with --check also: a failure",
     }
-    example = "openstack placement status --check"
+    example = "openstack placement status show --check"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -67,3 +67,6 @@ class ShowStatus(base.ReportShowOne):
 
 def _verdict(item: status.Check) -> str:
     return f"{item.verdict.name.lower()}: {item.details}".removesuffix(": ")
+
+
+FormerStatus = base.former(ShowStatus, "placement status", "placement status show")

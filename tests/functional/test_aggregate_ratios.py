@@ -1,4 +1,4 @@
-"""``placement aggregate ratios`` on every target, with recorded answers of nova."""
+"""``placement aggregate mirror --ratios`` on every target, with recorded answers of nova."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
-RATIOS = "placement aggregate ratios"
+RATIOS = "placement aggregate mirror --ratios"
 RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
 NOVA = testing.sample_nova("12-hosts")
 NODES = {

@@ -232,7 +232,7 @@ def test_status_shows_the_target_and_finds_consumers_without_owner(
     openstack: shell.OpenStack,
 ) -> None:
     for version, who in ((None, "8 consumers"), ("1.37", "consumers")):
-        outcome = openstack.run("placement status", "--check", "-f", "json", version=version)
+        outcome = openstack.run("placement status show", "--check", "-f", "json", version=version)
         assert outcome.code == 1
         found = json.loads(outcome.stdout)
         assert found["server_versions"] == "1.0 to 1.39"
@@ -242,7 +242,7 @@ def test_status_shows_the_target_and_finds_consumers_without_owner(
         assert owned.startswith(f"warning: {who} have the project 00000000-")
         assert set(found["checks"].values()) == {"success"}
         assert any("nova-status" in line for line in found["not_checked"])
-    assert "checks" not in openstack("placement status")
+    assert "checks" not in openstack("placement status show")
 
 
 def test_a_table_omits_uuids_and_has_one_fact_per_line(

@@ -73,7 +73,7 @@ def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(
     assert [row["migration"] for row in listed if row["by_default"]] == list(EXPECTED)
     code, counts, message = run(openstack, "--migration", "import_aggregate_ratios")
     assert (code, counts) == (0, {"import_aggregate_ratios": (7, 7)})
-    assert "'openstack placement aggregate ratios --dry-run' shows them" in message
+    assert "'openstack placement aggregate mirror --ratios --dry-run' shows them" in message
     recording = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording, "--migration", "nothing")
     assert ended.code == 127

@@ -15,7 +15,7 @@ from tests.support.peer.shell import OpenStack
 
 EXPLAIN = "allocation candidate explain"
 AUDIT = "placement flavor audit"
-STOP = "placement host ok-to-stop"
+STOP = "placement host check"
 
 AGGREGATE = "00000000-0000-4000-8000-0000000000a1"
 PORT = "00000000-0000-4000-8000-0000000000b1"

@@ -1,4 +1,4 @@
-"""``placement host ok-to-stop``."""
+"""``placement host check``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.functional_cloud import (
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
-STOP = "placement host ok-to-stop"
+STOP = "placement host check"
 
 Judged = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -76,7 +76,7 @@ def test_a_no_names_the_servers(judged: Judged, servers: dict[str, str]) -> None
 
 
 def test_a_largest_set_of_an_aggregate_is_found(judged: Judged, servers: dict[str, str]) -> None:
-    code, found = judged("--aggregate", AGGREGATE, "--max", "2")
+    code, found = judged("--aggregate", AGGREGATE, "--max-count", "2")
     assert (code, found["answer"]) == (0, "yes")
     assert found["hosts"] in (["host0"], ["host1"])
 
@@ -198,7 +198,7 @@ def test_the_moves_of_a_yes_can_be_made(seed: int, judged: Judged, target: targe
     base, _ = brute_force.with_servers(draw, base, queries)
     comparison.seed(base, send_to(target))
     hosts = count.hosts_of(base)
-    code, found = judged(*hosts, "--max", str(len(hosts)))
+    code, found = judged(*hosts, "--max-count", str(len(hosts)))
     if code == 3:
         return
     assert (code, found["answer"]) == (0, "yes")

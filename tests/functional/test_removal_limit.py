@@ -131,7 +131,7 @@ def test_a_removal_by_hand_has_a_limit_on_request(openstack: shell.OpenStack, wh
 
 
 AMEND = "resource provider inventory amend"
-RATIOS = "placement aggregate ratios"
+RATIOS = "placement aggregate mirror --ratios"
 
 
 def test_an_amendment_has_a_limit_of_capacity_on_request(

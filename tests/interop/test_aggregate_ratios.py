@@ -67,7 +67,7 @@ def test_placement_returns_the_hosts_of_novas_old_filter(lab: Lab) -> None:
         vcpus: {uuid for uuid, amount in free.items() if amount >= vcpus} for vcpus in cases
     }
     assert {vcpus: candidates(lab, vcpus) for vcpus in cases} != expected
-    outcome = lab.openstack.run("placement aggregate ratios")
+    outcome = lab.openstack.run("placement aggregate mirror --ratios")
     assert outcome.returncode == 0, outcome
     assert "nova-compute" in outcome.stderr
     assert {vcpus: candidates(lab, vcpus) for vcpus in cases} == expected

@@ -37,7 +37,7 @@ def test_a_host_that_is_forced_down_is_not_counted(
         {"host": PROVIDER, "reason": "nova-compute forced down"}
     ]
     for host in ("cmp-0001", "cmp-0004"):
-        verdict = answer(openstack, f"placement host ok-to-stop {host}")[1]
+        verdict = answer(openstack, f"placement host check {host}")[1]
         assert PROVIDER not in {move["to"] for move in verdict["moves"]}
     code, facts = answer(openstack, "allocation candidate explain --resource VCPU=1")
     assert code == 0

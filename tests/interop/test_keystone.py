@@ -21,14 +21,14 @@ def test_catalog_has_placement(openstack: conftest.OpenStack) -> None:
 
 
 def test_microversion_is_negotiated(openstack: conftest.OpenStack) -> None:
-    status = openstack("placement status")
+    status = openstack("placement status show")
     assert status["microversion"] == "1.39"
     assert status["microversion_is"] == "negotiated"
     assert openstack.url in status["target"]
 
 
 def test_microversion_can_be_pinned(openstack: conftest.OpenStack) -> None:
-    pinned = openstack("--os-placement-api-version 1.10 placement status")
+    pinned = openstack("--os-placement-api-version 1.10 placement status show")
     assert pinned["microversion"] == "1.10"
 
 

@@ -207,7 +207,7 @@ def test_nova_finds_the_servers_of_a_rebuilt_host(lab: Cloud) -> None:
     for command in ("--down", "--disable"):
         completed = lab.openstack.run(f"compute service set {command} cmp-0006 nova-compute")
         assert completed.returncode == 0, completed.stderr
-    recipe = f"placement reshape recipe replace-host {REBUILT} {REBUILT} --uuid {NEW}"
+    recipe = f"placement recipe replace-host {REBUILT} {REBUILT} --uuid {NEW}"
     lab.openstack.run(f"{recipe} --out replace.yaml")
     lab.openstack("placement reshape replace.yaml --allow nova-owned", "-service")
     start_nova_compute(lab)

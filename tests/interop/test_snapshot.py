@@ -124,7 +124,7 @@ def test_no_name_of_the_lab_is_in_an_anonymized_file(cloud: Cloud) -> None:
 
 @pytest.fixture
 def recording_proxy(cloud: Cloud) -> Iterator[str]:
-    """The URL of ``placement snapshot replay --record``, which is interrupted at the end."""
+    """The URL of ``placement query replay --record``, which is interrupted at the end."""
     port = process.free_port()
     words = ["placement", "snapshot", "replay", "--record", str(port)]
     environment = {
@@ -160,7 +160,7 @@ def test_recorded_queries_get_their_recorded_answers_from_the_snapshot(
     deadline = time.monotonic() + 10
     while len(path.read_text().splitlines()) < len(QUERIES) and time.monotonic() < deadline:
         time.sleep(0.05)
-    replay = "placement snapshot replay cloud.sqlite --all --queries log.jsonl"
+    replay = "placement query replay cloud.sqlite --all --queries log.jsonl"
     outcome = cloud.openstack.run(f"{replay} -f json", OS_CLOUD="")
     assert outcome.returncode == 0, outcome.stderr
     rows = json.loads(outcome.stdout)

@@ -36,6 +36,10 @@ def load(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+#: The commands without those under a former name.
+PRESENT = {entry: path for entry, path in COMMANDS.items() if not load(path).deprecated}
+
+
 def parser_of(entry: str) -> argparse.ArgumentParser:
     """The parser of the command of an entry point."""
     return parser_for(load(COMMANDS[entry]), command_name(entry))

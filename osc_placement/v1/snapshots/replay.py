@@ -1,4 +1,4 @@
-"""``placement snapshot replay``."""
+"""``placement query replay``."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ReplayQueries(base.ReportLister):
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
     (--after), or compares a snapshot with the recorded answers of the queries. Lists the queries
     that get no candidate any more, and those that lose more than --percent of their candidates.
-    Limits in queries are ignored, because they would hide lost candidates. With --record it
-    forwards requests to the cloud and records the queries, until Ctrl-C.
+    Limits in queries are ignored, because they would hide lost candidates. "placement query
+    record" records queries.
     """
 
     writes = False
@@ -44,11 +44,11 @@ class ReplayQueries(base.ReportLister):
 
     exit_codes = {**base.EXIT_CODES, 3: "some queries lose candidates"}
     example = """\
-openstack placement snapshot replay monday.sqlite tuesday.sqlite \\
+openstack placement query replay monday.sqlite tuesday.sqlite \\
     --queries access.log
-openstack placement snapshot replay cloud.sqlite --after plan.json \\
+openstack placement query replay cloud.sqlite --after plan.json \\
     --queries queries.txt
-openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
+openstack placement query record 8780 --queries recording.jsonl"""
 
     column_names = COLUMNS
 
@@ -96,34 +96,24 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
         )
         parser.add_argument(
             "--record",
-            metavar="<port>",
             type=arguments.non_negative,
-            help="Forward HTTP requests on this port of 127.0.0.1 to the cloud (its endpoint may"
-            " be https), and append the queries with their answers to the file of --queries",
+            action=arguments.Former,
+            instead='"placement query record"',
+            default=None,
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         if parsed_args.record is not None:
             if parsed_args.files or parsed_args.after:
                 self.usage_error("--record takes no snapshot and no --after")
-            return self._record(parsed_args)
+            record(self, parsed_args.record, parsed_args.queries)
+            return self.column_names, []
         seconds = len(parsed_args.files) - 1 + (parsed_args.after is not None)
         if not parsed_args.files or seconds > 1:
             self.usage_error("give one snapshot, and a second one or --after at most")
         if len(parsed_args.files) > len({path.resolve() for path in parsed_args.files}):
             self.usage_error("the two snapshots are one file")
         return self._replay(parsed_args)
-
-    def _record(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows.snapshot import proxy
-
-        if not self._is_local():
-            services.authenticate(self.app, "forwards requests to the cloud")
-        running = proxy.Proxy(self.client(), parsed_args.queries, parsed_args.record)
-        sys.stderr.write(f"Forwarding {running.url} to {self.client().target}; end with Ctrl-C\n")
-        running.run()
-        sys.stderr.write(f"{running.recorded} queries are in {parsed_args.queries}\n")
-        return self.column_names, []
 
     def _replay(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.context import ReadContext
@@ -211,3 +201,52 @@ def _percent(text: str) -> float:
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 100")
     return value
+
+
+class RecordQueries(base.Command):
+    """Record queries for allocation candidates with their answers, until Ctrl-C
+
+    Forwards HTTP requests on a port of 127.0.0.1 to the cloud, whose endpoint may be https.
+    """
+
+    writes = False
+    names_database = False
+    example = "openstack placement query record 8780 --queries recording.jsonl"
+
+    @property
+    def auth_required(self) -> bool:
+        # The file and the port are checked first.
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "port",
+            metavar="<port>",
+            type=arguments.non_negative,
+            help="The port of 127.0.0.1",
+        )
+        parser.add_argument(
+            "--queries",
+            metavar="<file>",
+            type=pathlib.Path,
+            required=True,
+            help="Append the queries with their answers to this file",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        record(self, parsed_args.port, parsed_args.queries)
+
+
+def record(command: base.PlacementCommand, port: int, file: pathlib.Path) -> None:
+    """Forward requests on the port to the cloud, and append the queries to the file."""
+    from osc_placement.workflows.snapshot import proxy
+
+    if not command.is_local:
+        services.authenticate(command.app, "forwards requests to the cloud")
+    running = proxy.Proxy(command.client(), file, port)
+    sys.stderr.write(f"Forwarding {running.url} to {command.client().target}; end with Ctrl-C\n")
+    running.run()
+    sys.stderr.write(f"{running.recorded} queries are in {file}\n")
+
+
+FormerReplay = base.former(ReplayQueries, "placement snapshot replay", "placement query replay")

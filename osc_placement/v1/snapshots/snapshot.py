@@ -209,7 +209,7 @@ openstack placement snapshot diff monday.sqlite live"""
         """The cloud of the command line, in a temporary file."""
         from osc_placement.workflows.snapshot import file, save
 
-        if not self._is_local():
+        if not self.is_local:
             services.authenticate(self.app, "compares a snapshot with the cloud")
         with contextlib.ExitStack() as stack:
             with progress.shown(quiet=self.is_quiet) as shown:

@@ -444,7 +444,7 @@ MIGRATIONS: Sequence[Migration] = (
         "import_aggregate_ratios",
         "Sets the allocation ratios of nova's host aggregates on the inventories of their hosts",
         _ratios,
-        "'openstack placement aggregate ratios --dry-run' shows them",
+        "'openstack placement aggregate mirror --ratios --dry-run' shows them",
         needs="resource classes",
         by_default=False,
     ),

@@ -29,9 +29,7 @@ IDENTITY_CODES = (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER, STA
 _RESTART = Proposal(
     Action.RESTART_COMPUTE, "start nova-compute on the host; it creates the provider"
 )
-_REPLACE = (
-    "placement reshape recipe replace-host: its allocations move to a provider of the node's UUID"
-)
+_REPLACE = "placement recipe replace-host: its allocations move to a provider of the node's UUID"
 _RENAME = "resource provider set --name {name}"
 _STALE = Proposal(
     Action.REPAIR_CONSUMERS,

@@ -76,15 +76,15 @@ def test_the_trait_matrix_compares_groups_and_lists_every_provider(openstack: Op
         create(openstack, name)
         given = [word for trait in ("HW_CPU_X86_AVX", *traits) for word in ("--trait", trait)]
         openstack("resource provider trait set", name, *given)
-    found = openstack("resource provider trait matrix", "--all")
+    found = openstack("resource provider trait compare", "--all")
     assert [{**row, "uuid": ""} for row in found] == [
         {"name": name, "uuid": "", "CUSTOM_GOLD": name == "a", "HW_CPU_X86_AVX": True}
         for name in "abc"
     ]
-    found = openstack("resource provider trait matrix", "b", "a", "--differing")
+    found = openstack("resource provider trait compare", "b", "a", "--differing")
     assert [list(row) for row in found] == [["name", "uuid", "CUSTOM_GOLD"]] * 2
-    table = openstack.do("resource provider trait matrix", "--name-glob", "[abc]", "-f", "table")
+    table = openstack.do("resource provider trait compare", "--name-glob", "[abc]", "-f", "table")
     assert "| 1     | 2         | b, c  | 1      |" in table
     assert "| CUSTOM_GOLD    |   | x |" in table
-    nothing = openstack.run("resource provider trait matrix", "--all", "--trait", "CUSTOM_G")
+    nothing = openstack.run("resource provider trait compare", "--all", "--trait", "CUSTOM_G")
     assert "None of the selected providers has a trait that matches CUSTOM_G\n" in nothing.stderr

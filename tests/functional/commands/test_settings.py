@@ -238,3 +238,38 @@ def test_the_former_options_of_a_command_work_with_a_warning(
     assert outcome.code == 0, outcome
     assert f"{former[0]} is deprecated: use {option}" in outcome.stderr
     assert former[0] not in openstack.run("help placement aggregate mirror").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "present", "arguments"),
+    [
+        ("placement aggregate ratios", "placement aggregate mirror --ratios", ("--dry-run",)),
+        ("placement host ok-to-stop", "placement host check", ("--max", "1", "cmp-0001")),
+        ("placement status", "placement status show", ("-c", "trees")),
+        ("resource provider trait matrix", "resource provider trait compare", ("--all",)),
+    ],
+)
+def test_a_former_name_of_a_command_works_with_a_warning(
+    openstack: shell.OpenStack,
+    target: Target,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    present: str,
+    arguments: tuple[str, ...],
+) -> None:
+    target.load("12-hosts")
+    monkeypatch.setenv("OS_NOVA_RECORDING", "12-hosts")
+    former = openstack.run(name, *arguments)
+    outcome = openstack.run(present, *arguments)
+    words = present.removesuffix(" --ratios")
+    assert f"'openstack {name}' is deprecated: use 'openstack {words}'" in former.stderr
+    assert (former.code, former.stdout) == (outcome.code, outcome.stdout)
+    assert "is deprecated: use 'openstack" not in outcome.stderr
+
+
+def test_the_help_of_openstack_lists_the_present_names(openstack: shell.OpenStack) -> None:
+    listed = openstack.run("--help").stdout
+    assert "placement recipe vgpu" in listed
+    assert "placement query record" in listed
+    assert "reshape recipe" not in listed
+    assert "ok-to-stop" not in listed

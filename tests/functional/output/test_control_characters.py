@@ -23,7 +23,7 @@ COMMANDS = (
     f"resource provider inventory list {HOST}",
     f"resource provider tree show {HOST}",
     "allocation candidate list --resource VCPU=1",
-    "placement status",
+    "placement status show",
     f"placement allocation heal {RECORDED}",
     f"placement allocation heal {RECORDED} --dry-run -v",
     f"placement allocation audit {RECORDED}",

@@ -1,17 +1,21 @@
-"""The scripts for operators in tools/, which use only exit codes and JSON output."""
+"""The scripts of the guide, which use only exit codes."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import textwrap
 from typing import Any
 
 import pytest
 
 from tests.functional.test_batch import AGGREGATE, HOSTS
 from tests.support.peer import process, shell, target as targets
+
+RECIPES = process.ROOT / "doc" / "source" / "user" / "batch" / "recipes.rst"
 
 
 class Workspace:
@@ -39,9 +43,6 @@ class Workspace:
         )
         return ended.returncode, ended.stdout, shell.without_database(ended.stderr)
 
-    def tool(self, name: str, *arguments: str) -> tuple[int, str, str]:
-        return self.run(str(process.ROOT / "tools" / name), *arguments)
-
     def providers(self, query: str) -> list[dict[str, Any]]:
         found = self.cloud.ask("GET", f"/resource_providers?{query}")
         return list(found["resource_providers"])
@@ -57,67 +58,38 @@ def workspace(tmp_path: pathlib.Path) -> Workspace:
     return Workspace(tmp_path)
 
 
+def script(name: str, folder: pathlib.Path) -> str:
+    """The path of a script of the guide, which is written to the folder."""
+    blocks = RECIPES.read_text().split(".. code-block:: bash\n\n")[1:]
+    texts = [textwrap.dedent(re.split(r"\n\n(?=\S)", block)[0]) for block in blocks]
+    (text,) = (text for text in texts if f"\n# {name} " in text)
+    path = folder / name
+    path.write_text(f"{text.strip()}\n")
+    assert len(text.splitlines()) < 40
+    return str(path)
+
+
 def test_the_trait_script_adds_a_missing_trait(workspace: Workspace) -> None:
-    command = ("aggregate-trait", AGGREGATE, "CUSTOM_GOLD")
-    code, stdout, stderr = workspace.tool(*command)
-    assert (code, stderr) == (0, "")
-    assert "CUSTOM_GOLD is missing: 4 to change" in stdout
-    assert "4 changed" in stdout
-    assert workspace.tool(*command) == (0, "", "")
+    command = ("bash", script("aggregate-trait", workspace.folder), AGGREGATE, "CUSTOM_GOLD")
+    code, stdout, _ = workspace.run(*command)
+    assert (code, "planned" in stdout, "applied" in stdout) == (0, True, True)
+    assert workspace.run(*command) == (0, "", "")
     listed = workspace.providers("required=CUSTOM_GOLD")
     assert {row["name"] for row in listed} == {*HOSTS, "nfs-share"}
-    undo = stdout.split("openstack ")[-1].split()
-    assert workspace.run("openstack", *undo)[0] == 0
-    assert workspace.cloud.request("GET", "/traits/CUSTOM_GOLD").status_code == 404
+    code, _, stderr = workspace.run(*command[:3], "nonsense")
+    assert (code, "unknown trait nonsense" in stderr) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ((), 2, "usage"),
-        ((AGGREGATE, "nonsense"), 1, "unknown trait nonsense"),
-        (("unknown", "CUSTOM_X"), 1, "aggregate 'unknown' is not a UUID"),
-    ],
-)
-def test_the_trait_script_reports_an_error(
-    workspace: Workspace, arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    exit_code, stdout, stderr = workspace.tool("aggregate-trait", *arguments)
-    assert (exit_code, stdout) == (code, "")
-    assert message in stderr
-
-
-def test_the_ratio_script_sets_the_ratios_of_a_file(workspace: Workspace) -> None:
-    file = workspace.folder / "ratios.csv"
-    file.write_text(f"aggregate,VCPU,MEMORY_MB\n{AGGREGATE},2,1.5\n")
+def test_the_ratio_script_plans_all_lines_before_a_change(workspace: Workspace) -> None:
+    command = ("bash", script("aggregate-ratios", workspace.folder), "ratios")
     before = workspace.ratio(HOSTS[0], "VCPU")
-    code, stdout, _ = workspace.tool("aggregate-ratios", "--check", str(file))
-    assert (code, before) == (3, workspace.ratio(HOSTS[0], "VCPU"))
-    code, stdout, stderr = workspace.tool("aggregate-ratios", str(file))
-    assert (code, stderr) == (0, "")
-    assert f"{AGGREGATE}: 2 changed" in stdout
+    (workspace.folder / "ratios").write_text(f"{AGGREGATE} 2 1.5\nunknown 3 1\n")
+    code, _, stderr = workspace.run(*command)
+    assert (code, "aggregate 'unknown' is not a UUID" in stderr) == (1, True), stderr
+    assert workspace.ratio(HOSTS[0], "VCPU") == before
+    (workspace.folder / "ratios").write_text(f"{AGGREGATE} 2 1.5\n")
+    code, _, stderr = workspace.run(*command)
+    assert code == 0, stderr
     assert [workspace.ratio(host, "VCPU") for host in HOSTS] == [2.0, 2.0]
     assert workspace.ratio(HOSTS[0], "MEMORY_MB") == 1.5
-    assert workspace.tool("aggregate-ratios", "--check", str(file))[0] == 0
-    assert workspace.tool("aggregate-ratios", str(file))[:2] == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "message"),
-    [
-        (f"aggregate,VCPU\n{AGGREGATE},2\nunknown,3\n", 1, "'unknown' is not a UUID"),
-        (f"aggregate,VCPU\n{AGGREGATE},0.001\n", 1, "would be over capacity"),
-        (f"aggregate,VCPU\n{AGGREGATE},two\n", 1, "'two' is not a number"),
-        ("VCPU,MEMORY_MB\n1,1\n", 1, "expected a header with aggregate"),
-    ],
-)
-def test_an_invalid_line_prevents_all_changes(
-    workspace: Workspace, text: str, code: int, message: str
-) -> None:
-    file = workspace.folder / "ratios.csv"
-    file.write_text(text)
-    before = workspace.ratio(HOSTS[0], "VCPU")
-    exit_code, _, stderr = workspace.tool("aggregate-ratios", str(file))
-    assert exit_code == code, stderr
-    assert message in stderr
-    assert workspace.ratio(HOSTS[0], "VCPU") == before
+    assert workspace.run(*command)[0] == 0

@@ -1,4 +1,4 @@
-"""``placement reshape recipe`` on every target, and ``placement reshape`` with its documents."""
+"""``placement recipe`` on every target, and ``placement reshape`` with its documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.functional.reshape import test_reshape
 from tests.functional.reshape.test_reshape import offered
 from tests.support.peer import shell, target as targets
 
-RECIPE = "placement reshape recipe"
+RECIPE = "placement recipe"
 A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
 RECORDED = ("--os-nova-recording", "12-hosts")
 

@@ -115,7 +115,7 @@ def test_no_name_of_the_source_is_in_the_bytes(
 COMMANDS = (
     "resource provider list",
     "resource class list",
-    "resource provider trait matrix --all",
+    "resource provider trait compare --all",
     "trait list --name startswith:CUSTOM_",
     "allocation candidate list --resource VCPU=1 --resource MEMORY_MB=512",
     "allocation candidate explain --flavor {flavor[m1.small]} --availability-zone {zone[az1]}",

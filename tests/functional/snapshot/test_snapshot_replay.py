@@ -54,7 +54,7 @@ def test_a_plan_that_removes_a_trait_affects_exactly_the_queries_for_it(
 ) -> None:
     remove = f"resource provider trait remove --trait {TRAIT} {HOST} --allow standard-traits"
     openstack.run(remove, "--dry-run", "--plan-out", "plan.json")
-    replay = ("placement snapshot replay", CLOUD, "--queries", "queries.txt")
+    replay = ("placement query replay", CLOUD, "--queries", "queries.txt")
     outcome = openstack.run(*replay, "--after", "plan.json", "-f", "json")
     assert outcome.code == 3, outcome.stderr
     assert {row["query"] for row in rows(outcome)} == {
@@ -74,7 +74,7 @@ def test_two_snapshots_are_compared(openstack: shell.OpenStack, sample: targets.
     openstack.do(vgpu, "--allow", "over-capacity")
     openstack("placement snapshot save", "later.sqlite")
     outcome = openstack.run(
-        *("placement snapshot replay", CLOUD, "later.sqlite", "--queries", "queries.txt"),
+        *("placement query replay", CLOUD, "later.sqlite", "--queries", "queries.txt"),
         *("-f", "json"),
     )
     (row,) = rows(outcome)
@@ -86,10 +86,10 @@ def test_two_snapshots_are_compared(openstack: shell.OpenStack, sample: targets.
 def test_queries_without_answers_need_a_second_state(
     openstack: shell.OpenStack, sample: targets.Target
 ) -> None:
-    outcome = openstack.run("placement snapshot replay", CLOUD, "--queries", "queries.txt")
+    outcome = openstack.run("placement query replay", CLOUD, "--queries", "queries.txt")
     assert outcome.code == 2
     assert "has no recorded answers" in outcome.stderr
-    same = openstack.run("placement snapshot replay", CLOUD, CLOUD, "--queries", "queries.txt")
+    same = openstack.run("placement query replay", CLOUD, CLOUD, "--queries", "queries.txt")
     assert (same.code, "are one file" in same.stderr) == (2, True)
 
 
@@ -122,7 +122,7 @@ def test_recorded_queries_get_their_recorded_answers_from_the_snapshot(
         assert answer.headers["openstack-api-version"] == "placement 1.36"
     assert recording.recorded == len(QUERIES)
 
-    replay = ("placement snapshot replay", CLOUD, "--queries", "recording.jsonl", "--all")
+    replay = ("placement query replay", CLOUD, "--queries", "recording.jsonl", "--all")
     outcome = openstack.run(*replay, "-f", "json")
     assert outcome.code == 0, outcome.stderr
     found = {row["query"]: row for row in rows(outcome)}
@@ -154,8 +154,6 @@ def test_the_proxy_sends_no_credentials_of_its_own(
 @SERVED
 def test_a_port_in_use_is_refused(openstack: shell.OpenStack, recording: proxy.Proxy) -> None:
     port = recording.url.rpartition(":")[2]
-    outcome = openstack.run(
-        "placement snapshot replay", "--record", port, "--queries", "other.jsonl"
-    )
+    outcome = openstack.run("placement query replay", "--record", port, "--queries", "other.jsonl")
     assert outcome.code == 1
     assert f"port {port} of 127.0.0.1 cannot be used" in outcome.stderr

@@ -78,7 +78,7 @@ def test_help_shows_description_example_version_and_exit_codes() -> None:
 def test_the_help_of_reshape_names_the_recipes() -> None:
     text = " ".join(help_of("placement_reshape").split())
     for name in COMMANDS:
-        _, is_recipe, kind = name.partition("placement_reshape_recipe_")
+        _, is_recipe, kind = name.partition("placement_recipe_")
         assert not is_recipe or f"recipe {kind}" in text
 
 
