@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from osc_placement.nova import api as nova_api, request
     from osc_placement.nova.values import HostAggregate
     from osc_placement.workflows.compute_nodes import ServerHosts
-    from osc_placement.workflows.explain import changes, explain, nova_filters, values
+    from osc_placement.workflows.explain import changes, explain, failures, nova_filters
     from osc_placement.workflows.explain.changes import Change, Step
+    from osc_placement.workflows.explain.failures import Failure
     from osc_placement.workflows.explain.nova_filters import Judgement
-    from osc_placement.workflows.explain.values import Failure
 
 
 COLUMNS = (
@@ -361,7 +361,7 @@ def _rows(
     ]
 
 
-def _failure_row(failure: values.Failure) -> tuple[Any, ...]:
+def _failure_row(failure: failures.Failure) -> tuple[Any, ...]:
     held = failure.inventory
     return _row(
         _FAILURE,

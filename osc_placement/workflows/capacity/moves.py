@@ -5,14 +5,15 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
 from osc_placement.search import placing
-from osc_placement.workflows.capacity import affinity, servers
+from osc_placement.workflows.capacity import servers
 from osc_placement.workflows.cloud import options
 
 Placement = placing.Placement
@@ -33,7 +34,7 @@ class _Problem:
         """The options of servers by their keys, and those of the other requests."""
         by_key: dict[str, placing.Option] = {}
         for name, option in placement.items():
-            if isinstance(option, affinity.JointOption):
+            if isinstance(option, JointOption):
                 keys = [server.key for server in self.servers[name]]
                 by_key |= zip(keys, option.parts, strict=True)
             else:
@@ -66,7 +67,7 @@ class Moves:
         self.base, self.budget, self.refused = base, budget, frozenset(refused)
         self.not_counted: dict[str, None] = {}
         self.groups = {each.uuid: each for each in groups}
-        self._joint: dict[Hashable, affinity.JointOptions] = {}
+        self._joint: dict[Hashable, JointOptions] = {}
         self._without = frozenset(without)
         self._by_root: dict[str, list[servers.Server]] = {}
         for server in known:
@@ -250,7 +251,7 @@ class Moves:
             return self.options_for(known[0], stopped, moved)
         kinds = tuple(each.kind for each in known)
         if kinds not in self._joint:
-            self._joint[kinds] = affinity.find(kinds, self._options)
+            self._joint[kinds] = find(kinds, self._options)
         joint = self._joint[kinds]
         self.is_complete = self.is_complete and joint.is_complete
         stopped = self._without.union(stopped)
@@ -276,3 +277,62 @@ class Moves:
             changed[server.uuid] = dataclasses.replace(consumer, allocations=kept)
         left.apply(record.Changes(consumers=changed))
         return left
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JointOption(placing.Option):
+    """An option of one host for each of several servers; ``parts`` are in their order."""
+
+    parts: tuple[placing.Option, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JointOptions:
+    """``is_complete``: no host has more than ``options.PER_TREE`` of them."""
+
+    options: tuple[JointOption, ...]
+    is_complete: bool = True
+
+
+def find(
+    kinds: Sequence[Hashable], known: Mapping[Hashable, Sequence[placing.Option]]
+) -> JointOptions:
+    """The joint options of servers of these kinds; ``known`` are the options of each kind.
+
+    Servers of one kind are next to each other in ``kinds``, and are interchangeable.
+    """
+    numbers = collections.Counter(kinds)
+    by_root = {kind: _by_root(known[kind]) for kind in numbers}
+    roots = set.intersection(*(set(each) for each in by_root.values()))
+    found: list[JointOption] = []
+    is_complete = True
+    for root in sorted(roots):
+        choices = _choices({kind: by_root[kind][root] for kind in numbers}, numbers)
+        found += (_joint(root, each) for each in itertools.islice(choices, options.PER_TREE))
+        is_complete = is_complete and next(choices, None) is None
+    return JointOptions(tuple(found), is_complete)
+
+
+def _by_root(known: Sequence[placing.Option]) -> Mapping[str, list[placing.Option]]:
+    found: dict[str, list[placing.Option]] = {}
+    for option in known:
+        found.setdefault(option.root_uuid, []).append(option)
+    return found
+
+
+def _choices(
+    known: Mapping[Hashable, Sequence[placing.Option]], numbers: Mapping[Hashable, int]
+) -> Iterator[tuple[placing.Option, ...]]:
+    """An option for each server, without the other orders of servers of one kind."""
+    alike = (
+        itertools.combinations_with_replacement(known[kind], number)
+        for kind, number in numbers.items()
+    )
+    return (tuple(itertools.chain.from_iterable(each)) for each in itertools.product(*alike))
+
+
+def _joint(root: str, parts: tuple[placing.Option, ...]) -> JointOption:
+    amounts: collections.Counter[placing.Slot] = collections.Counter()
+    for option in parts:
+        amounts.update(option.amounts)
+    return JointOption(root, dict(amounts), parts=parts)

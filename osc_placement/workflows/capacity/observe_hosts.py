@@ -9,7 +9,7 @@ from osc_placement.client import api
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation
 from osc_placement.workflows import reading
-from osc_placement.workflows.capacity import names, nova_servers, servers
+from osc_placement.workflows.capacity import nova_servers, servers
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
@@ -85,7 +85,7 @@ class _Reader:
         members = self._reader.members(aggregates, "reading aggregates")
         sharing = base.with_trait[standard.SHARING_TRAIT]
         own = {uuid for uuid in base.tree if uuid not in sharing}
-        return names.chosen_roots(base, hosts, members, own, self._nova_reader.compute)
+        return servers.chosen_roots(base, hosts, members, own, self._nova_reader.compute)
 
     def _consumers_on(self, base: state.State, roots: Iterable[str]) -> list[str]:
         providers = [uuid for root in roots for uuid in base.tree[root]]

@@ -15,7 +15,7 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import plan as plan_module
 from osc_placement.workflows import compute_nodes, on_a_copy
-from osc_placement.workflows.capacity import count, keep, moves, names, nova_servers, servers
+from osc_placement.workflows.capacity import count, keep, moves, nova_servers, servers
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
@@ -191,7 +191,7 @@ class _State:
         self._nova = nova
         self._base, self._query = base, query
         self._request, self._parts, self._title = request, parts, title
-        self._without = frozenset(names.roots_named(self._base, request.without, compute))
+        self._without = frozenset(servers.roots_named(self._base, request.without, compute))
         self._refused = compute.refused(self._base.tree)
         self._counter = count.Counter(self._base, self._query, self._without, self._refused)
 

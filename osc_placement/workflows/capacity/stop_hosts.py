@@ -14,7 +14,6 @@ from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import (
     count,
     moves,
-    names as host_names,
     nova_servers,
     observe_hosts,
     servers,
@@ -112,7 +111,7 @@ def _of_state(
     """The hosts in a database file. Requests: those of ``nova``."""
     members = {uuid: base.with_aggregate[uuid] for uuid in request.aggregates}
     hosts = set(count.hosts_of(base))
-    roots = host_names.chosen_roots(base, request.hosts, members, hosts, nova.compute)
+    roots = servers.chosen_roots(base, request.hosts, members, hosts, nova.compute)
     uuids = list(dict.fromkeys(each.uuid for each in servers.servers_on(base, roots)))
     return observe_hosts.HostsRead(base, roots, nova.servers(uuids), nova.on_roots(roots))
 

@@ -19,8 +19,8 @@ from osc_placement.workflows.compute_nodes import ServerHosts
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, failures, nova_filters
 from osc_placement.workflows.explain.changes import Change
+from osc_placement.workflows.explain.failures import Failure, FunnelStep
 from osc_placement.workflows.explain.relaxations import Relaxations
-from osc_placement.workflows.explain.values import Failure, FunnelStep
 
 LOG = logging.getLogger(__name__)
 

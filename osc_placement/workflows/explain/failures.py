@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import forest as forests, plan as plans, report
 from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
+from osc_placement.model.constraint import Constraint
+from osc_placement.model.inventory import Inventory
 from osc_placement.workflows.cloud.hosts import HostSearch
-from osc_placement.workflows.explain.values import Failure
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """A constraint, and the number of hosts that meet it and all constraints before it."""
+
+    constraint: Constraint
+    hosts: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """A condition that a host fails.
+
+    ``provider`` is the provider that fails it, None if it is the whole tree that does. ``suffix``
+    is the request group, None for conditions on the root and between groups. ``names`` are the
+    class, traits, aggregates or suffixes. ``free`` may be negative. ``inventory`` is None for
+    conditions other than amounts. ``detail`` has the amounts of a condition between groups.
+    """
+
+    host: str
+    reason: Reason
+    suffix: str | None = None
+    provider: str | None = None
+    names: tuple[str, ...] = ()
+    requested: int | None = None
+    free: int | None = None
+    used: int | None = None
+    inventory: Inventory | None = None
+    detail: str = ""
+
 
 #: The reasons that are about several groups.
 _BETWEEN = {Reason.COMBINED_CAPACITY, Reason.ISOLATE, Reason.SAME_SUBTREE, Reason.COMBINATION}
