@@ -82,7 +82,10 @@ class PlacementReader:
         return dict(zip(traits, self._context.each(read, traits), strict=True))
 
     def members(self, aggregates: Iterable[str], title: str = "") -> dict[str, frozenset[str]]:
-        """``{aggregate: the providers in it}``. Requests: one for each aggregate."""
+        """``{aggregate: the providers in it}``; ``in:A,B`` is any of several aggregates.
+
+        Requests: one for each key.
+        """
 
         def read(aggregate: str) -> frozenset[str]:
             listed = self._client.list_providers(member_of=[aggregate])
