@@ -590,7 +590,7 @@ class _Part:
             if self._effort > 0:
                 upper = sum(self._best)
         pairs = zip(self._options, self._best, strict=True)
-        return Count(sum(self._best), upper, tuple((each, n) for each, n in pairs if n))
+        return Count(sum(self._best), upper, tuple((option, n) for option, n in pairs if n))
 
     def _take_all(self) -> None:
         """Each option as often as it fits after the ones before."""

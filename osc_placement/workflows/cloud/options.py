@@ -42,7 +42,7 @@ def find(
     """
     plan = plans.prepare(base, dataclasses.replace(query, limit=None))
     forest = forests.Forest(base, plan, budget)
-    found: dict[frozenset[tuple[placing.Slot, int]], placing.Option] = {}
+    distinct: dict[frozenset[tuple[placing.Slot, int]], placing.Option] = {}
     is_complete = True
     not_counted = []
     for root_uuid in forest.roots():
@@ -51,27 +51,27 @@ def find(
         candidates = forest.candidates_in(root_uuid)
         if root_uuid in refused:
             tree = base.tree[root_uuid]
-            if any(not tree.isdisjoint(each.allocations) for each in candidates):
+            if any(not tree.isdisjoint(offered.allocations) for offered in candidates):
                 not_counted.append(root_uuid)
             continue
-        for each in itertools.islice(candidates, PER_TREE):
-            option = _option(base, root_uuid, each)
+        for offered in itertools.islice(candidates, PER_TREE):
+            option = _option(base, root_uuid, offered)
             key = frozenset(option.amounts.items())
-            found[key] = min(option, found.get(key, option), key=_rank)
+            distinct[key] = min(option, distinct.get(key, option), key=_rank)
         is_complete = is_complete and next(candidates, None) is None
-    usable = tuple(option for option in found.values() if option.root_uuid not in refused)
+    usable = tuple(option for option in distinct.values() if option.root_uuid not in refused)
     return Options(usable, is_complete, tuple(not_counted))
 
 
-def _option(base: state.State, root_uuid: str, found: candidate.Candidate) -> placing.Option:
+def _option(base: state.State, root_uuid: str, offered: candidate.Candidate) -> placing.Option:
     amounts = {
         (uuid, name): amount
-        for uuid, resources in found.allocations.items()
+        for uuid, resources in offered.allocations.items()
         for name, amount in resources.items()
     }
-    if not base.tree[root_uuid].isdisjoint(found.allocations):
+    if not base.tree[root_uuid].isdisjoint(offered.allocations):
         return placing.Option(root_uuid, amounts)
-    first = base.providers[next(iter(found.allocations))]
+    first = base.providers[next(iter(offered.allocations))]
     return placing.Option(first.root_uuid, amounts, is_of_host=False)
 
 

@@ -58,41 +58,41 @@ class _Changes:
     def all(self) -> Iterator[change.Change]:
         yield from self._custom_traits()
         for uuid, node in self._after.inside.items():
-            known = self._before.nodes.get(uuid)
-            yield from self._provider(uuid, node, known)
-            yield from self._memberships(uuid, node, known or snapshot.Node(node.provider))
+            was = self._before.nodes.get(uuid)
+            yield from self._provider(uuid, node, was)
+            yield from self._memberships(uuid, node, was or snapshot.Node(node.provider))
         yield from self._reshapes()
         yield from self._deletions()
 
     def _custom_traits(self) -> Iterator[change.Change]:
-        known = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
+        existing = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
         target = {name for _, node in self._after.inside.items() for name in node.traits}
-        for name in sorted(target - known - standard.traits()):
+        for name in sorted(target - existing - standard.traits()):
             yield memberships.creation(name, _NEEDED, _CUSTOM_TRAITS)
 
     def _provider(
-        self, uuid: str, node: snapshot.Node, known: snapshot.Node | None
+        self, uuid: str, node: snapshot.Node, was: snapshot.Node | None
     ) -> Iterator[change.Change]:
         target = _identity(node.provider)
-        before = _identity(known.provider) if known else provider_kind.ABSENT
+        before = _identity(was.provider) if was else provider_kind.ABSENT
         if before == target:
             return
         # From the top down, so that each parent is in place before its children.
-        stays = known is not None and before.parent == target.parent
+        stays = was is not None and before.parent == target.parent
         # Renames come first, because a new provider may take an old name.
         stage = _RENAMES if stays else _PARENTS + self._depth[uuid]
-        if known is not None:
+        if was is not None:
             target = _changed(before, target)
             before = provider_kind.TYPE.select(before, target)
         yield self._change(provider_kind.TYPE.name, uuid, before, target, stage)
 
     def _memberships(
-        self, uuid: str, node: snapshot.Node, known: snapshot.Node
+        self, uuid: str, node: snapshot.Node, was: snapshot.Node
     ) -> Iterator[change.Change]:
         traits, aggregates = memberships.TRAITS, memberships.AGGREGATES
-        yield from self._members(traits, uuid, known.traits, node.traits, self._traits)
+        yield from self._members(traits, uuid, was.traits, node.traits, self._traits)
         stage = self._traits + 1
-        yield from self._members(aggregates, uuid, known.aggregates, node.aggregates, stage)
+        yield from self._members(aggregates, uuid, was.aggregates, node.aggregates, stage)
 
     def _members(
         self,
@@ -185,13 +185,13 @@ class _Changes:
         others: dict[str, dict[str, int]] = {}
         moving = [self._before.consumers[uuid].allocations for uuid in consumers]
         for uuid in providers:
-            known = self._before.nodes.get(uuid, snapshot.Node(self._after.nodes[uuid].provider))
-            offered, offers = known.inventories, self._after.nodes[uuid].inventories
+            old = self._before.nodes.get(uuid, snapshot.Node(self._after.nodes[uuid].provider))
+            offered, offers = old.inventories, self._after.nodes[uuid].inventories
             classes = _differing(offered, offers)
             was[uuid] = {name: offered.get(name) for name in classes}
             now[uuid] = {name: offers.get(name) for name in classes}
-            held = allocation.add_resources(*(has.get(uuid, {}) for has in moving))
-            others[uuid] = {name: known.used.get(name, 0) - held.get(name, 0) for name in classes}
+            moved = allocation.add_resources(*(has.get(uuid, {}) for has in moving))
+            others[uuid] = {name: old.used.get(name, 0) - moved.get(name, 0) for name in classes}
         pairs = {
             uuid: _differing_amounts(
                 self._before.consumers[uuid].allocations, self._after.consumers[uuid].allocations
@@ -231,18 +231,18 @@ class _Changes:
 
     def _changed_providers(self) -> Iterator[str]:
         for uuid, node in self._after.inside.items():
-            known = self._before.nodes.get(uuid)
-            if (known.inventories if known is not None else {}) != node.inventories:
+            old = self._before.nodes.get(uuid)
+            if (old.inventories if old is not None else {}) != node.inventories:
                 yield uuid
 
 
 def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -> Mapping[str, str]:
     """``{root uuid: the number of consumers that move, and how many are guessed}``"""
     moved: dict[str, dict[str, bool]] = {}
-    for each in placed:
-        guessed = moved.setdefault(after.root_of(each.demand.source), {})
-        consumer = each.demand.consumer
-        guessed[consumer] = guessed.get(consumer, False) or bool(each.guess)
+    for one in placed:
+        guessed = moved.setdefault(after.root_of(one.demand.source), {})
+        consumer = one.demand.consumer
+        guessed[consumer] = guessed.get(consumer, False) or bool(one.guess)
     return {
         root: f"{len(guessed)} consumer{'s' if len(guessed) != 1 else ''}"
         + (f", {sum(guessed.values())} guessed" if any(guessed.values()) else "")
@@ -264,8 +264,8 @@ def _changed(
     before: provider_kind.ProviderState, after: provider_kind.ProviderState
 ) -> provider_kind.ProviderState:
     """The fields of ``after`` that differ."""
-    known = before.values()
-    changed = {field: value for field, value in after.values().items() if value != known[field]}
+    old = before.values()
+    changed = {field: value for field, value in after.values().items() if value != old[field]}
     return provider_kind.ProviderState(**changed)
 
 

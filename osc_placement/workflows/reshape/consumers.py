@@ -53,12 +53,12 @@ class Placed:
 
     @property
     def move(self) -> snapshot.AllocationMove:
-        given: dict[str, int] = {}
+        received: dict[str, int] = {}
         for name, amount in zip(self.option.classes, self.demand.resources.values(), strict=True):
-            given[name] = given.get(name, 0) + amount
+            received[name] = received.get(name, 0) + amount
         demand = self.demand
         return snapshot.AllocationMove(
-            demand.consumer, demand.source, demand.resources, self.option.target, given
+            demand.consumer, demand.source, demand.resources, self.option.target, received
         )
 
 
@@ -69,16 +69,16 @@ def demands(
 ) -> tuple[list[Demand], list[str]]:
     """All demands, by consumer; and the evidence that does not fit."""
     destinations = _destinations(resolved, inventories)
-    found = {
+    by_consumer = {
         uuid: list(_demands_of(consumer, destinations))
         for uuid, consumer in sorted(before.consumers.items())
     }
     evidence = {item.consumer: _Evidence(item, resolved) for item in resolved.document.assign}
     for uuid, item in evidence.items():
-        item.check(found.get(uuid, []), is_known=uuid in before.consumers)
+        item.check(by_consumer.get(uuid, []), is_known=uuid in before.consumers)
     parts = [
         part
-        for uuid, items in found.items()
+        for uuid, items in by_consumer.items()
         for demand in items
         for part in (evidence[uuid].apply(demand) if uuid in evidence else [demand])
     ]
@@ -89,14 +89,14 @@ def _destinations(
     resolved: resolve.Resolved, inventories: Mapping[str, inventory.Inventories]
 ) -> dict[resolve.Place, list[resolve.Place]]:
     """The possible destinations of each origin; an origin that keeps an amount is one itself."""
-    found: dict[resolve.Place, list[resolve.Place]] = {}
+    destinations: dict[resolve.Place, list[resolve.Place]] = {}
     for move in resolved.moves:
-        found.setdefault(move.origin, []).append(move.destination)
-    for (source, resource_class), places in found.items():
+        destinations.setdefault(move.origin, []).append(move.destination)
+    for (source, resource_class), places in destinations.items():
         stays = source, resource_class
         if resource_class in inventories[source] and stays not in places:
             places.append(stays)
-    return found
+    return destinations
 
 
 def _demands_of(
@@ -123,19 +123,21 @@ class _Evidence:
         self.reasons: list[str] = []
         self._item, self._resolved = item, resolved
 
-    def check(self, found: Sequence[Demand], *, is_known: bool) -> None:
+    def check(self, demands: Sequence[Demand], *, is_known: bool) -> None:
         """Evidence for all classes must fit one of them; other classes must move."""
-        if not found:
+        if not demands:
             trees = (
                 "has no allocation that moves" if is_known else "has no allocation in these trees"
             )
             self._add_problem(f" {trees}")
             return
         text = self._item.targets.get("")
-        if text and not any(self._fits(each, text) for demand in found for each in demand.options):
+        if text and not any(
+            self._fits(option, text) for demand in demands for option in demand.options
+        ):
             self._add_problem(f": no part of its allocations can move to {text!r}")
         for resource_class in sorted({*self._item.targets, *self._item.parts} - {""}):
-            if not any(resource_class in demand.resources for demand in found):
+            if not any(resource_class in demand.resources for demand in demands):
                 self._add_problem(f" has no {resource_class} that moves")
 
     def apply(self, demand: Demand) -> list[Demand]:
@@ -144,7 +146,7 @@ class _Evidence:
         if not split:
             return [self._assign(demand, self._item.targets)]
         rest = {name: amount for name, amount in demand.resources.items() if name not in split}
-        found = [self._assign(_part(demand, rest), self._item.targets)] if rest else []
+        assigned = [self._assign(_part(demand, rest), self._item.targets)] if rest else []
         for name in split:
             amounts = self._item.parts[name]
             if sum(amounts.values()) != demand.resources[name]:
@@ -156,8 +158,8 @@ class _Evidence:
             ]
             if len({part.assigned for part in parts}) < len(parts):
                 self._add_problem(f": {name} is assigned twice to the same target")
-            found += parts
-        return found
+            assigned += parts
+        return assigned
 
     def _assign(self, demand: Demand, targets: Mapping[str, str]) -> Demand:
         texts = {text for name, text in targets.items() if name in demand.resources}
@@ -229,8 +231,8 @@ def assign(
     moving: dict[resolve.Place, dict[str, int]] = {}
     for demand in demands:
         for resource_class, amount in demand.resources.items():
-            held = moving.setdefault((demand.source, resource_class), {})
-            held[demand.consumer] = held.get(demand.consumer, 0) + amount
+            amounts = moving.setdefault((demand.source, resource_class), {})
+            amounts[demand.consumer] = amounts.get(demand.consumer, 0) + amount
     placed: list[Placed] = []
     reasons: list[str] = []
     for group in _groups(demands):
@@ -310,8 +312,8 @@ class _Question:
         return self._explain(answer, options)
 
     def _explain(self, answer: assignment.Answer, options: AssignOptions) -> str:
-        classes = ", ".join(sorted({name for each in self._demands for name in each.resources}))
-        sources = sorted({self._before.name_of(each.source) for each in self._demands})
+        classes = ", ".join(sorted({name for demand in self._demands for name in demand.resources}))
+        sources = sorted({self._before.name_of(demand.source) for demand in self._demands})
         what = f"the {classes} of {', '.join(sources)}"
         if isinstance(answer, assignment.Undecided):
             return (

@@ -73,7 +73,7 @@ def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: VgpuRequest) -> 
     """
     gpus = tuple(map(_gpu_child, request.devices))
     name = trees.nodes[root].provider.name
-    shown = ", ".join(f"{each.name} ({recipes.describe(each.resources)})" for each in gpus)
+    shown = ", ".join(f"{gpu.name} ({recipes.describe(gpu.resources)})" for gpu in gpus)
     head = _GPU_HEAD.format(node=recipes.plain(name), devices=shown)
     moving = recipes.Request(gpus, request.evidence, "device", "--device", counted=VGPU)
     return recipes.plan_children(trees, root, moving, head)
@@ -135,8 +135,8 @@ def address(text: str) -> str:
 
 def class_name(text: str) -> str:
     """``CUSTOM_PCI_10DE_1EB8``, nova's class of the devices ``10de:1eb8``; or a given class."""
-    found = _ID.fullmatch(text)
-    return f"CUSTOM_PCI_{found[1]}_{found[2]}".upper() if found else text
+    match = _ID.fullmatch(text)
+    return f"CUSTOM_PCI_{match[1]}_{match[2]}".upper() if match else text
 
 
 def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> recipes.Recipe:
@@ -155,7 +155,7 @@ def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> re
         lists_all=True,
     )
     name = recipes.plain(trees.nodes[root].provider.name)
-    shown = ", ".join(f"{each.name} ({recipes.describe(each.resources)})" for each in devices)
+    shown = ", ".join(f"{device.name} ({recipes.describe(device.resources)})" for device in devices)
     return recipes.plan_children(trees, root, moving, _PCI_HEAD.format(node=name, devices=shown))
 
 
@@ -219,8 +219,8 @@ def plan_sev(
     before it reported the models. Errors: InvalidInput with all contradictions to the cloud.
     """
     node = trees.nodes[root]
-    held = node.inventories.get(MEM_ENCRYPTION_CONTEXT)
-    models = models or {AMD_SEV: held.total if held is not None else 0}
+    present = node.inventories.get(MEM_ENCRYPTION_CONTEXT)
+    models = models or {AMD_SEV: present.total if present is not None else 0}
     moving = recipes.Request(
         tuple(_model_child(model, total) for model, total in models.items()),
         evidence,

@@ -120,26 +120,26 @@ class Document:
     @property
     def names(self) -> list[str]:
         """The names and UUIDs that may belong to existing providers, without ``$root``."""
-        found = [move.source for move in self.moves]
-        found += [text for target in self.targets for text in target.names]
+        texts = [move.source for move in self.moves]
+        texts += [text for target in self.targets for text in target.names]
         for named in (*self.rename, *self.delete):
-            found += [named.text, named.name]
+            texts += [named.text, named.name]
         return [
             text
-            for text in dict.fromkeys(found)
+            for text in dict.fromkeys(texts)
             if text and not any(word in text for word in ROOT_WORDS)
         ]
 
     @property
     def classes(self) -> set[str]:
         """The classes that the trees may not have: new ones of resources, and given totals."""
-        given = {
+        with_total = {
             name
             for target in self.targets
             for name, fields in target.inventories.items()
             if fields.get("total")
         }
-        return given | {name for move in self.moves for name in move.classes.values()}
+        return with_total | {name for move in self.moves for name in move.classes.values()}
 
     def at(self, line: int) -> str:
         """The location of a line, as the beginning of an error message."""
@@ -151,22 +151,22 @@ def parse(text: str, source: str) -> Document:
 
     Errors: InvalidInput with all errors, each with its line.
     """
-    found = read(text, source, MOVES)
-    assign, reasons = evidence(found, source)
+    text_data = read(text, source, MOVES)
+    assign, reasons = evidence(text_data, source)
     document = Document(
-        moves=tuple(_move(found, at) for at in range(len(found.data["moves"]))),
+        moves=tuple(_move(text_data, at) for at in range(len(text_data.data["moves"]))),
         providers=tuple(
-            _target(item, found.line("providers", at))
-            for at, item in enumerate(found.data.get("providers", ()))
+            _target(item, text_data.line("providers", at))
+            for at, item in enumerate(text_data.data.get("providers", ()))
         ),
         assign=assign,
         rename=tuple(
-            Named(old, new, found.line("rename", old))
-            for old, new in found.data.get("rename", {}).items()
+            Named(old, new, text_data.line("rename", old))
+            for old, new in text_data.data.get("rename", {}).items()
         ),
         delete=tuple(
-            Named(item, line=found.line("delete", at))
-            for at, item in enumerate(found.data.get("delete", ()))
+            Named(item, line=text_data.line("delete", at))
+            for at, item in enumerate(text_data.data.get("delete", ()))
         ),
         source=source,
     )
@@ -177,37 +177,37 @@ def parse(text: str, source: str) -> Document:
 def read(text: str, source: str, json_schema: Mapping[str, Any]) -> yaml_lines.Data:
     """Read a text and validate it. Errors: InvalidInput with all errors, each with its line."""
     problems = errors.InputErrors()
-    found = yaml_lines.load(text, source, problems)
+    text_data = yaml_lines.load(text, source, problems)
     problems.check()
-    for line, what in validate(found, json_schema):
+    for line, what in validate(text_data, json_schema):
         problems.add(f"{source}:{line}: {what}")
     problems.check()
-    return found
+    return text_data
 
 
-def evidence(found: yaml_lines.Data, source: str) -> tuple[tuple[Evidence, ...], list[str]]:
+def evidence(text_data: yaml_lines.Data, source: str) -> tuple[tuple[Evidence, ...], list[str]]:
     """The optional part ``assign``; and an error per consumer that is listed twice."""
     reasons = []
     by_consumer: dict[str, Evidence] = {}
-    for text, given in found.data.get("assign", {}).items():
-        consumer, line = name.canonical_uuid(text), found.line("assign", text)
+    for text, targets_of in text_data.data.get("assign", {}).items():
+        consumer, line = name.canonical_uuid(text), text_data.line("assign", text)
         if consumer in by_consumer:
             reasons.append(f"{source}:{line}: consumer {consumer} is listed twice")
-        by_class = {"": given} if isinstance(given, str) else given
+        by_class = {"": targets_of} if isinstance(targets_of, str) else targets_of
         targets = {key: value for key, value in by_class.items() if isinstance(value, str)}
         parts = {key: value for key, value in by_class.items() if not isinstance(value, str)}
         by_consumer[consumer] = Evidence(consumer, targets, line, parts)
     return tuple(by_consumer.values()), reasons
 
 
-def _move(found: yaml_lines.Data, position: int) -> Move:
-    data = found.data["moves"][position]
+def _move(text_data: yaml_lines.Data, position: int) -> Move:
+    data = text_data.data["moves"][position]
     return Move(
         source=data["from"],
         resources=data["resources"],
-        target=_target(data["to"], found.line("moves", position, "to")),
+        target=_target(data["to"], text_data.line("moves", position, "to")),
         classes=data.get("as", {}),
-        line=found.line("moves", position),
+        line=text_data.line("moves", position),
     )
 
 
@@ -259,8 +259,8 @@ _CLASSES = {**_NAMES, "items": {"type": "string", "pattern": _CLASS}}
 
 
 def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    found = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**found, "required": list(required)} if required else found
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": list(required)} if required else schema
 
 
 def _mapping(pattern: str, value: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -380,18 +380,18 @@ TREE: Mapping[str, Any] = {
 }
 
 
-def validate(found: yaml_lines.Data, schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+def validate(text_data: yaml_lines.Data, schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """``(line, message)`` of each violation of the schema, by line."""
     validator = jsonschema.Draft202012Validator(schema)
     messages = {
-        (found.line(*error.absolute_path), _message(error))
-        for error in validator.iter_errors(found.data)
+        (text_data.line(*error.absolute_path), _message(error))
+        for error in validator.iter_errors(text_data.data)
     }
     yield from sorted(messages)
 
 
 def _message(error: exceptions.ValidationError) -> str:
-    found: Any = error.instance
+    value: Any = error.instance
     path = "".join(
         f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
     )
@@ -401,27 +401,27 @@ def _message(error: exceptions.ValidationError) -> str:
         case "type":
             types = [expected] if isinstance(expected, str) else expected
             allowed = " or ".join(_TYPES[name] for name in types)
-            return f"{where} is {_shown(found)} and must be {allowed}"
+            return f"{where} is {_shown(value)} and must be {allowed}"
         case "additionalProperties":
             return f"{where}: {_unknown_keys(error)}"
         case "required":
-            missing = [key for key in expected if key not in found]
+            missing = [key for key in expected if key not in value]
             return f"{where} lacks {', '.join(missing)}"
         case "pattern" if expected == "^all$":
-            return f"{where} is {found!r} and must be an amount, or all"
+            return f"{where} is {value!r} and must be an amount, or all"
         case _:
             return f"{where}: {error.message}"
 
 
 def _unknown_keys(error: exceptions.ValidationError) -> str:
     allowed: Any = error.schema
-    known = allowed.get("properties", {})
+    properties = allowed.get("properties", {})
     patterns = allowed.get("patternProperties", {})
-    found: Any = error.instance
-    unknown = [key for key in found if key not in known and not _matches(str(key), patterns)]
+    value: Any = error.instance
+    unknown = [key for key in value if key not in properties and not _matches(str(key), patterns)]
     what = ", ".join(map(repr, unknown))
-    if known:
-        return f"unknown {what}: the keys are {', '.join(known)}"
+    if properties:
+        return f"unknown {what}: the keys are {', '.join(properties)}"
     return f"{what} is not a " + ("UUID" if _UUID in patterns else "resource class")
 
 

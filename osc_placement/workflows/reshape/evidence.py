@@ -149,10 +149,10 @@ class _Collector:
                 self._parents[function] = _address_of(physical)
             return
         stated = device.findtext("./capability[@type='mdev']/uuid", "")
-        found = re.search(_UUID, stated or device.findtext("name", ""), re.IGNORECASE)
+        device_uuid = re.search(_UUID, stated or device.findtext("name", ""), re.IGNORECASE)
         parent = device.findtext("parent", "").strip()
-        if found and parent:
-            self._parents[_plain_uuid(found[0])] = parent
+        if device_uuid and parent:
+            self._parents[_plain_uuid(device_uuid[0])] = parent
 
     def _line(self, source: str, line: str) -> None:
         named = _MDEVCTL.fullmatch(line) or _NODEDEV.fullmatch(line)

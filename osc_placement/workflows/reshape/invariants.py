@@ -26,14 +26,14 @@ Classes = Mapping[str, str]
 
 def join_classes(moves: Iterable[resolve.InventoryMove]) -> dict[str, str]:
     """Join the classes of which one becomes the other; the first name stands for all."""
-    found: dict[str, str] = {}
+    joined: dict[str, str] = {}
     for move in moves:
         one, other = move.resource_class, move.becomes
-        first, second = found.get(one, one), found.get(other, other)
-        for name in [*found, one, other]:
-            if found.get(name, name) in (first, second):
-                found[name] = min(first, second)
-    return found
+        first, second = joined.get(one, one), joined.get(other, other)
+        for name in [*joined, one, other]:
+            if joined.get(name, name) in (first, second):
+                joined[name] = min(first, second)
+    return joined
 
 
 class Expected(NamedTuple):
@@ -68,7 +68,7 @@ def unexpected_changes(
     before: snapshot.TreeSnapshot,
     after: snapshot.TreeSnapshot,
     moves: Iterable[resolve.InventoryMove],
-    given: Collection[resolve.Place],
+    with_fields: Collection[resolve.Place],
     given_growth: Mapping[resolve.Place, int] | None = None,
 ) -> Iterator[str]:
     """Changes that no move and no given total explains.
@@ -83,7 +83,7 @@ def unexpected_changes(
     for place in sorted(was.keys() | now.keys() | growth.keys()):
         old, new = was.get(place), now.get(place)
         difference = (new.total if new else 0) - (old.total if old else 0)
-        expected = place in growth or place in given or old == new
+        expected = place in growth or place in with_fields or old == new
         if difference != growth[place] or not expected:
             yield f"{place[1]} of {after.name_of(place[0])} would change without a move"
     for uuid, consumer in sorted(after.consumers.items()):
@@ -94,26 +94,26 @@ def unexpected_changes(
 
 def misplaced(after: snapshot.TreeSnapshot, placed: Iterable[consumers.Placed]) -> Iterator[str]:
     """Consumers without the amounts that were decided, or against the evidence."""
-    for each in placed:
-        move = each.move
-        held = after.consumers[move.consumer].allocations.get(move.target, {})
-        is_there = all(held.get(name, 0) >= amount for name, amount in move.given.items())
-        if not is_there or each.demand.assigned not in (None, each.option):
+    for one in placed:
+        move = one.move
+        present = after.consumers[move.consumer].allocations.get(move.target, {})
+        is_there = all(present.get(name, 0) >= amount for name, amount in move.given.items())
+        if not is_there or one.demand.assigned not in (None, one.option):
             yield f"consumer {move.consumer} would not be on its target"
 
 
-def differences(found: snapshot.TreeSnapshot, expected: snapshot.TreeSnapshot) -> list[str]:
+def differences(actual: snapshot.TreeSnapshot, expected: snapshot.TreeSnapshot) -> list[str]:
     """The differences in named trees and consumers, without generations."""
-    names = {**expected.names(), **found.names()}
-    inside = {uuid for each in (found, expected) for uuid in each.inside}
+    names = {**expected.names(), **actual.names()}
+    inside = {uuid for trees in (actual, expected) for uuid in trees.inside}
     return [
         f"{names[uuid]}: {what}"
         for uuid in sorted(inside)
-        for what in _node_differences(found.nodes.get(uuid), expected.nodes.get(uuid))
+        for what in _node_differences(actual.nodes.get(uuid), expected.nodes.get(uuid))
     ] + [
         f"consumer {uuid} differs"
-        for uuid in sorted(found.consumers.keys() | expected.consumers.keys())
-        if _comparable(found.consumers.get(uuid)) != _comparable(expected.consumers.get(uuid))
+        for uuid in sorted(actual.consumers.keys() | expected.consumers.keys())
+        if _comparable(actual.consumers.get(uuid)) != _comparable(expected.consumers.get(uuid))
     ]
 
 
@@ -166,12 +166,12 @@ def _units(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Itera
         for provider_uuid, resources in consumer.allocations.items():
             offered = after.nodes[provider_uuid].inventories
             for resource_class, amount in resources.items():
-                held = offered.get(resource_class)
-                if held is not None and not held.suits_units(amount):
+                item = offered.get(resource_class)
+                if item is not None and not item.suits_units(amount):
                     yield (
                         f"{amount} {resource_class} of consumer {uuid} does not suit"
-                        f" {after.name_of(provider_uuid)}: min_unit {held.min_unit},"
-                        f" max_unit {held.max_unit}, step_size {held.step_size}"
+                        f" {after.name_of(provider_uuid)}: min_unit {item.min_unit},"
+                        f" max_unit {item.max_unit}, step_size {item.step_size}"
                     )
 
 
@@ -197,16 +197,16 @@ def _outside(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Ite
 def _offered(trees: snapshot.TreeSnapshot, classes: Classes) -> collections.Counter[str]:
     """The totals of the named trees by class."""
     total: collections.Counter[str] = collections.Counter()
-    for (_, name), held in _inventories(trees).items():
-        total[classes.get(name, name)] += held.total
+    for (_, name), item in _inventories(trees).items():
+        total[classes.get(name, name)] += item.total
     return total
 
 
 def _inventories(trees: snapshot.TreeSnapshot) -> dict[resolve.Place, inventory.Inventory]:
     return {
-        (uuid, name): held
+        (uuid, name): item
         for uuid, node in trees.inside.items()
-        for name, held in node.inventories.items()
+        for name, item in node.inventories.items()
     }
 
 
@@ -215,8 +215,8 @@ def _changed(before: allocation.Consumer, after: allocation.Consumer) -> set[res
     was, now = (
         {
             (uuid, name, amount)
-            for uuid, held in consumer.allocations.items()
-            for name, amount in held.items()
+            for uuid, resources in consumer.allocations.items()
+            for name, amount in resources.items()
         }
         for consumer in (before, after)
     )
@@ -226,8 +226,8 @@ def _changed(before: allocation.Consumer, after: allocation.Consumer) -> set[res
 def _counted(consumer: allocation.Consumer, classes: Classes) -> dict[str, int]:
     """The amounts of a consumer by class, on all providers."""
     total: collections.Counter[str] = collections.Counter()
-    for held in consumer.allocations.values():
-        for name, amount in held.items():
+    for resources in consumer.allocations.values():
+        for name, amount in resources.items():
             total[classes.get(name, name)] += amount
     return total
 
@@ -243,9 +243,11 @@ def _comparable(consumer: allocation.Consumer | None) -> object:
     return allocations, _owner(consumer)
 
 
-def _node_differences(found: snapshot.Node | None, expected: snapshot.Node | None) -> Iterator[str]:
-    if found is None or expected is None:
-        yield "it does not exist" if found is None else "it still exists"
+def _node_differences(
+    actual: snapshot.Node | None, expected: snapshot.Node | None
+) -> Iterator[str]:
+    if actual is None or expected is None:
+        yield "it does not exist" if actual is None else "it still exists"
         return
     for what, of in (
         ("name", lambda node: node.provider.name),
@@ -255,8 +257,8 @@ def _node_differences(found: snapshot.Node | None, expected: snapshot.Node | Non
         ("traits", lambda node: node.traits),
         ("aggregates", lambda node: node.aggregates),
     ):
-        if of(found) != of(expected):
-            yield f"{what} {of(found)} instead of {of(expected)}"
+        if of(actual) != of(expected):
+            yield f"{what} {of(actual)} instead of {of(expected)}"
 
 
 def _present(used: allocation.Resources) -> dict[str, int]:

@@ -108,8 +108,8 @@ def plan_pcpu(
     """
     node = trees.nodes[root]
     name = node.provider.name
-    held = node.inventories.get(VCPU)
-    total = held.total if held is not None else 0
+    shared = node.inventories.get(VCPU)
+    total = shared.total if shared is not None else 0
     amounts = trees.consumers_of(root, VCPU)
     dedicated = node.inventories.get(PCPU)
     # Only the difference moves: the PCPU that the node already has count as dedicated.
@@ -144,9 +144,9 @@ def _contradictions(
         )
     elif total < moved:
         yield f"{name} itself has {total} VCPU: {moved} cannot become PCPU"
-    for consumer, given in request.evidence:
-        if given not in (VCPU, PCPU):
-            yield f"consumer {consumer}: {given!r} is neither VCPU nor PCPU"
+    for consumer, becomes in request.evidence:
+        if becomes not in (VCPU, PCPU):
+            yield f"consumer {consumer}: {becomes!r} is neither VCPU nor PCPU"
         if consumer not in amounts:
             yield f"consumer {consumer} has no VCPU of {name}"
 

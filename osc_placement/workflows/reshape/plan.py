@@ -212,19 +212,23 @@ def _merge(decisions: Sequence[changes.Decision], trees: snapshot.TreeSnapshot) 
     """The decisions on several trees as one."""
     resolved = resolve.Resolved(
         decisions[0].resolved.document if len(decisions) == 1 else documents.Document(),
-        {uuid: node for each in decisions for uuid, node in each.resolved.nodes.items()},
-        tuple(move for each in decisions for move in each.resolved.moves),
-        {place: given for each in decisions for place, given in each.resolved.fields.items()},
-        deleted=frozenset().union(*(each.resolved.deleted for each in decisions)),
+        {uuid: node for decision in decisions for uuid, node in decision.resolved.nodes.items()},
+        tuple(move for decision in decisions for move in decision.resolved.moves),
+        {
+            place: fields
+            for decision in decisions
+            for place, fields in decision.resolved.fields.items()
+        },
+        deleted=frozenset().union(*(decision.resolved.deleted for decision in decisions)),
     )
-    placed = [one for each in decisions for one in each.placed]
+    placed = [one for decision in decisions for one in decision.placed]
     before = trees.restricted_to(resolved.nodes)
     inventories = {
-        uuid: each.after.nodes[uuid].inventories
-        for each in decisions
-        for uuid in each.resolved.nodes
+        uuid: decision.after.nodes[uuid].inventories
+        for decision in decisions
+        for uuid in decision.resolved.nodes
     }
-    after = before.after(resolved.nodes, inventories, [each.move for each in placed])
+    after = before.after(resolved.nodes, inventories, [one.move for one in placed])
     return changes.Decision(resolved, placed, before, after)
 
 
@@ -263,8 +267,8 @@ def _over_capacity(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) 
         (uuid, name)
         for key, consumer in after.consumers.items()
         if consumer.allocations != before.consumers[key].allocations
-        for uuid, held in consumer.allocations.items()
-        for name in held
+        for uuid, resources in consumer.allocations.items()
+        for name in resources
     }
     for provider_name, name in sorted(
         (before.name_of(uuid), name)
@@ -280,12 +284,12 @@ def _over_capacity(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) 
 
 def _guesses(after: snapshot.TreeSnapshot, placed: Iterable[consumers.Placed]) -> Iterator[str]:
     """One line per target with the consumers that a strategy placed there."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for each in placed:
-        if each.guess:
-            key = after.name_of(each.option.target), each.guess
-            found.setdefault(key, []).append(each.demand.consumer)
-    for (name, guess), guessed in sorted(found.items()):
+    guesses: dict[tuple[str, str], list[str]] = {}
+    for one in placed:
+        if one.guess:
+            key = after.name_of(one.option.target), one.guess
+            guesses.setdefault(key, []).append(one.demand.consumer)
+    for (name, guess), guessed in sorted(guesses.items()):
         yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(guessed))}"
 
 
@@ -315,20 +319,24 @@ def rehearse(
         if failed:
             raise Refused(_failures(failed))
         context = ReadContext(workers=1)
-        found = _comparable(observe.read_trees(stage.client, after.roots, context))
+        rehearsed = _comparable(observe.read_trees(stage.client, after.roots, context))
         requests = tuple(stage.recorder.requests)
     # Providers that no consumer uses any more are not read; they cannot have changed.
-    unread = {uuid: node for uuid, node in after.nodes.items() if uuid not in found.nodes}
-    consumers = {uuid: item for uuid, item in found.consumers.items() if uuid in before.consumers}
-    found = dataclasses.replace(found, nodes={**found.nodes, **unread}, consumers=consumers)
+    unread = {uuid: node for uuid, node in after.nodes.items() if uuid not in rehearsed.nodes}
+    consumers = {
+        uuid: item for uuid, item in rehearsed.consumers.items() if uuid in before.consumers
+    }
+    rehearsed = dataclasses.replace(
+        rehearsed, nodes={**rehearsed.nodes, **unread}, consumers=consumers
+    )
     problems = [
-        *invariants.violations(before, found, allowed),
-        *invariants.differences(found, after),
+        *invariants.violations(before, rehearsed, allowed),
+        *invariants.differences(rehearsed, after),
     ]
     if problems:
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
         raise Refused("\n".join([header, *problems]))
-    return Rehearsal(requests, found)
+    return Rehearsal(requests, rehearsed)
 
 
 def _comparable(trees: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
@@ -353,16 +361,16 @@ def _comparable(trees: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
 
 def _only_known(changes: Sequence[change.Change]) -> list[change.Change]:
     """The changes without standard traits that are newer than this program."""
-    found = []
+    kept = []
     for item in changes:
         if isinstance(item.after, memberships.Traits):
-            known = {name: has for name, has in item.after.present.items() if _is_known(name)}
-            if not known:
+            present = {name: has for name, has in item.after.present.items() if _is_known(name)}
+            if not present:
                 continue
-            before = memberships.Traits({name: not has for name, has in known.items()})
-            item = dataclasses.replace(item, before=before, after=memberships.Traits(known))
-        found.append(item)
-    return found
+            before = memberships.Traits({name: not has for name, has in present.items()})
+            item = dataclasses.replace(item, before=before, after=memberships.Traits(present))
+        kept.append(item)
+    return kept
 
 
 def _is_known(trait: str) -> bool:
@@ -457,13 +465,13 @@ class Rows:
 
     def _changed(self) -> dict[str, list[str]]:
         """``{provider uuid: consumers whose allocation on it changes}``"""
-        found: dict[str, list[str]] = {}
+        by_provider: dict[str, list[str]] = {}
         for uuid, consumer in sorted(self._after.consumers.items()):
             was = self._before.consumers[uuid].allocations
             for key in sorted({*was, *consumer.allocations}):
                 if dict(was.get(key, {})) != dict(consumer.allocations.get(key, {})):
-                    found.setdefault(key, []).append(uuid)
-        return found
+                    by_provider.setdefault(key, []).append(uuid)
+        return by_provider
 
 
 def _providers(item: result.ChangeResult) -> list[str]:
@@ -475,8 +483,8 @@ def _usage(node: snapshot.Node | None) -> Cell:
     if node is None:
         return None
     return {
-        name: {"used": node.used.get(name, 0), "capacity": held.capacity}
-        for name, held in sorted(node.inventories.items())
+        name: {"used": node.used.get(name, 0), "capacity": item.capacity}
+        for name, item in sorted(node.inventories.items())
     }
 
 

@@ -186,17 +186,17 @@ def plan_children(trees: snapshot.TreeSnapshot, root: str, request: Request, hea
 def _contradictions(node: snapshot.Node, request: Request) -> Iterator[str]:
     name, children = node.provider.name, request.children
     names = collections.Counter(child.name for child in children)
-    for name_twice in sorted(each for each, count in names.items() if count > 1):
+    for name_twice in sorted(text for text, count in names.items() if count > 1):
         yield f"the {request.noun} {name_twice} is given more than once"
     for resource_class in dict.fromkeys(one for child in children for one in child.resources):
-        held = node.inventories.get(resource_class)
-        given = sum(child.resources.get(resource_class, 0) for child in children)
-        if held is None:
+        present = node.inventories.get(resource_class)
+        moved = sum(child.resources.get(resource_class, 0) for child in children)
+        if present is None:
             offered = ", ".join(sorted(node.inventories)) or "no inventory"
             yield f"{name} itself has no {resource_class}: it has {offered}"
-        elif held.total != given:
+        elif present.total != moved:
             yield (
-                f"{name} has {held.total} {resource_class} and the {request.noun}s {given}: a"
+                f"{name} has {present.total} {resource_class} and the {request.noun}s {moved}: a"
                 " reshape moves resources and keeps their sum ('openstack resource provider"
                 " inventory amend' changes totals)"
             )
@@ -329,14 +329,14 @@ class NovaState:
 
 def find_root(client: api.Client, text: str) -> provider.Provider:
     """The root provider with this name or UUID. Errors: InvalidInput."""
-    found = lookup.find_providers(client, [text]).get(text)
-    if found is None:
+    root = lookup.find_providers(client, [text]).get(text)
+    if root is None:
         raise errors.InvalidInput(
             [f"provider {text!r} does not exist: 'openstack resource provider list' shows all"]
         )
-    if found.root_uuid not in (None, found.uuid):
+    if root.root_uuid not in (None, root.uuid):
         raise errors.InvalidInput([f"{text} is not a compute node: it has a parent"])
-    return found
+    return root
 
 
 def read_tree(

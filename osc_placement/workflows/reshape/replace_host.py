@@ -65,12 +65,12 @@ class Replacement:
 
 def resolve(nova_state: recipes.NovaState, request: Request) -> Replacement:
     """Complete a request. Errors: InvalidInput with all that is missing or contradictory."""
-    known = request.new.uuid if request.new is not None else ""
-    uuid = request.uuid or known or _uuid_of_node(nova_state.nodes, request)
+    new_uuid = request.new.uuid if request.new is not None else ""
+    uuid = request.uuid or new_uuid or _uuid_of_node(nova_state.nodes, request)
     old = request.old
     old_host = _host(nova_state.nodes, old.uuid) or _host(nova_state.nodes, old.name)
-    found = _host(nova_state.nodes, uuid) or _host(nova_state.nodes, request.name)
-    new_host = request.host or found or old_host or ""
+    host = _host(nova_state.nodes, uuid) or _host(nova_state.nodes, request.name)
+    new_host = request.host or host or old_host or ""
     problems = errors.InputErrors(_contradictions(request, uuid))
     if not new_host:
         problems.add(f"nova knows no node {old.name} or {request.name}: give its --host")
@@ -99,16 +99,16 @@ def _contradictions(request: Request, uuid: str) -> Iterator[str]:
 
 def _shared_hosts(nodes: Iterable[values.ComputeNode], old: str | None, new: str) -> Iterator[str]:
     """Bare metal hosts have many nodes, and a node keeps its UUID on another host."""
-    known = list(nodes)
+    every_node = list(nodes)
     for host in sorted({old, new} - {None, ""}, key=str):
-        count = sum(node.host == host for node in known)
+        count = sum(node.host == host for node in every_node)
         if count > (2 if old == new else 1):
             yield f"host {host} has {count} nodes: the recipe supports hosts with one"
 
 
 def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: Request) -> str:
-    found = [node.uuid for node in nodes if node.hostname == request.name]
-    return next((uuid for uuid in found if uuid != request.old.uuid), "")
+    uuids = [node.uuid for node in nodes if node.hostname == request.name]
+    return next((uuid for uuid in uuids if uuid != request.old.uuid), "")
 
 
 def _host(nodes: Iterable[values.ComputeNode], text: str) -> str | None:
@@ -296,7 +296,7 @@ class _Writer:
     def document(self) -> dict[str, Any]:
         """The document. It uses UUIDs, because names change."""
         old = self._replaced.old.uuid
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "moves": [
                 {
                     "from": old,
@@ -306,15 +306,15 @@ class _Writer:
             ]
         }
         if self._children:
-            found["providers"] = [
+            document["providers"] = [
                 {"uuid": item.uuid, "parent": self._replaced.uuid} for item in self._children
             ]
         renames = dict(self._renames())
         if renames:
-            found["rename"] = renames
+            document["rename"] = renames
         if not self._replaced.takes_name:
-            found["delete"] = [old]
-        return found
+            document["delete"] = [old]
+        return document
 
     def _target(self) -> dict[str, Any]:
         target: dict[str, Any] = {

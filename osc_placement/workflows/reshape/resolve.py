@@ -65,21 +65,21 @@ class Resolved:
     @property
     def growth(self) -> dict[Place, int]:
         """How much given totals change inventories, besides the moves; negative if less."""
-        found = {
+        growth = {
             place: int(fields["total"]) - self._total_before(place)
             for place, fields in self.fields.items()
             if "total" in fields
         }
         for move in self.moves:
-            if move.origin in found:
-                found[move.origin] += move.amount
-            if move.destination in found:
-                found[move.destination] -= move.amount
-        return {place: amount for place, amount in found.items() if amount}
+            if move.origin in growth:
+                growth[move.origin] += move.amount
+            if move.destination in growth:
+                growth[move.destination] -= move.amount
+        return {place: amount for place, amount in growth.items() if amount}
 
     def _total_before(self, place: Place) -> int:
-        held = self.nodes[place[0]].inventories.get(place[1])
-        return held.total if held is not None else 0
+        item = self.nodes[place[0]].inventories.get(place[1])
+        return item.total if item is not None else 0
 
 
 def resolve(
@@ -186,11 +186,13 @@ class ProviderIndex:
             | (frozenset() if "aggregates" in target.only else node.aggregates),
         )
         for resource_class, fields in target.inventories.items():
-            known = self.fields.setdefault((uuid, resource_class), {})
+            described = self.fields.setdefault((uuid, resource_class), {})
             for field, value in fields.items():
-                if known.setdefault(field, value) != value:
+                if described.setdefault(field, value) != value:
                     what = f"{field} of {resource_class} of {self.name_of(uuid)}"
-                    self.add_problem(target.line, f"{what} is given as {known[field]} and {value}")
+                    self.add_problem(
+                        target.line, f"{what} is given as {described[field]} and {value}"
+                    )
 
     def _check_existing(self, uuid: str, target: documents.Target, source: str | None) -> None:
         """Check that a description and the existing provider are the same."""
@@ -237,16 +239,16 @@ class ProviderIndex:
 
     def set_parents(self) -> None:
         """Set the parent of each target, when all targets are known."""
-        given: dict[str, tuple[str | None, int]] = {}
+        described: dict[str, tuple[str | None, int]] = {}
         for target in self._document.targets:
             uuid = self.known(target.text)
             if uuid is None or target.parent == documents.DEFAULT_PARENT:
                 continue
-            first = given.setdefault(uuid, (target.parent, target.line))[0]
+            first = described.setdefault(uuid, (target.parent, target.line))[0]
             if self.known(first or "") != self.known(target.parent or ""):
                 what = f"{first or 'no provider'} and {target.parent or 'no provider'}"
                 self.add_problem(target.line, f"{self.name_of(uuid)} has two parents, {what}")
-        self._parents |= given
+        self._parents |= described
         for uuid, (text, line) in self._parents.items():
             parent = None if text is None else self.find(text, line)
             if text is None or parent is not None:
@@ -373,24 +375,24 @@ def _excess(left: int, count_all: int) -> str:
 
 def _merge(moves: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
     """One move for each origin and destination."""
-    found: dict[tuple[Place, Place], InventoryMove] = {}
+    merged: dict[tuple[Place, Place], InventoryMove] = {}
     for move in moves:
-        known = found.setdefault(
+        first = merged.setdefault(
             (move.origin, move.destination), dataclasses.replace(move, amount=0)
         )
-        found[move.origin, move.destination] = dataclasses.replace(
-            known, amount=known.amount + move.amount
+        merged[move.origin, move.destination] = dataclasses.replace(
+            first, amount=first.amount + move.amount
         )
-    return found.values()
+    return merged.values()
 
 
 def _circular(moves: Iterable[InventoryMove]) -> Iterator[InventoryMove]:
     """The moves that lead back to their origin, directly or over other moves."""
     destinations: dict[Place, set[Place]] = {}
-    known = list(moves)
-    for move in known:
+    every = list(moves)
+    for move in every:
         destinations.setdefault(move.origin, set()).add(move.destination)
-    for move in known:
+    for move in every:
         reached = pending = {move.destination}
         while pending:
             pending = set().union(*(destinations.get(place, ()) for place in pending)) - reached
@@ -413,14 +415,14 @@ def inventories(resolved: Resolved) -> tuple[Inventories, list[str]]:
     for origin, moves in by_origin.items():
         reasons += _move(after, origin, moves, resolved)
     for (uuid, resource_class), fields in resolved.fields.items():
-        held = _with_total(after[uuid].get(resource_class), fields.get("total"))
+        item = _with_total(after[uuid].get(resource_class), fields.get("total"))
         if fields.get("total") == 0:
             after[uuid].pop(resource_class, None)
-        elif held is None:
+        elif item is None:
             what = f"{resolved.name_of(uuid)} gets no {resource_class} to set fields of"
             reasons.append(resolved.document.at(0) + what)
         else:
-            values = {**held.as_dict(), **fields}
+            values = {**item.as_dict(), **fields}
             after[uuid][resource_class] = inventory.Inventory.from_dict(values)
     return after, [*reasons, *_excess_reserved(after, resolved)]
 
@@ -448,8 +450,8 @@ def _move(
         elif not any("reserved" in resolved.fields.get(move.destination, {}) for move in moves):
             reasons.append(_undecided_reserved(before, moves[0], resolved))
     for move in moves:
-        held = after[move.target].get(move.becomes)
-        after[move.target][move.becomes] = _add(before, held, move, reserved)
+        item = after[move.target].get(move.becomes)
+        after[move.target][move.becomes] = _add(before, item, move, reserved)
     return reasons
 
 
@@ -464,16 +466,16 @@ def _different_sources(resolved: Resolved) -> Iterator[str]:
         if move.becomes not in resolved.nodes[move.target].inventories:
             by_target.setdefault(move.destination, []).append(move)
     for (target, name), moves in by_target.items():
-        given = resolved.fields.get((target, name), {})
+        described = resolved.fields.get((target, name), {})
         inherited = [_inherited(move, resolved) for move in moves]
-        for field in (each for each in _INHERITED if each not in given):
-            found = {fields[field] for fields in inherited}
-            if len(found) > 1:
+        for field in _INHERITED:
+            values = {fields[field] for fields in inherited}
+            if len(values) > 1 and field not in described:
                 sources = ", ".join(resolved.name_of(move.source) for move in moves)
                 yield (
                     f"{resolved.document.at(moves[-1].line)}{resolved.name_of(target)} gets"
                     f" {name} from {sources}, whose {field} differ"
-                    f" ({', '.join(sorted(map(str, found)))}): give it, with"
+                    f" ({', '.join(sorted(map(str, values)))}): give it, with"
                     f" inventories: {{{name}: {{{field}: ...}}}}"
                 )
 
@@ -488,13 +490,13 @@ def _inherited(move: InventoryMove, resolved: Resolved) -> Mapping[str, int | fl
 
 
 def _with_total(
-    held: inventory.Inventory | None, given: float | None
+    item: inventory.Inventory | None, wanted: float | None
 ) -> inventory.Inventory | None:
     """The inventory with a given total; a new one has the defaults of the API."""
-    if not given:
-        return held
-    total = int(given)
-    return _resize(held, total) if held is not None else inventory.Inventory(total, max_unit=total)
+    if not wanted:
+        return item
+    total = int(wanted)
+    return _resize(item, total) if item is not None else inventory.Inventory(total, max_unit=total)
 
 
 def _resize(item: inventory.Inventory, total: int) -> inventory.Inventory:
@@ -504,14 +506,14 @@ def _resize(item: inventory.Inventory, total: int) -> inventory.Inventory:
 
 def _add(
     before: inventory.Inventory,
-    held: inventory.Inventory | None,
+    item: inventory.Inventory | None,
     move: InventoryMove,
     reserved: int,
 ) -> inventory.Inventory:
     """The inventory of a target after an amount was added."""
-    if held is not None:
-        grown = _resize(held, held.total + move.amount)
-        return dataclasses.replace(grown, reserved=held.reserved + reserved)
+    if item is not None:
+        grown = _resize(item, item.total + move.amount)
+        return dataclasses.replace(grown, reserved=item.reserved + reserved)
     if move.becomes != move.resource_class:
         return inventory.Inventory(move.amount, reserved, max_unit=move.amount)
     return dataclasses.replace(_resize(before, move.amount), reserved=reserved)

@@ -29,13 +29,13 @@ class Node:
     @property
     def over_capacity(self) -> list[tuple[str, int, int]]:
         """``(class, used, capacity)`` of the classes with more usage than capacity."""
-        found = []
+        exceeded = []
         for name, used in sorted(self.used.items()):
-            held = self.inventories.get(name)
-            capacity = held.capacity if held is not None else 0
+            item = self.inventories.get(name)
+            capacity = item.capacity if item is not None else 0
             if used > capacity:
-                found.append((name, used, capacity))
-        return found
+                exceeded.append((name, used, capacity))
+        return exceeded
 
 
 class AllocationMove(NamedTuple):
@@ -85,12 +85,12 @@ class TreeSnapshot:
 
     def other_usage(self) -> dict[tuple[str, str], int]:
         """``{(provider uuid, class): amount}`` of consumers that are not in the snapshot."""
-        known = _usage(self.consumers.values())
+        counted = _usage(self.consumers.values())
         return {
-            (uuid, resource_class): used - known[uuid, resource_class]
+            (uuid, resource_class): used - counted[uuid, resource_class]
             for uuid, node in self.nodes.items()
             for resource_class, used in node.used.items()
-            if used > known[uuid, resource_class]
+            if used > counted[uuid, resource_class]
         }
 
     def consumers_of(self, uuid: str, resource_class: str) -> dict[str, int]:
@@ -163,9 +163,9 @@ class TreeSnapshot:
             for uuid, consumer in self.consumers.items()
             if inside & consumer.allocations.keys()
         }
-        known = inside.union(*(consumer.allocations.keys() for consumer in consumers.values()))
+        complete = inside.union(*(consumer.allocations.keys() for consumer in consumers.values()))
         nodes = {
-            uuid: node if uuid in known else Node(node.provider)
+            uuid: node if uuid in complete else Node(node.provider)
             for uuid, node in self.nodes.items()
         }
         return dataclasses.replace(self, nodes=nodes, roots=roots, consumers=consumers)
@@ -200,18 +200,21 @@ def _moved(
     consumers: Mapping[str, allocation.Consumer], moves: Iterable[AllocationMove]
 ) -> dict[str, allocation.Consumer]:
     """The consumers after the moves. Providers and classes without an amount are left out."""
-    found: dict[str, dict[str, collections.Counter[str]]] = {
-        uuid: {key: collections.Counter(held) for key, held in consumer.allocations.items()}
+    by_consumer: dict[str, dict[str, collections.Counter[str]]] = {
+        uuid: {
+            key: collections.Counter(by_provider)
+            for key, by_provider in consumer.allocations.items()
+        }
         for uuid, consumer in consumers.items()
     }
     for move in moves:
-        held = found[move.consumer]
-        held[move.source].subtract(move.taken)
-        held.setdefault(move.target, collections.Counter()).update(move.given)
+        by_provider = by_consumer[move.consumer]
+        by_provider[move.source].subtract(move.taken)
+        by_provider.setdefault(move.target, collections.Counter()).update(move.given)
     return {
         uuid: dataclasses.replace(
             consumers[uuid],
-            allocations={key: dict(+amounts) for key, amounts in held.items() if +amounts},
+            allocations={key: dict(+amounts) for key, amounts in by_provider.items() if +amounts},
         )
-        for uuid, held in found.items()
+        for uuid, by_provider in by_consumer.items()
     }

@@ -53,9 +53,9 @@ class Tree:
 
 def parse(text: str, source: str) -> Tree:
     """Read a target tree. Errors: InvalidInput with all errors, each with its line."""
-    found = documents.read(text, source, documents.TREE)
-    assign, reasons = documents.evidence(found, source)
-    branches = tuple(_branches(found.data["tree"], None, ("tree",), found))
+    text_data = documents.read(text, source, documents.TREE)
+    assign, reasons = documents.evidence(text_data, source)
+    branches = tuple(_branches(text_data.data["tree"], None, ("tree",), text_data))
     for branch in branches:
         where = f"{source}:{branch.target.line}: "
         reasons += documents.invalid_memberships(branch.target, where)
@@ -63,7 +63,7 @@ def parse(text: str, source: str) -> Tree:
     for name in sorted({name for name in called if called.count(name) > 1}):
         reasons.append(f"{source}: the tree has more than one {name!r}")
     errors.InputErrors(reasons).check()
-    return Tree(branches, assign, source, frozenset(found.data.get("change_totals", ())))
+    return Tree(branches, assign, source, frozenset(text_data.data.get("change_totals", ())))
 
 
 def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
@@ -80,12 +80,12 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
     deleted = [uuid for uuid in before.inside if before.root_of(uuid) == root and uuid not in kept]
     deficits = _deficits(tree, before, deleted)
     _check_sums(tree, before, deficits)
-    found = tuple(_moves(tree, deficits))
+    listed = tuple(_moves(tree, deficits))
     return documents.Document(
-        moves=found,
-        providers=tuple(_with_totals(tree, before, deleted, _unmoved(deficits, found))),
+        moves=listed,
+        providers=tuple(_with_totals(tree, before, deleted, _unmoved(deficits, listed))),
         # The same file a second time moves nothing, and its evidence is already true.
-        assign=tuple(item for item in tree.assign if found or not _is_met(item, before)),
+        assign=tuple(item for item in tree.assign if listed or not _is_met(item, before)),
         rename=tuple(_renames(tree, before)),
         delete=tuple(documents.Named(uuid) for uuid in deleted),
         source=tree.source,
@@ -93,11 +93,11 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
 
 
 def _branches(
-    data: Mapping[str, Any], parent: str | None, path: yaml_lines.Path, found: yaml_lines.Data
+    data: Mapping[str, Any], parent: str | None, path: yaml_lines.Path, text_data: yaml_lines.Data
 ) -> Iterator[Branch]:
     inventories = {
-        name: {"total": given} if isinstance(given, int) else dict(given)
-        for name, given in data.get("inventories", {}).items()
+        name: {"total": fields} if isinstance(fields, int) else dict(fields)
+        for name, fields in data.get("inventories", {}).items()
     }
     totals = {name: fields.pop("total", -1) for name, fields in inventories.items()}
     target = documents.Target(
@@ -109,36 +109,36 @@ def _branches(
         inventories={name: fields for name, fields in inventories.items() if fields},
         described=True,
         only=frozenset({"traits", "aggregates"} & data.keys()),
-        line=found.line(*path),
+        line=text_data.line(*path),
     )
     yield Branch(target, totals if "inventories" in data else None)
     for position, child in enumerate(data.get("children", ())):
-        yield from _branches(child, target.text, (*path, "children", position), found)
+        yield from _branches(child, target.text, (*path, "children", position), text_data)
 
 
 def _find(target: documents.Target, before: snapshot.TreeSnapshot) -> str | None:
     if target.uuid:
         return target.uuid if target.uuid in before.nodes else None
-    found = (uuid for uuid, node in before.inside.items() if node.provider.name == target.name)
-    return next(found, None)
+    uuids = (uuid for uuid, node in before.inside.items() if node.provider.name == target.name)
+    return next(uuids, None)
 
 
 def _is_met(item: documents.Evidence, before: snapshot.TreeSnapshot) -> bool:
     """Whether a consumer uses its targets already, or is deleted."""
     if item.consumer not in before.consumers:
         return True
-    held: dict[str, allocation.Resources] = {}
+    present: dict[str, allocation.Resources] = {}
     for uuid, resources in before.consumers[item.consumer].allocations.items():
-        held[uuid] = held[before.name_of(uuid)] = resources
+        present[uuid] = present[before.name_of(uuid)] = resources
     parts = (
-        held.get(text, {}).get(name) == amount
+        present.get(text, {}).get(name) == amount
         for name, amounts in item.parts.items()
         for text, amount in amounts.items()
     )
     targets = (
-        name in held.get(text, held.get(text.lower(), {}))
+        name in present.get(text, present.get(text.lower(), {}))
         if name
-        else bool({text, text.lower()} & held.keys())
+        else bool({text, text.lower()} & present.keys())
         for name, text in item.targets.items()
     )
     return all(parts) and all(targets)
@@ -162,8 +162,8 @@ def _deficits(tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str]) -> 
         for name, amount in _deficit(branch, before).items():
             deficits.setdefault(name, {})[branch.target.text] = amount
     for uuid in deleted:
-        for name, held in before.nodes[uuid].inventories.items():
-            deficits.setdefault(name, {})[uuid] = -held.total
+        for name, item in before.nodes[uuid].inventories.items():
+            deficits.setdefault(name, {})[uuid] = -item.total
     return dict(sorted(deficits.items()))
 
 
@@ -196,12 +196,12 @@ def _unmoved(deficits: _Deficits, moves: Iterable[documents.Move]) -> dict[str, 
         for name, amount in move.resources.items():
             left[name][move.source] += int(amount)
             left[name][move.target.text] -= int(amount)
-    found: dict[str, set[str]] = {}
+    unmoved: dict[str, set[str]] = {}
     for name, of in left.items():
         for text, amount in of.items():
             if amount:
-                found.setdefault(text, set()).add(name)
-    return found
+                unmoved.setdefault(text, set()).add(name)
+    return unmoved
 
 
 def _with_totals(
@@ -227,10 +227,10 @@ def _hint(tree: Tree, before: snapshot.TreeSnapshot, resource_class: str) -> str
     """The first provider that keeps its amount because the file gives it no inventories."""
     for branch in tree.branches:
         uuid = _find(branch.target, before)
-        held = before.nodes[uuid].inventories.get(resource_class) if uuid is not None else None
-        if branch.totals is None and held is not None:
+        item = before.nodes[uuid].inventories.get(resource_class) if uuid is not None else None
+        if branch.totals is None and item is not None:
             return (
-                f"; {branch.target.name} keeps its {held.total} {resource_class}, because the file"
+                f"; {branch.target.name} keeps its {item.total} {resource_class}, because the file"
                 " does not give its inventories: list those that stay (inventories: {} for none)"
             )
     return ""
@@ -242,7 +242,7 @@ def _deficit(branch: Branch, before: snapshot.TreeSnapshot) -> dict[str, int]:
         return {}
     uuid = _find(branch.target, before)
     present = before.nodes[uuid].inventories if uuid is not None else {}
-    was = {name: held.total for name, held in present.items()}
+    was = {name: item.total for name, item in present.items()}
     target = {
         name: was.get(name, 0) if total < 0 else total for name, total in branch.totals.items()
     }
@@ -259,11 +259,11 @@ def _pair(deficits: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
     for source, amount in deficits.items():
         surplus = -amount
         for target in list(left):
-            given = min(max(surplus, 0), left[target])
-            if given:
-                yield source, target, given
-                surplus -= given
-                left[target] -= given
+            moved = min(max(surplus, 0), left[target])
+            if moved:
+                yield source, target, moved
+                surplus -= moved
+                left[target] -= moved
 
 
 class Part(NamedTuple):
@@ -301,7 +301,7 @@ def for_trees(
         if item.consumer not in before.consumers
     ).check()
     trees = before.split()
-    for root in sorted(roots, key=lambda each: (each.name, each.uuid)):
+    for root in sorted(roots, key=lambda item: (item.name, item.uuid)):
         tree = trees[root.root_uuid or root.uuid]
         yield Part(root, _for_tree(document, root.name, tree), tree)
 
@@ -319,7 +319,7 @@ def _for_tree(
     moved = {
         (move.source, resource_class) for move in filled.moves for resource_class in move.resources
     }
-    own = tuple(each for each in filled.assign if each.consumer in tree.consumers)
+    own = tuple(item for item in filled.assign if item.consumer in tree.consumers)
     return dataclasses.replace(filled, assign=own) if offered & moved else None
 
 
@@ -329,7 +329,7 @@ def _fill(part: Any, root: str) -> Any:
             part = part.replace(word, root)
         return part
     if isinstance(part, tuple):
-        return tuple(_fill(each, root) for each in part)
+        return tuple(_fill(item, root) for item in part)
     if isinstance(part, dict):
         return {_fill(key, root): _fill(value, root) for key, value in part.items()}
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
