@@ -509,7 +509,7 @@ class _Trees:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Count:
+class FitCount:
     """How many requests fit: at least ``least``, at most ``most``.
 
     ``chosen`` are the options of ``least`` requests, each with its number.
@@ -525,7 +525,7 @@ class Count:
         return self.least == self.most
 
 
-def most(options: Iterable[Option], free: Amounts, effort: int = EFFORT) -> Count:
+def most(options: Iterable[Option], free: Amounts, effort: int = EFFORT) -> FitCount:
     """How often a request fits, if each time one of its options is chosen.
 
     The answer is exact for options of separate providers. Options that compete for a provider are
@@ -537,7 +537,7 @@ def most(options: Iterable[Option], free: Amounts, effort: int = EFFORT) -> Coun
         count = _Part(part, free, effort).count()
         least, upper = least + count.least, upper + count.most
         chosen += count.chosen
-    return Count(least, upper, tuple(chosen))
+    return FitCount(least, upper, tuple(chosen))
 
 
 def separate_parts(options: Iterable[Option]) -> list[list[Option]]:
@@ -582,7 +582,7 @@ class _Part:
     def _share(self, option: Option) -> float:
         return sum(amount / max(self._left[slot], 1) for slot, amount in option.amounts.items())
 
-    def count(self) -> Count:
+    def count(self) -> FitCount:
         upper = self._bound(0)
         self._take_all()
         if sum(self._best) < upper and len(self._options) <= _MOST_OPTIONS:
@@ -590,7 +590,7 @@ class _Part:
             if self._effort > 0:
                 upper = sum(self._best)
         pairs = zip(self._options, self._best, strict=True)
-        return Count(sum(self._best), upper, tuple((option, n) for option, n in pairs if n))
+        return FitCount(sum(self._best), upper, tuple((option, n) for option, n in pairs if n))
 
     def _take_all(self) -> None:
         """Each option as often as it fits after the ones before."""

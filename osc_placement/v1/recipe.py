@@ -209,7 +209,7 @@ def _vgpu_request(parsed_args: argparse.Namespace) -> device_recipes.VgpuRequest
 
     problems = errors.InputErrors()
     devices = tuple(
-        device_recipes.Device(*each)
+        device_recipes.GpuDevice(*each)
         for each in device_tables(
             parsed_args, device_recipes.device_name, problems, device_recipes.VGPU
         )
@@ -486,7 +486,9 @@ openstack placement recipe replace-host cn1 cn1.example.org"""
         return replace_host.plan_replacement(observed, nova_state, request)
 
 
-def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace_host.Request:
+def _replacement(
+    client: api.Client, parsed_args: argparse.Namespace
+) -> replace_host.ReplaceHostRequest:
     from osc_placement.client import lookup
     from osc_placement.workflows.reshape import recipes, replace_host
 
@@ -498,7 +500,7 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
         new = None
     given = names.is_uuid(parsed_args.new)
     name = new.name if new is not None and given else parsed_args.new
-    return replace_host.Request(old, name, new, uuid, parsed_args.host)
+    return replace_host.ReplaceHostRequest(old, name, new, uuid, parsed_args.host)
 
 
 FormerWriteVgpuRecipe = base.former(

@@ -168,7 +168,9 @@ def _rows(
 ) -> Iterator[rows.Row]:
     from osc_placement.workflows.reshape import plan as reshape_plan
 
-    found = reshape_plan.Rows(prepared.before, prepared.after, prepared.placed, report.results)
+    found = reshape_plan.ReshapeRows(
+        prepared.before, prepared.after, prepared.placed, report.results
+    )
     for branches, item in provider.draw(found.tree()):
         cells = provider.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
         yield cells + _row(found.provider(item.uuid))
@@ -191,7 +193,7 @@ def _rows(
             )
 
 
-def _row(line: reshape_plan.Row) -> rows.Row:
+def _row(line: reshape_plan.ReshapeRow) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
     reasons = rows.Reasons(line.reason, line.code)
     usages = rows.Usages(before), rows.Usages(after)

@@ -42,7 +42,7 @@ class Capacity:
     UUIDs of hosts that Placement would use, but that take no server.
     """
 
-    count: placing.Count
+    count: placing.FitCount
     hosts: int
     classes: tuple[ClassCapacity, ...]
     refused: tuple[str, ...] = ()

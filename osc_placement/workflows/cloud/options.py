@@ -16,7 +16,7 @@ PER_TREE = 2_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Options:
+class QueryOptions:
     """The options of a query. ``is_complete``: no tree has more than ``PER_TREE`` candidates.
 
     ``not_counted`` are the roots of the hosts that would have options if they were not refused.
@@ -32,7 +32,7 @@ def find(
     query: candidate.CandidateQuery,
     budget: budgets.SearchBudget | None = None,
     refused: Collection[str] = (),
-) -> Options:
+) -> QueryOptions:
     """The options of a query, tree by tree. Raises the errors of ``budget``.
 
     ``refused`` are the roots of hosts that have no options; others may use what their trees share.
@@ -60,7 +60,7 @@ def find(
             distinct[key] = min(option, distinct.get(key, option), key=_rank)
         is_complete = is_complete and next(candidates, None) is None
     usable = tuple(option for option in distinct.values() if option.root_uuid not in refused)
-    return Options(usable, is_complete, tuple(not_counted))
+    return QueryOptions(usable, is_complete, tuple(not_counted))
 
 
 def _option(base: state.State, root_uuid: str, offered: candidate.Candidate) -> placing.Option:

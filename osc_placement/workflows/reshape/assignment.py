@@ -66,7 +66,7 @@ class Demand:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class TargetProvider:
     """A provider that can receive amounts.
 
     ``inventories`` are its inventories after the reshape, and ``used`` is the usage that remains
@@ -145,7 +145,7 @@ Answer = Assigned | Undecided | Impossible | GaveUp
 
 def assign(
     demands: Sequence[Demand],
-    targets: Sequence[Target],
+    targets: Sequence[TargetProvider],
     strategy: Strategy | None = None,
     seconds: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
@@ -180,7 +180,7 @@ class Item(NamedTuple):
         return self.demand.consumer
 
 
-class Kind(NamedTuple):
+class ItemKind(NamedTuple):
     """Items of the same kind are interchangeable. ``owner`` is set where the consumer matters."""
 
     resources: tuple[tuple[str, int], ...]
@@ -194,7 +194,7 @@ class _Items:
     The names of the requests are numbers in the order of consumers, sources and classes.
     """
 
-    def __init__(self, demands: Sequence[Demand], targets: Mapping[str, Target]) -> None:
+    def __init__(self, demands: Sequence[Demand], targets: Mapping[str, TargetProvider]) -> None:
         self.targets = targets
         self.positions = {name: at for at, name in enumerate(targets)}
         self.items = {str(at): item for at, item in enumerate(self._sorted(demands))}
@@ -251,7 +251,7 @@ class _Items:
             )
             yield Item(at, demand, is_part)
 
-    def _kind(self, item: Item) -> Kind:
+    def _kind(self, item: Item) -> ItemKind:
         demand = item.demand
         suitable = (
             name
@@ -265,7 +265,7 @@ class _Items:
             )
         )
         owner = (demand.consumer, demand.source) if item.is_part else None
-        return Kind(tuple(sorted(demand.resources.items())), tuple(suitable), owner)
+        return ItemKind(tuple(sorted(demand.resources.items())), tuple(suitable), owner)
 
     def _sum_rule(self, consumer: str, slot: placing.Slot) -> placing.SumRule:
         target = self.targets[slot[0]]
@@ -278,7 +278,7 @@ class _Items:
         )
 
 
-def _options(kind: Kind) -> list[placing.Option]:
+def _options(kind: ItemKind) -> list[placing.Option]:
     return [
         placing.Option(target, {(target, name): amount for name, amount in kind.resources})
         for target in kind.targets
@@ -519,20 +519,22 @@ def _unique(
     )
 
 
-def _counts(items: _Items, placement: placing.Placement) -> Mapping[Kind, collections.Counter[str]]:
+def _counts(
+    items: _Items, placement: placing.Placement
+) -> Mapping[ItemKind, collections.Counter[str]]:
     """The number of items of each kind on each target."""
-    counts: dict[Kind, collections.Counter[str]] = {}
+    counts: dict[ItemKind, collections.Counter[str]] = {}
     for name, option in placement.items():
         counts.setdefault(items.kinds[name], collections.Counter())[option.root_uuid] += 1
     return counts
 
 
-def _movable_within_a_step(items: _Items, placement: placing.Placement) -> set[Kind]:
+def _movable_within_a_step(items: _Items, placement: placing.Placement) -> set[ItemKind]:
     left = placing.Occupancy(items.problem, placement).left
     pairs = {(items.kinds[name], option.root_uuid) for name, option in placement.items()}
     plain = sorted((kind, target) for kind, target in pairs if not kind.owner)
 
-    def fits(kind: Kind, target: str, leaving: Kind | None = None) -> bool:
+    def fits(kind: ItemKind, target: str, leaving: ItemKind | None = None) -> bool:
         """Whether an item fits on a target, once an item of another kind leaves it."""
         freed = dict(leaving.resources) if leaving else {}
         return target in kind.targets and all(
@@ -613,7 +615,7 @@ def _kept(items: _Items, order: Sequence[str]) -> list[str]:
     return kept
 
 
-def _why_nowhere(targets: Iterable[Target], item: Item) -> str:
+def _why_nowhere(targets: Iterable[TargetProvider], item: Item) -> str:
     demand = item.demand
     amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(demand.resources.items()))
     reasons = "; ".join(filter(None, (_why_not(item, target) for target in targets)))
@@ -621,7 +623,7 @@ def _why_nowhere(targets: Iterable[Target], item: Item) -> str:
     return f"{start}: {reasons}" if reasons else f"{start}: no move has a target for it"
 
 
-def _why_not(item: Item, target: Target) -> str:
+def _why_not(item: Item, target: TargetProvider) -> str:
     """Why an item does not fit on a target; empty if it does, or if no move leads there."""
     resources, label = item.demand.resources, target.label or target.name
     if target.name not in item.demand.targets or not resources.keys() <= target.inventories.keys():

@@ -23,7 +23,7 @@ _DELETED = "its provider is deleted"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class ReshapeDecision:
     """All demands with their targets, and the snapshots before and after the reshape.
 
     ``after`` still has the providers that are deleted once they are empty.
@@ -35,13 +35,13 @@ class Decision:
     after: snapshot.TreeSnapshot
 
 
-def list_changes(decision: Decision) -> list[change.Change]:
+def list_changes(decision: ReshapeDecision) -> list[change.Change]:
     """All changes of a decision, and the deletions of empty providers."""
     return list(_Changes(decision).all())
 
 
 class _Changes:
-    def __init__(self, decision: Decision) -> None:
+    def __init__(self, decision: ReshapeDecision) -> None:
         before, after, resolved = decision.before, decision.after, decision.resolved
         self._before, self._after, self._deleted = before, after, resolved.deleted
         self._reasons = _reasons(after, decision.placed)

@@ -17,7 +17,7 @@ from osc_placement.model import allocation, inventory
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 
 
-class Option(NamedTuple):
+class Destination(NamedTuple):
     """A possible target of a demand; ``classes`` are the new classes of its resources, in order."""
 
     target: str
@@ -25,7 +25,7 @@ class Option(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Demand:
+class MovingAllocation:
     """An allocation of a consumer on one provider that must move or be kept, or a part of one.
 
     ``assigned`` is set where evidence decides.
@@ -34,11 +34,11 @@ class Demand:
     consumer: str
     source: str
     resources: Mapping[str, int]
-    options: tuple[Option, ...]
-    assigned: Option | None = None
+    options: tuple[Destination, ...]
+    assigned: Destination | None = None
 
     @property
-    def possible(self) -> tuple[Option, ...]:
+    def possible(self) -> tuple[Destination, ...]:
         """The options that evidence leaves."""
         return self.options if self.assigned is None else (self.assigned,)
 
@@ -47,8 +47,8 @@ class Demand:
 class Placed:
     """A demand and its target; ``guess`` is the strategy where only that decided."""
 
-    demand: Demand
-    option: Option
+    demand: MovingAllocation
+    option: Destination
     guess: str = ""
 
     @property
@@ -66,7 +66,7 @@ def demands(
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
-) -> tuple[list[Demand], list[str]]:
+) -> tuple[list[MovingAllocation], list[str]]:
     """All demands, by consumer; and the evidence that does not fit."""
     destinations = _destinations(resolved, inventories)
     by_consumer = {
@@ -101,7 +101,7 @@ def _destinations(
 
 def _demands_of(
     consumer: allocation.Consumer, destinations: Mapping[resolve.Place, Sequence[resolve.Place]]
-) -> Iterator[Demand]:
+) -> Iterator[MovingAllocation]:
     for source, resources in sorted(consumer.allocations.items()):
         together: dict[tuple[str, ...], dict[str, int]] = {}
         for resource_class, amount in sorted(resources.items()):
@@ -110,20 +110,22 @@ def _demands_of(
                 together.setdefault(key, {})[resource_class] = amount
         for targets, amounts in together.items():
             options = tuple(
-                Option(target, tuple(destinations[source, name][position][1] for name in amounts))
+                Destination(
+                    target, tuple(destinations[source, name][position][1] for name in amounts)
+                )
                 for position, target in enumerate(targets)
             )
-            yield Demand(consumer.uuid, source, amounts, options)
+            yield MovingAllocation(consumer.uuid, source, amounts, options)
 
 
 class _Evidence:
     """The evidence on one consumer, applied to its demands."""
 
-    def __init__(self, item: documents.Evidence, resolved: resolve.Resolved) -> None:
+    def __init__(self, item: documents.ConsumerEvidence, resolved: resolve.Resolved) -> None:
         self.reasons: list[str] = []
         self._item, self._resolved = item, resolved
 
-    def check(self, demands: Sequence[Demand], *, is_known: bool) -> None:
+    def check(self, demands: Sequence[MovingAllocation], *, is_known: bool) -> None:
         """Evidence for all classes must fit one of them; other classes must move."""
         if not demands:
             trees = (
@@ -140,7 +142,7 @@ class _Evidence:
             if not any(resource_class in demand.resources for demand in demands):
                 self._add_problem(f" has no {resource_class} that moves")
 
-    def apply(self, demand: Demand) -> list[Demand]:
+    def apply(self, demand: MovingAllocation) -> list[MovingAllocation]:
         """The demand with its target; or one per part if evidence splits it."""
         split = [name for name in demand.resources if name in self._item.parts]
         if not split:
@@ -161,7 +163,7 @@ class _Evidence:
             assigned += parts
         return assigned
 
-    def _assign(self, demand: Demand, targets: Mapping[str, str]) -> Demand:
+    def _assign(self, demand: MovingAllocation, targets: Mapping[str, str]) -> MovingAllocation:
         texts = {text for name, text in targets.items() if name in demand.resources}
         is_whole = not texts
         if is_whole:
@@ -175,7 +177,7 @@ class _Evidence:
             self._add_problem(f": {self._misfit(demand, texts, ambiguous=bool(fitting))}")
         return demand
 
-    def _misfit(self, demand: Demand, texts: Iterable[str], *, ambiguous: bool) -> str:
+    def _misfit(self, demand: MovingAllocation, texts: Iterable[str], *, ambiguous: bool) -> str:
         what = f"{', '.join(demand.resources)} to {' and '.join(sorted(texts))!r}"
         choices = sorted(
             f"{self._resolved.name_of(option.target)} ({', '.join(option.classes)})"
@@ -185,7 +187,7 @@ class _Evidence:
             return f"{what} is ambiguous between {' and '.join(choices)}: name the new class"
         return f"{what} is not possible: the targets are {', '.join(choices)}"
 
-    def _fits(self, option: Option, text: str) -> bool:
+    def _fits(self, option: Destination, text: str) -> bool:
         """Whether evidence means this option, by its provider or by a class."""
         name = self._resolved.name_of(option.target)
         return text in (name, *option.classes) or text.lower() == option.target
@@ -195,11 +197,11 @@ class _Evidence:
         self.reasons.append(f"{where}consumer {self._item.consumer}{what}")
 
 
-def _part(demand: Demand, resources: Mapping[str, int]) -> Demand:
+def _part(demand: MovingAllocation, resources: Mapping[str, int]) -> MovingAllocation:
     """Some classes of a demand, or a part of one class."""
     kept = [position for position, name in enumerate(demand.resources) if name in resources]
     options = tuple(
-        Option(option.target, tuple(option.classes[position] for position in kept))
+        Destination(option.target, tuple(option.classes[position] for position in kept))
         for option in demand.options
     )
     return dataclasses.replace(demand, resources=resources, options=options)
@@ -220,7 +222,7 @@ class AssignOptions:
 
 
 def assign(
-    demands: Sequence[Demand],
+    demands: Sequence[MovingAllocation],
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
@@ -246,9 +248,9 @@ def assign(
     return placed, reasons
 
 
-def _groups(demands: Iterable[Demand]) -> list[list[Demand]]:
+def _groups(demands: Iterable[MovingAllocation]) -> list[list[MovingAllocation]]:
     """Groups of demands that can compete for the same class on a target."""
-    groups: list[tuple[set[resolve.Place], list[Demand]]] = []
+    groups: list[tuple[set[resolve.Place], list[MovingAllocation]]] = []
     group_of: dict[resolve.Place, int] = {}
     for demand in demands:
         places = {(option.target, name) for option in demand.options for name in option.classes}
@@ -276,7 +278,7 @@ class _Question:
 
     def __init__(
         self,
-        demands: Sequence[Demand],
+        demands: Sequence[MovingAllocation],
         before: snapshot.TreeSnapshot,
         resolved: resolve.Resolved,
         inventories: Mapping[str, inventory.Inventories],
@@ -334,13 +336,13 @@ class _Question:
         name = self._resolved.name_of(uuid)
         return f"{name} ({classes})" if classes else name
 
-    def _source_name(self, demand: Demand) -> str:
+    def _source_name(self, demand: MovingAllocation) -> str:
         name = self._before.name_of(demand.source)
         if demand.assigned is None:
             return name
         return f"{name}, assigned to {self._resolved.name_of(demand.assigned.target)},"
 
-    def _target_of(self, demand: Demand, option: Option) -> str:
+    def _target_of(self, demand: MovingAllocation, option: Destination) -> str:
         classes = [
             there
             for name, there in zip(demand.resources, option.classes, strict=True)
@@ -349,7 +351,11 @@ class _Question:
         return f"{option.target} {','.join(classes)}".rstrip()
 
     def _placed(
-        self, demand: Demand, target: str, answer: assignment.Assigned, options: AssignOptions
+        self,
+        demand: MovingAllocation,
+        target: str,
+        answer: assignment.Assigned,
+        options: AssignOptions,
     ) -> Placed:
         option = next(
             option for option in demand.options if self._target_of(demand, option) == target
@@ -357,7 +363,7 @@ class _Question:
         is_guess = demand.consumer in answer.guessed and demand.assigned is None
         return Placed(demand, option, str(options.strategy) if is_guess else "")
 
-    def _targets(self) -> list[assignment.Target]:
+    def _targets(self) -> list[assignment.TargetProvider]:
         """The targets in the order of the document's moves."""
         becomes: dict[str, dict[str, str]] = {}
         for demand in self._demands:
@@ -374,7 +380,7 @@ class _Question:
 
         return [self._target(target, becomes[target]) for target in sorted(becomes, key=rank)]
 
-    def _target(self, target: str, becomes: Mapping[str, str]) -> assignment.Target:
+    def _target(self, target: str, becomes: Mapping[str, str]) -> assignment.TargetProvider:
         """A target with the usage that does not move."""
         uuid = target.partition(" ")[0]
         node = self._before.nodes.get(uuid)
@@ -389,7 +395,7 @@ class _Question:
                 if consumer in competing and consumer not in moving:
                     present.setdefault(consumer, {})[name] = amount
         offered = self._inventories[uuid]
-        return assignment.Target(
+        return assignment.TargetProvider(
             target,
             {name: offered[there] for name, there in becomes.items() if there in offered},
             used,

@@ -44,7 +44,7 @@ the reshape prints."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Device:
+class GpuDevice:
     """A physical GPU: its name in libvirt, its resources, and the traits of its provider."""
 
     name: str
@@ -56,7 +56,7 @@ class Device:
 class VgpuRequest:
     """``evidence`` are pairs of a consumer's UUID and a device's name, as a host reports them."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[GpuDevice, ...]
     evidence: tuple[tuple[str, str], ...] = ()
 
 
@@ -75,11 +75,11 @@ def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: VgpuRequest) -> 
     name = trees.nodes[root].provider.name
     shown = ", ".join(f"{gpu.name} ({recipes.describe(gpu.resources)})" for gpu in gpus)
     head = _GPU_HEAD.format(node=recipes.plain(name), devices=shown)
-    moving = recipes.Request(gpus, request.evidence, "device", "--device", counted=VGPU)
+    moving = recipes.ChildrenRequest(gpus, request.evidence, "device", "--device", counted=VGPU)
     return recipes.plan_children(trees, root, moving, head)
 
 
-def _gpu_child(device: Device) -> recipes.Child:
+def _gpu_child(device: GpuDevice) -> recipes.Child:
     fields = {}
     if VGPU in device.resources:
         fields[VGPU] = recipes.driver_fields(device.resources[VGPU])
@@ -146,7 +146,7 @@ def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> re
     """
     devices = tuple(_device_child(device, request.becomes) for device in request.devices)
     classes = {name for device in devices for name in device.resources}
-    moving = recipes.Request(
+    moving = recipes.ChildrenRequest(
         devices,
         request.evidence,
         "device",
@@ -221,7 +221,7 @@ def plan_sev(
     node = trees.nodes[root]
     present = node.inventories.get(MEM_ENCRYPTION_CONTEXT)
     models = models or {AMD_SEV: present.total if present is not None else 0}
-    moving = recipes.Request(
+    moving = recipes.ChildrenRequest(
         tuple(_model_child(model, total) for model, total in models.items()),
         evidence,
         "model",

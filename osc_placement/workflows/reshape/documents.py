@@ -30,7 +30,7 @@ ROOT_WORDS = ("${root}", "$root")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class MoveTarget:
     """The provider that resources move to: an existing one, or a described one.
 
     A ``described`` provider is created if it does not exist. ``parent`` None means a root.
@@ -61,7 +61,7 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Move:
+class ResourceMove:
     """Amounts of some classes that move from one provider to another.
 
     ``resources`` is ``{resource class: amount, or ALL}``; ``classes`` is ``{resource class: new
@@ -70,13 +70,13 @@ class Move:
 
     source: str
     resources: Mapping[str, int | str]
-    target: Target
+    target: MoveTarget
     classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     line: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Evidence:
+class ConsumerEvidence:
     """The known targets of a consumer: ``{resource class, or "" for all: target}``.
 
     A target is given as a provider, or as the new class of the resources. ``parts`` is
@@ -105,15 +105,15 @@ class Document:
     ``providers`` are described without a move.
     """
 
-    moves: tuple[Move, ...] = ()
-    providers: tuple[Target, ...] = ()
-    assign: tuple[Evidence, ...] = ()
+    moves: tuple[ResourceMove, ...] = ()
+    providers: tuple[MoveTarget, ...] = ()
+    assign: tuple[ConsumerEvidence, ...] = ()
     rename: tuple[Named, ...] = ()
     delete: tuple[Named, ...] = ()
     source: str = ""
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[MoveTarget, ...]:
         """All providers that resources move to or that are described."""
         return (*self.providers, *(move.target for move in self.moves))
 
@@ -185,10 +185,12 @@ def read(text: str, source: str, json_schema: Mapping[str, Any]) -> yaml_lines.D
     return text_data
 
 
-def evidence(text_data: yaml_lines.Data, source: str) -> tuple[tuple[Evidence, ...], list[str]]:
+def evidence(
+    text_data: yaml_lines.Data, source: str
+) -> tuple[tuple[ConsumerEvidence, ...], list[str]]:
     """The optional part ``assign``; and an error per consumer that is listed twice."""
     reasons = []
-    by_consumer: dict[str, Evidence] = {}
+    by_consumer: dict[str, ConsumerEvidence] = {}
     for text, targets_of in text_data.data.get("assign", {}).items():
         consumer, line = name.canonical_uuid(text), text_data.line("assign", text)
         if consumer in by_consumer:
@@ -196,13 +198,13 @@ def evidence(text_data: yaml_lines.Data, source: str) -> tuple[tuple[Evidence, .
         by_class = {"": targets_of} if isinstance(targets_of, str) else targets_of
         targets = {key: value for key, value in by_class.items() if isinstance(value, str)}
         parts = {key: value for key, value in by_class.items() if not isinstance(value, str)}
-        by_consumer[consumer] = Evidence(consumer, targets, line, parts)
+        by_consumer[consumer] = ConsumerEvidence(consumer, targets, line, parts)
     return tuple(by_consumer.values()), reasons
 
 
-def _move(text_data: yaml_lines.Data, position: int) -> Move:
+def _move(text_data: yaml_lines.Data, position: int) -> ResourceMove:
     data = text_data.data["moves"][position]
-    return Move(
+    return ResourceMove(
         source=data["from"],
         resources=data["resources"],
         target=_target(data["to"], text_data.line("moves", position, "to")),
@@ -211,11 +213,11 @@ def _move(text_data: yaml_lines.Data, position: int) -> Move:
     )
 
 
-def _target(data: str | Mapping[str, Any], line: int) -> Target:
+def _target(data: str | Mapping[str, Any], line: int) -> MoveTarget:
     if isinstance(data, str):
-        return Target(data, line=line)
+        return MoveTarget(data, line=line)
     uuid = data.get("uuid")
-    return Target(
+    return MoveTarget(
         name=data.get("name", ""),
         uuid=name.canonical_uuid(uuid) if uuid else "",
         parent=data.get("parent", DEFAULT_PARENT),
@@ -240,7 +242,7 @@ def _invalid_values(document: Document) -> Iterator[str]:
         yield from invalid_memberships(target, where)
 
 
-def invalid_memberships(target: Target, where: str) -> Iterator[str]:
+def invalid_memberships(target: MoveTarget, where: str) -> Iterator[str]:
     """Traits that are not trait names, aggregates that are not UUIDs."""
     for trait in target.traits:
         if not name.is_symbol(trait):

@@ -36,7 +36,7 @@ def join_classes(moves: Iterable[resolve.InventoryMove]) -> dict[str, str]:
     return joined
 
 
-class Expected(NamedTuple):
+class ExpectedChanges(NamedTuple):
     """What a document changes: the classes that its moves join, and the totals that it gives.
 
     ``growth`` is ``{place: how much its total changes besides the moves}``.
@@ -46,13 +46,13 @@ class Expected(NamedTuple):
     growth: Mapping[resolve.Place, int] = {}
 
 
-def expected(resolved: resolve.Resolved) -> Expected:
+def expected(resolved: resolve.Resolved) -> ExpectedChanges:
     """What the invariants must allow for a document."""
-    return Expected(join_classes(resolved.moves), resolved.growth)
+    return ExpectedChanges(join_classes(resolved.moves), resolved.growth)
 
 
 def violations(
-    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: Expected
+    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: ExpectedChanges
 ) -> list[str]:
     """The invariants that ``after`` violates."""
     return [
@@ -132,7 +132,7 @@ def _consumers(
 
 
 def _totals(
-    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: Expected
+    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: ExpectedChanges
 ) -> Iterator[str]:
     target, now = _offered(before, allowed.classes), _offered(after, allowed.classes)
     for (_, name), amount in allowed.growth.items():

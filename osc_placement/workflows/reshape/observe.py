@@ -66,7 +66,7 @@ def observe(
     return dataclasses.replace(trees, traits=custom_traits)
 
 
-def _check_traits(client: api.Client, targets: Iterable[documents.Target]) -> frozenset[str]:
+def _check_traits(client: api.Client, targets: Iterable[documents.MoveTarget]) -> frozenset[str]:
     """The custom traits that exist. An unknown standard trait is an error."""
     traits = sorted({trait for target in targets for trait in target.traits})
     if not traits:

@@ -48,7 +48,7 @@ _SHOWN = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class PcpuRequest:
     """The future numbers of dedicated and shared CPUs; ``shared`` None: not given.
 
     ``evidence`` are pairs of a consumer's UUID and the class that it uses.
@@ -61,7 +61,7 @@ class Request:
 
 def make_request(
     dedicated: str, shared: str | None, evidence: tuple[tuple[str, str], ...]
-) -> Request:
+) -> PcpuRequest:
     """The request for these sets of CPUs. Errors: InvalidInput for a CPU in both sets."""
     first = parse_cpus(dedicated)
     second = parse_cpus(shared) if shared is not None else None
@@ -73,7 +73,7 @@ def make_request(
                 " requires separate sets"
             ]
         )
-    return Request(len(first), len(second) if second is not None else None, evidence)
+    return PcpuRequest(len(first), len(second) if second is not None else None, evidence)
 
 
 def parse_cpus(text: str) -> frozenset[int]:
@@ -100,7 +100,7 @@ def plan_pcpu(
     root: str,
     servers: Mapping[str, values.Server],
     migrations: Mapping[str, values.Migration],
-    request: Request,
+    request: PcpuRequest,
 ) -> recipes.Recipe:
     """The recipe for the tree with this root (a UUID); servers and migrations are by UUID.
 
@@ -135,7 +135,7 @@ def plan_pcpu(
 
 
 def _contradictions(
-    name: str, total: int, moved: int, amounts: Mapping[str, int], request: Request
+    name: str, total: int, moved: int, amounts: Mapping[str, int], request: PcpuRequest
 ) -> Iterator[str]:
     if moved <= 0:
         yield (
@@ -151,7 +151,7 @@ def _contradictions(
             yield f"consumer {consumer} has no VCPU of {name}"
 
 
-def _head(name: str, moved: int, shared: int, request: Request) -> Iterator[str]:
+def _head(name: str, moved: int, shared: int, request: PcpuRequest) -> Iterator[str]:
     node = recipes.plain(name)
     text = _HEAD.format(node=node, moved=moved, dedicated=request.dedicated, shared=shared)
     yield from text.split("\n\n")

@@ -84,7 +84,7 @@ class Rehearsal:
     result: snapshot.TreeSnapshot
 
 
-class Refused(errors.PlacementError):
+class RehearsalFailed(errors.PlacementError):
     """The rehearsal failed; no change was sent to the cloud."""
 
 
@@ -107,7 +107,7 @@ def select_roots(
 def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadContext) -> Prepared:
     """Plan a reshape and rehearse it. Requests: those of ``observe``; nothing is written.
 
-    Errors: InvalidInput with all errors of a document; Refused when the rehearsal fails.
+    Errors: InvalidInput with all errors of a document; RehearsalFailed.
     With ``roots``, a tree that cannot be reshaped is skipped instead.
     """
     client.require_feature("reshaper", "reshaping")
@@ -136,7 +136,7 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
 
 def decide_request(
     request: ReshapeRequest, before: snapshot.TreeSnapshot
-) -> tuple[changes.Decision, list[change.Skipped]]:
+) -> tuple[changes.ReshapeDecision, list[change.Skipped]]:
     """Decide a request. Errors: InvalidInput with all reasons.
 
     With ``roots``, a tree that cannot be reshaped is skipped instead.
@@ -183,7 +183,7 @@ def decide(
     options: consumers.AssignOptions,
     allow: Collection[str] = (),
     taken: Collection[str] = (),
-) -> changes.Decision:
+) -> changes.ReshapeDecision:
     """Decide one document. ``taken`` are the UUIDs and names in other trees.
 
     Errors: InvalidInput with all reasons.
@@ -195,7 +195,7 @@ def decide(
     placed, reasons = consumers.assign(demands, before, resolved, inventories, options)
     errors.InputErrors(reasons).check()
     after = before.after(resolved.nodes, inventories, [one.move for one in placed])
-    decision = changes.Decision(resolved, placed, before, after)
+    decision = changes.ReshapeDecision(resolved, placed, before, after)
     errors.InputErrors(
         (
             *invariants.misplaced(after, placed),
@@ -208,7 +208,9 @@ def decide(
     return decision
 
 
-def _merge(decisions: Sequence[changes.Decision], trees: snapshot.TreeSnapshot) -> changes.Decision:
+def _merge(
+    decisions: Sequence[changes.ReshapeDecision], trees: snapshot.TreeSnapshot
+) -> changes.ReshapeDecision:
     """The decisions on several trees as one."""
     resolved = resolve.Resolved(
         decisions[0].resolved.document if len(decisions) == 1 else documents.Document(),
@@ -229,10 +231,10 @@ def _merge(decisions: Sequence[changes.Decision], trees: snapshot.TreeSnapshot) 
         for uuid in decision.resolved.nodes
     }
     after = before.after(resolved.nodes, inventories, [one.move for one in placed])
-    return changes.Decision(resolved, placed, before, after)
+    return changes.ReshapeDecision(resolved, placed, before, after)
 
 
-def notes(decision: changes.Decision) -> tuple[str, ...]:
+def notes(decision: changes.ReshapeDecision) -> tuple[str, ...]:
     """All notes of a plan."""
     before, after = decision.before, decision.after
     return (
@@ -297,12 +299,12 @@ def rehearse(
     before: snapshot.TreeSnapshot,
     after: snapshot.TreeSnapshot,
     changes: Sequence[change.Change],
-    allowed: invariants.Expected,
+    allowed: invariants.ExpectedChanges,
     version: microversion.Microversion,
 ) -> Rehearsal:
     """Apply ``changes`` to ``before`` and compare the result with ``after``.
 
-    Errors: Refused with all failures and differences; CannotRehearse.
+    Errors: RehearsalFailed with all failures and differences; CannotRehearse.
     """
     LOG.info("rehearsing %d changes", len(changes))
     before, after = _comparable(before), _comparable(after)
@@ -317,7 +319,7 @@ def rehearse(
         run = executor.execute(changes, run_context, executor.Limits(workers=1))
         failed = [item for item in run.results if not item.succeeded]
         if failed:
-            raise Refused(_failures(failed))
+            raise RehearsalFailed(_failures(failed))
         context = ReadContext(workers=1)
         rehearsed = _comparable(observe.read_trees(stage.client, after.roots, context))
         requests = tuple(stage.recorder.requests)
@@ -335,7 +337,7 @@ def rehearse(
     ]
     if problems:
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
-        raise Refused("\n".join([header, *problems]))
+        raise RehearsalFailed("\n".join([header, *problems]))
     return Rehearsal(requests, rehearsed)
 
 
@@ -404,7 +406,7 @@ _WORST = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class ReshapeRow:
     """One provider, or one consumer on a provider."""
 
     uuid: str
@@ -415,7 +417,7 @@ class Row:
     code: str = ""
 
 
-class Rows:
+class ReshapeRows:
     """The rows of a reshape with the results of its changes."""
 
     def __init__(
@@ -445,15 +447,17 @@ class Rows:
         ordered = sorted(nodes.values(), key=lambda node: node.provider.name)
         return provider.ProviderTree(node.provider for node in ordered)
 
-    def provider(self, uuid: str) -> Row:
+    def provider(self, uuid: str) -> ReshapeRow:
         """The row of a provider."""
         was, now = self._before.nodes.get(uuid), self._after.nodes.get(uuid)
         results = self._results.get(uuid, [])
         reason = _reason(uuid, results, self._names)
         status = _status(results)
-        return Row(uuid, _usage(was), _usage(now), status, reason, _row_code(results, status))
+        return ReshapeRow(
+            uuid, _usage(was), _usage(now), status, reason, _row_code(results, status)
+        )
 
-    def consumers(self, uuid: str) -> Iterator[Row]:
+    def consumers(self, uuid: str) -> Iterator[ReshapeRow]:
         """The rows of the consumers whose allocation on a provider changes."""
         results = [item for item in self._results.get(uuid, []) if _providers(item)]
         for consumer in self._consumers.get(uuid, ()):
@@ -461,7 +465,7 @@ class Rows:
             now = self._after.consumers[consumer].allocations.get(uuid)
             guess = self._guesses.get((consumer, uuid), "") if now else ""
             status = _status(results)
-            yield Row(consumer, was, now, status, guess, _row_code(results, status))
+            yield ReshapeRow(consumer, was, now, status, guess, _row_code(results, status))
 
     def _changed(self) -> dict[str, list[str]]:
         """``{provider uuid: consumers whose allocation on it changes}``"""

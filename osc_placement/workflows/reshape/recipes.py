@@ -131,7 +131,7 @@ class Child:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class ChildrenRequest:
     """``evidence`` are pairs of a consumer's UUID and a child's name, as a host reports them.
 
     ``noun`` and ``option`` describe a child in messages. A host lists a child once for each unit
@@ -163,7 +163,9 @@ def describe(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{amount} {name}" for name, amount in resources.items())
 
 
-def plan_children(trees: snapshot.TreeSnapshot, root: str, request: Request, head: str) -> Recipe:
+def plan_children(
+    trees: snapshot.TreeSnapshot, root: str, request: ChildrenRequest, head: str
+) -> Recipe:
     """The recipe for the tree with this root (a UUID); ``head`` are its comments.
 
     Errors: InvalidInput with all contradictions to the cloud.
@@ -183,7 +185,7 @@ def plan_children(trees: snapshot.TreeSnapshot, root: str, request: Request, hea
     )
 
 
-def _contradictions(node: snapshot.Node, request: Request) -> Iterator[str]:
+def _contradictions(node: snapshot.Node, request: ChildrenRequest) -> Iterator[str]:
     name, children = node.provider.name, request.children
     names = collections.Counter(child.name for child in children)
     for name_twice in sorted(text for text, count in names.items() if count > 1):
@@ -205,7 +207,7 @@ def _contradictions(node: snapshot.Node, request: Request) -> Iterator[str]:
 class _Consumers:
     """The consumers of the resources that move, and the children that their hosts name."""
 
-    def __init__(self, trees: snapshot.TreeSnapshot, root: str, request: Request) -> None:
+    def __init__(self, trees: snapshot.TreeSnapshot, root: str, request: ChildrenRequest) -> None:
         self._request = request
         self._suffixes = {child.name: child.suffix or child.name for child in request.children}
         classes = {name for child in request.children for name in child.resources}

@@ -19,7 +19,7 @@ from osc_placement.workflows.reshape import recipes, snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class ReplaceHostRequest:
     """``old`` is the root to replace, ``new`` the new root if it exists.
 
     ``name``, ``uuid`` and ``host`` (nova's name of the host) are those of the new root; None reads
@@ -63,7 +63,7 @@ class Replacement:
         return self.name == self.old.name
 
 
-def resolve(nova_state: recipes.NovaState, request: Request) -> Replacement:
+def resolve(nova_state: recipes.NovaState, request: ReplaceHostRequest) -> Replacement:
     """Complete a request. Errors: InvalidInput with all that is missing or contradictory."""
     new_uuid = request.new.uuid if request.new is not None else ""
     uuid = request.uuid or new_uuid or _uuid_of_node(nova_state.nodes, request)
@@ -79,7 +79,7 @@ def resolve(nova_state: recipes.NovaState, request: Request) -> Replacement:
     return Replacement(old, request.new, request.name, uuid, old_host, new_host)
 
 
-def _contradictions(request: Request, uuid: str) -> Iterator[str]:
+def _contradictions(request: ReplaceHostRequest, uuid: str) -> Iterator[str]:
     old, new = request.old, request.new
     if not uuid:
         yield (
@@ -106,7 +106,7 @@ def _shared_hosts(nodes: Iterable[values.ComputeNode], old: str | None, new: str
             yield f"host {host} has {count} nodes: the recipe supports hosts with one"
 
 
-def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: Request) -> str:
+def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: ReplaceHostRequest) -> str:
     uuids = [node.uuid for node in nodes if node.hostname == request.name]
     return next((uuid for uuid in uuids if uuid != request.old.uuid), "")
 
@@ -266,7 +266,7 @@ aggregate add host, then openstack placement aggregate mirror."""
 
 
 def plan_replacement(
-    trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: Request
+    trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: ReplaceHostRequest
 ) -> recipes.Recipe:
     """The recipe. Errors: InvalidInput with all reasons against it."""
     replaced = resolve(nova_state, request)

@@ -157,7 +157,7 @@ class ProviderIndex:
     def name_of(self, uuid: str) -> str:
         return self.nodes[uuid].provider.name
 
-    def add(self, target: documents.Target, source: str | None) -> None:
+    def add(self, target: documents.MoveTarget, source: str | None) -> None:
         """Add a target, existing or described; ``source`` is the provider that moves to it."""
         uuid = self.known(target.text)
         if uuid is None and not target.described:
@@ -174,7 +174,7 @@ class ProviderIndex:
         if uuid is not None:
             self._describe(uuid, target)
 
-    def _describe(self, uuid: str, target: documents.Target) -> None:
+    def _describe(self, uuid: str, target: documents.MoveTarget) -> None:
         """Apply the traits, aggregates and inventory fields of a description."""
         node = self.nodes[uuid]
         aggregates = {names.canonical_uuid(text) for text in target.aggregates}
@@ -194,7 +194,7 @@ class ProviderIndex:
                         target.line, f"{what} is given as {described[field]} and {value}"
                     )
 
-    def _check_existing(self, uuid: str, target: documents.Target, source: str | None) -> None:
+    def _check_existing(self, uuid: str, target: documents.MoveTarget, source: str | None) -> None:
         """Check that a description and the existing provider are the same."""
         name = self.name_of(uuid)
         renamed = self._renames.get(name) or self._renames.get(uuid)
@@ -215,7 +215,7 @@ class ProviderIndex:
                 " that provider",
             )
 
-    def _create(self, target: documents.Target, source: str | None) -> str | None:
+    def _create(self, target: documents.MoveTarget, source: str | None) -> str | None:
         """Add a described provider that does not exist. None if that is an error."""
         if not target.name:
             self.add_problem(
@@ -329,7 +329,9 @@ def new_uuid(name: str) -> str:
     return str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:{name}"))
 
 
-def _moves(item: documents.Move, index: ProviderIndex) -> Iterator[tuple[InventoryMove, int | str]]:
+def _moves(
+    item: documents.ResourceMove, index: ProviderIndex
+) -> Iterator[tuple[InventoryMove, int | str]]:
     """The inventory moves of one move, with their amounts as written."""
     source, target = index.find(item.source, item.line), index.known(item.target.text)
     if source is None or target is None:

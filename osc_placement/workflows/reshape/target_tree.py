@@ -20,7 +20,7 @@ from osc_placement.workflows.reshape import documents, snapshot
 class Branch:
     """A provider of the target tree; ``totals`` None leaves its inventories unchanged."""
 
-    target: documents.Target
+    target: documents.MoveTarget
     totals: Mapping[str, int] | None = None
 
 
@@ -32,12 +32,12 @@ class Tree:
     """
 
     branches: tuple[Branch, ...]
-    assign: tuple[documents.Evidence, ...] = ()
+    assign: tuple[documents.ConsumerEvidence, ...] = ()
     source: str = ""
     change_totals: frozenset[str] = frozenset()
 
     @property
-    def targets(self) -> tuple[documents.Target, ...]:
+    def targets(self) -> tuple[documents.MoveTarget, ...]:
         return tuple(branch.target for branch in self.branches)
 
     @property
@@ -100,7 +100,7 @@ def _branches(
         for name, fields in data.get("inventories", {}).items()
     }
     totals = {name: fields.pop("total", -1) for name, fields in inventories.items()}
-    target = documents.Target(
+    target = documents.MoveTarget(
         name=data["name"],
         uuid=names.canonical_uuid(data["uuid"]) if "uuid" in data else "",
         parent=parent,
@@ -116,14 +116,14 @@ def _branches(
         yield from _branches(child, target.text, (*path, "children", position), text_data)
 
 
-def _find(target: documents.Target, before: snapshot.TreeSnapshot) -> str | None:
+def _find(target: documents.MoveTarget, before: snapshot.TreeSnapshot) -> str | None:
     if target.uuid:
         return target.uuid if target.uuid in before.nodes else None
     uuids = (uuid for uuid, node in before.inside.items() if node.provider.name == target.name)
     return next(uuids, None)
 
 
-def _is_met(item: documents.Evidence, before: snapshot.TreeSnapshot) -> bool:
+def _is_met(item: documents.ConsumerEvidence, before: snapshot.TreeSnapshot) -> bool:
     """Whether a consumer uses its targets already, or is deleted."""
     if item.consumer not in before.consumers:
         return True
@@ -178,18 +178,21 @@ def _check_sums(tree: Tree, before: snapshot.TreeSnapshot, deficits: _Deficits) 
     ).check()
 
 
-def _moves(tree: Tree, deficits: _Deficits) -> Iterator[documents.Move]:
+def _moves(tree: Tree, deficits: _Deficits) -> Iterator[documents.ResourceMove]:
     """Moves from providers with a surplus to providers with a deficit, in the tree's order."""
     targets = {target.text: target for target in tree.targets}
     for name, of in deficits.items():
         for source, text, amount in _pair(of):
             target = targets[text]
-            yield documents.Move(
-                source, {name: amount}, documents.Target(target.name, target.uuid), line=target.line
+            yield documents.ResourceMove(
+                source,
+                {name: amount},
+                documents.MoveTarget(target.name, target.uuid),
+                line=target.line,
             )
 
 
-def _unmoved(deficits: _Deficits, moves: Iterable[documents.Move]) -> dict[str, set[str]]:
+def _unmoved(deficits: _Deficits, moves: Iterable[documents.ResourceMove]) -> dict[str, set[str]]:
     """``{provider: classes}`` whose total differs from the target after the moves."""
     left = {name: dict(of) for name, of in deficits.items()}
     for move in moves:
@@ -206,7 +209,7 @@ def _unmoved(deficits: _Deficits, moves: Iterable[documents.Move]) -> dict[str, 
 
 def _with_totals(
     tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str], unmoved: dict[str, set[str]]
-) -> Iterator[documents.Target]:
+) -> Iterator[documents.MoveTarget]:
     """The described providers, with a total for each class that moves do not complete."""
     for branch in tree.branches:
         target, totals = branch.target, branch.totals or {}
@@ -220,7 +223,7 @@ def _with_totals(
         }
         if removed:
             name = before.name_of(uuid)
-            yield documents.Target(name, uuid, inventories=removed, described=True)
+            yield documents.MoveTarget(name, uuid, inventories=removed, described=True)
 
 
 def _hint(tree: Tree, before: snapshot.TreeSnapshot, resource_class: str) -> str:

@@ -6,13 +6,13 @@ import collections
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement.workflows.reshape.assignment import Demand, Target
+from osc_placement.workflows.reshape.assignment import Demand, TargetProvider
 
 #: The target of each demand, in their order.
 Placed = tuple[str, ...]
 
 
-def all_of(demands: Sequence[Demand], targets: Sequence[Target]) -> Iterator[Placed]:
+def all_of(demands: Sequence[Demand], targets: Sequence[TargetProvider]) -> Iterator[Placed]:
     """Every placement that keeps to the rules."""
     by_name = {target.name: target for target in targets}
     for placed in itertools.product(*(demand.targets for demand in demands)):
@@ -20,7 +20,7 @@ def all_of(demands: Sequence[Demand], targets: Sequence[Target]) -> Iterator[Pla
             yield placed
 
 
-def fits(placed: Placed, demands: Sequence[Demand], targets: Mapping[str, Target]) -> bool:
+def fits(placed: Placed, demands: Sequence[Demand], targets: Mapping[str, TargetProvider]) -> bool:
     """Whether each allocation keeps to the units, and all of them to the capacity."""
     allocations: collections.Counter[tuple[str, str, str]] = collections.Counter()
     for name, demand in zip(placed, demands, strict=True):

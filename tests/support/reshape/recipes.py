@@ -39,8 +39,8 @@ CONSUMERS: cloud_builder.Consumers = {
 }
 TRAITS = {"cn1": ["COMPUTE_NODE", "CUSTOM_RACK"]}
 DEVICES = (
-    device_recipes.Device(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
-    device_recipes.Device(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
+    device_recipes.GpuDevice(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
+    device_recipes.GpuDevice(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
 )
 
 

@@ -110,7 +110,7 @@ def test_without_effort_the_count_is_a_bound() -> None:
         option("b", b_VCPU=2, b_DISK=1),
     ]
     left = free(a_VCPU=6, b_VCPU=2, shared_DISK=2, b_DISK=9)
-    assert placing.most(options, left) == placing.Count(3, 3, placing.most(options, left).chosen)
+    assert placing.most(options, left) == placing.FitCount(3, 3, placing.most(options, left).chosen)
     assert (
         placing.most(options, left, effort=0).least
         <= 3

@@ -20,7 +20,7 @@ from osc_placement.workflows.reshape.assignment import (
     GaveUp,
     Impossible,
     Strategy,
-    Target,
+    TargetProvider,
     Undecided,
     assign,
 )
@@ -29,9 +29,9 @@ from tests.support.reshape import brute_force
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
-def gpu(name: str, total: int, **fields: int) -> Target:
+def gpu(name: str, total: int, **fields: int) -> TargetProvider:
     offered = inventory.Inventory(total, **fields)
-    return Target(name, {"VGPU": offered})
+    return TargetProvider(name, {"VGPU": offered})
 
 
 def instances(amounts: Sequence[int], *targets: str) -> list[Demand]:
@@ -44,7 +44,7 @@ def instances(amounts: Sequence[int], *targets: str) -> list[Demand]:
 
 def place(
     demands: Sequence[Demand],
-    targets: Sequence[Target],
+    targets: Sequence[TargetProvider],
     strategy: Strategy | None = None,
     **more: Any,
 ) -> Answer:
@@ -124,7 +124,7 @@ def test_a_consumer_that_fits_nowhere_is_reported_with_the_reason(
 
 
 def test_usage_by_others_is_not_free() -> None:
-    full = Target("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 4})
+    full = TargetProvider("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 4})
     assert homes(place(instances([1]), [full, gpu("b", 1)])) == {"b": ["c00"]}
 
 
@@ -140,8 +140,8 @@ def test_free_capacity_in_sum_alone_is_not_enough() -> None:
 
 def test_classes_that_stay_together_move_to_one_target() -> None:
     targets = [
-        Target("a", {"VGPU": inventory.Inventory(1), "VF": inventory.Inventory(8)}),
-        Target("b", {"VGPU": inventory.Inventory(8), "VF": inventory.Inventory(1)}),
+        TargetProvider("a", {"VGPU": inventory.Inventory(1), "VF": inventory.Inventory(8)}),
+        TargetProvider("b", {"VGPU": inventory.Inventory(8), "VF": inventory.Inventory(1)}),
     ]
     apart = [Demand("c", "n", {name: 2}, ()) for name in ("VF", "VGPU")]
     assert place(apart, targets) == Assigned(("a", "b"))
@@ -150,7 +150,7 @@ def test_classes_that_stay_together_move_to_one_target() -> None:
 
 
 def test_an_existing_allocation_counts_for_the_units() -> None:
-    partly = Target(
+    partly = TargetProvider(
         "a",
         {"VGPU": inventory.Inventory(8, max_unit=2)},
         used={"VGPU": 1},
@@ -185,7 +185,7 @@ def test_spread_loads_targets_evenly_by_their_size() -> None:
 
 
 def test_spread_counts_usage_by_others() -> None:
-    busy = Target("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 2})
+    busy = TargetProvider("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 2})
     answer = place(instances([1, 1]), [busy, gpu("b", 4)], "spread")
     assert homes(answer) == {"b": ["c00", "c01"]}
 

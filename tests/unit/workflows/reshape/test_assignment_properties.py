@@ -16,7 +16,7 @@ from osc_placement.workflows.reshape.assignment import (
     Demand,
     Impossible,
     Strategy,
-    Target,
+    TargetProvider,
     Undecided,
     assign,
 )
@@ -25,7 +25,7 @@ from tests.support.reshape import brute_force
 CLASSES = ("VGPU", "VF")
 SOURCES = ("cn1", "cn2")
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-Question = tuple[list[Demand], list[Target], Strategy | None]
+Question = tuple[list[Demand], list[TargetProvider], Strategy | None]
 
 
 @st.composite
@@ -65,14 +65,14 @@ def demands(draw: st.DrawFn, names: Sequence[str]) -> list[Demand]:
 
 
 @st.composite
-def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> Target:
+def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> TargetProvider:
     offered = draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES[:1], CLASSES[1:]]))
     used = {"VGPU": draw(st.sampled_from([0, 0, 1]))}
     present = {}
     if draw(st.integers(0, 3)) == 0:
         present = {draw(st.sampled_from(consumers)): {"VGPU": 1}}
         used["VGPU"] += 1
-    return Target(name, {each: draw(inventories()) for each in offered}, used, present)
+    return TargetProvider(name, {each: draw(inventories()) for each in offered}, used, present)
 
 
 @st.composite
@@ -165,7 +165,7 @@ def even_questions(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 
 def of_one_class(
     amounts: Sequence[int], capacities: Sequence[int]
-) -> tuple[list[Demand], list[Target]]:
+) -> tuple[list[Demand], list[TargetProvider]]:
     names = tuple(f"t{number}" for number in range(len(capacities)))
     return (
         [
@@ -173,7 +173,7 @@ def of_one_class(
             for number, amount in enumerate(amounts)
         ],
         [
-            Target(name, {"VGPU": inventory.Inventory(capacity)})
+            TargetProvider(name, {"VGPU": inventory.Inventory(capacity)})
             for name, capacity in zip(names, capacities, strict=True)
         ],
     )

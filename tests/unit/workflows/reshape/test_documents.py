@@ -37,10 +37,10 @@ def problems(text: str, parse: object = documents.parse) -> list[str]:
 def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
     found = documents.parse(MOVES, "moves.yaml")
     first, second, third = found.moves
-    assert first == documents.Move(
+    assert first == documents.ResourceMove(
         "cn1",
         {"VGPU": 4},
-        documents.Target(
+        documents.MoveTarget(
             "cn1_pci_0000_84_00_0",
             parent="cn1",
             traits=("CUSTOM_VGPU_A",),
@@ -54,12 +54,14 @@ def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
         False,
     )
     assert third.classes == {"VCPU": "PCPU"}
-    assert found.assign == (documents.Evidence(CONSUMER, {"": "cn1_pci_0000_85_00_0"}, 8),)
+    assert found.assign == (documents.ConsumerEvidence(CONSUMER, {"": "cn1_pci_0000_85_00_0"}, 8),)
     assert (found.rename, found.delete) == (
         (documents.Named("cn1", "cn-one", 9),),
         (documents.Named("cn0", line=10),),
     )
-    assert found.providers == (documents.Target("cn1_ens1", parent="cn2", described=True, line=12),)
+    assert found.providers == (
+        documents.MoveTarget("cn1_ens1", parent="cn2", described=True, line=12),
+    )
 
 
 def test_json_is_read_too() -> None:

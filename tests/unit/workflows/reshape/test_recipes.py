@@ -72,7 +72,7 @@ def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
 
 def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
     request = device_recipes.VgpuRequest(
-        (device_recipes.Device(A, {"VGPU": 3}), device_recipes.Device(A, {"FPGA": 1})),
+        (device_recipes.GpuDevice(A, {"VGPU": 3}), device_recipes.GpuDevice(A, {"FPGA": 1})),
         ((uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
     )
     evidence = problems(device_recipes.plan_vgpu, cloud(), uuid_of("cn1"), request)
@@ -89,7 +89,8 @@ def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
 def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
     evidence = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
     request = device_recipes.VgpuRequest(
-        (device_recipes.Device(A, {"VGPU": 4}), device_recipes.Device(B, {"VGPU": 4})), evidence
+        (device_recipes.GpuDevice(A, {"VGPU": 4}), device_recipes.GpuDevice(B, {"VGPU": 4})),
+        evidence,
     )
     recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), request)
     after = outcome(recipe, cloud())
@@ -115,7 +116,7 @@ MIXED = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}
 
 def test_servers_with_dedicated_cpus_change_their_class() -> None:
     known = servers(server("a", specs=DEDICATED), server("b"), server("c"))
-    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), known, {}, pcpu.Request(8))
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), known, {}, pcpu.PcpuRequest(8))
     assert recipe.assign == {uuid_of("a"): "PCPU", uuid_of("b"): "VCPU", uuid_of("c"): "VCPU"}
     after = outcome(recipe, cloud())
     assert held(after, "a")["cn1"] == {"PCPU": 4, "VGPU": 1}
@@ -140,18 +141,18 @@ def test_a_consumer_that_nova_does_not_know_is_undecided(
     moves = {}
     if moving is not None:
         moves = {uuid_of("a"): values.Migration(uuid_of("a"), known.uuid, moving, "finished")}
-    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(known), moves, pcpu.Request(8))
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(known), moves, pcpu.PcpuRequest(8))
     assert uuid_of("a") in recipe.undecided
     assert reason in recipe.comments[uuid_of("a")]
 
 
 def test_evidence_from_the_host_decides_and_all_of_a_node_leaves_no_choice() -> None:
     evidence = ((uuid_of("a"), "PCPU"),)
-    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(8, evidence=evidence))
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.PcpuRequest(8, evidence=evidence))
     assert recipe.assign == {uuid_of("a"): "PCPU"}
-    whole = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(16))
+    whole = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.PcpuRequest(16))
     assert (whole.assign, whole.undecided) == ({}, ())
-    request = pcpu.Request(17, evidence=((uuid_of("a"), "X"), (uuid_of("z"), "VCPU")))
+    request = pcpu.PcpuRequest(17, evidence=((uuid_of("a"), "X"), (uuid_of("z"), "VCPU")))
     assert len(problems(pcpu.plan_pcpu, cloud(), uuid_of("cn1"), {}, {}, request)) == 3
 
 
@@ -166,7 +167,7 @@ def cloud_with_pcpu() -> snapshot.TreeSnapshot:
 def test_pcpu_that_the_node_already_has_count_as_dedicated() -> None:
     before = cloud_with_pcpu()
     known = servers(server("a", specs=DEDICATED), server("b"), server("c"))
-    recipe = pcpu.plan_pcpu(before, uuid_of("cn1"), known, {}, pcpu.Request(12))
+    recipe = pcpu.plan_pcpu(before, uuid_of("cn1"), known, {}, pcpu.PcpuRequest(12))
     assert recipe.document["moves"][0]["resources"] == {"VCPU": 4}
     assert "4 VCPU of cn1 become PCPU; 12 stay." in recipe.head
     offered = outcome(recipe, before).nodes[uuid_of("cn1")].inventories
@@ -175,7 +176,7 @@ def test_pcpu_that_the_node_already_has_count_as_dedicated() -> None:
 
 @pytest.mark.parametrize("dedicated", [7, 8])
 def test_a_node_with_enough_pcpu_is_refused(dedicated: int) -> None:
-    request = pcpu.Request(dedicated)
+    request = pcpu.PcpuRequest(dedicated)
     assert problems(pcpu.plan_pcpu, cloud_with_pcpu(), uuid_of("cn1"), {}, {}, request) == [
         f"cn1 already has 8 PCPU, and the dedicated set has {dedicated} CPUs: no VCPU is left to"
         " change"
@@ -183,8 +184,8 @@ def test_a_node_with_enough_pcpu_is_refused(dedicated: int) -> None:
 
 
 def test_overlapping_sets_of_cpus_are_refused() -> None:
-    assert pcpu.make_request("4-15", "0-3", ()) == pcpu.Request(12, 4)
-    assert pcpu.make_request("4-15", None, ()) == pcpu.Request(12)
+    assert pcpu.make_request("4-15", "0-3", ()) == pcpu.PcpuRequest(12, 4)
+    assert pcpu.make_request("4-15", None, ()) == pcpu.PcpuRequest(12)
     (problem,) = problems(pcpu.make_request, "4-15", "0-5", ())
     assert "both contain CPU 4, 5:" in problem
 
@@ -203,7 +204,7 @@ def test_an_invalid_set_of_cpus_is_an_error(text: str) -> None:
 
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
     multiline = dataclasses.replace(server("a"), name="x\nmoves: []")
-    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(multiline), {}, pcpu.Request(8))
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(multiline), {}, pcpu.PcpuRequest(8))
     assert len(documents.parse(recipes.write(recipe), "x").moves) == 1
 
 
@@ -242,7 +243,7 @@ def on_the_host(recipe: recipes.Recipe, folder: pathlib.Path) -> str:
 
 def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathlib.Path) -> None:
     gpu = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES))
-    cpu = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(8))
+    cpu = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.PcpuRequest(8))
     for recipe, reader, used in (
         (gpu, evidence.mediated_devices, "0000:84:00.0"),
         (cpu, evidence.cpu_class, "PCPU"),

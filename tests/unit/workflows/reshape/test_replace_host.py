@@ -40,12 +40,12 @@ def request_for(
     new: str | None = None,
     before: snapshot.TreeSnapshot | None = None,
     **fields: Any,
-) -> replace_host.Request:
+) -> replace_host.ReplaceHostRequest:
     trees = before or cloud()
     found = trees.nodes[uuid_of(new)].provider if new else None
     uuid = fields.pop("uuid", None if new else NEW)
     old = trees.nodes[uuid_of("cn1")].provider
-    return replace_host.Request(old, name, found, uuid, **fields)
+    return replace_host.ReplaceHostRequest(old, name, found, uuid, **fields)
 
 
 def test_a_renamed_node_gets_everything_and_the_old_one_is_deleted() -> None:
@@ -100,7 +100,7 @@ def test_an_existing_empty_provider_replaces_the_old_one() -> None:
     assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
-def against(request: replace_host.Request | None = None, **fields: Any) -> str:
+def against(request: replace_host.ReplaceHostRequest | None = None, **fields: Any) -> str:
     known = fields.pop("known", ())
     before = cloud("cn1", "cn9")
     found = problems(

@@ -30,9 +30,9 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
         )
 
 
-def shown(found: reshape_plan.Prepared) -> reshape_plan.Rows:
+def shown(found: reshape_plan.Prepared) -> reshape_plan.ReshapeRows:
     outcomes = result.of_plan(found.planned.plan)
-    return reshape_plan.Rows(found.before, found.after, found.placed, outcomes)
+    return reshape_plan.ReshapeRows(found.before, found.after, found.placed, outcomes)
 
 
 def test_providers_and_consumers_are_shown_before_and_after() -> None:

@@ -44,7 +44,7 @@ def test_a_given_total_is_set_after_the_moves() -> None:
     assert (
         invariants.violations(found.before, found.after, invariants.expected(found.resolved)) == []
     )
-    assert invariants.violations(found.before, found.after, invariants.Expected()) == [
+    assert invariants.violations(found.before, found.after, invariants.ExpectedChanges()) == [
         "the trees would have 8 VGPU in sum instead of 6"
     ]
 
