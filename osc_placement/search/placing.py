@@ -6,7 +6,7 @@ A request has options. Each takes amounts from some providers of one tree, and o
 
     hosts a and b with 4 VCPU free each; requests of 3, 3 and 2 VCPU
     first_fit: 3 on a, 3 on b, nothing has room for 2
-    place: 8 of 8 VCPU are needed, and 3 and 2 never fill a host of 4: None, without a search
+    place: 8 VCPU are needed, and sums of 3, 3 and 2 fill at most 3 of each host: None
 
     hosts a and b with 8 VCPU free each; requests of 5, 4, 3, 2 and 2 VCPU
     first_fit: 5 and 3 on a, 4, 2 and 2 on b
