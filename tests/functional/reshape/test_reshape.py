@@ -186,48 +186,6 @@ tree:
     assert {row["status"] for row in again} == {"unchanged"}
 
 
-def test_a_host_replaces_another_which_is_deleted(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    openstack.do("resource provider trait set", uuids["cn2"], "--trait", "HW_CPU_X86_AVX2")
-    before = offered(target), allocations(target)
-    pathlib.Path("replace.yaml").write_text(
-        """\
-moves:
-- {from: cn2, resources: {VCPU: all}, to: {name: cn3, parent: null, traits: [HW_CPU_X86_AVX2]}}
-delete: [cn2]
-"""
-    )
-    rows(openstack, "replace.yaml", "--undo-out", "undo.json")
-    now = offered(target)
-    assert "cn2" not in now
-    assert now["cn3"][1:] == (["HW_CPU_X86_AVX2"], None)
-    openstack.do("placement plan undo", "undo.json")
-    assert (offered(target), allocations(target)) == before
-
-
-def test_pinned_servers_get_dedicated_processors(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    pathlib.Path("pin.yaml").write_text(
-        f"""\
-moves: [{{from: cn1, resources: {{VCPU: 8}}, to: cn1, as: {{VCPU: PCPU}}}}]
-assign: {{{CONSUMERS["a"]}: PCPU, {CONSUMERS["b"]}: VCPU, {CONSUMERS["c"]}: {{VCPU: PCPU}},
-  {CONSUMERS["d"]}: VCPU}}
-"""
-    )
-    before = allocations(target)
-    rows(openstack, "pin.yaml", "--undo-out", "undo.json")
-    now = allocations(target)
-    assert now["a"][uuids["cn1"]] == {"PCPU": 1, "VGPU": 4}
-    assert now["c"][uuids["cn1"]] == {"PCPU": 2}
-    assert (now["b"], now["d"]) == (before["b"], before["d"])
-    totals = {name: fields["total"] for name, fields in offered(target)["cn1"][0].items()}
-    assert (totals["VCPU"], totals["PCPU"]) == (8, 8)
-    openstack.do("placement plan undo", "undo.json")
-    assert allocations(target) == before
-
-
 def test_a_provider_gets_another_name_and_parent(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
