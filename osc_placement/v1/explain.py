@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.client import query as queries
+from osc_placement.model.name import and_more
 from osc_placement.v1 import arguments, base, candidate, nova_request, services
 from osc_placement.v1.output import progress, rows, tables
 
@@ -571,11 +572,6 @@ def judgement(item: Judgement) -> str:
     hosts: dict[str, list[str]] = {}
     for name, why in item.refused.items():
         hosts.setdefault(why, []).append(name)
-    parts = [f"{why}: {_first(names)}" for why, names in hosts.items()]
+    parts = [f"{why}: {and_more(names, _MOST_NAMED)}" for why, names in hosts.items()]
     text = "; ".join(parts) or item.reason
     return text if item.is_enabled else f"if enabled: {text}"
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

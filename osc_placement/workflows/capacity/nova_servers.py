@@ -10,6 +10,7 @@ from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.engine import state
 from osc_placement.model import candidate
+from osc_placement.model.name import and_more
 from osc_placement.nova import api, filters, flavor, request, servers as nova_servers, values
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.cloud import nova_request
@@ -210,6 +211,4 @@ def unallocated(base: state.State, on_hosts: ServersOnHosts, among: Collection[s
 
 
 def _named(uuids: Sequence[str]) -> str:
-    more = len(uuids) - _MOST_NAMED
-    text = ", ".join(uuids[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"server{'s' if len(uuids) > 1 else ''} {text}"
+    return f"server{'s' if len(uuids) > 1 else ''} {and_more(uuids, _MOST_NAMED)}"

@@ -15,6 +15,9 @@ from osc_placement.workflows.cloud.hosts import HostSearch
 #: Different hosts at which amounts are tried.
 MOST_HOSTS = 1000
 
+#: Amounts of other groups that are added up.
+_MOST_OTHERS = 8
+
 #: Combinations of smallest amounts that are tried on one host.
 _MOST_CHOICES = 64
 
@@ -194,11 +197,12 @@ def _promising(
     The largest amount fills a provider up to a limit, beside what other groups take from it.
     """
     resource_class = lowered.names[0]
-    beside = _sums(
+    others = (
         each.amount or 0
         for each in constraint.constraints_of(query)
         if each.kind is Kind.RESOURCES and each.names[0] == resource_class and each != lowered
     )
+    beside = subset_sums(itertools.islice(others, _MOST_OTHERS))
     found = set()
     for uuid in _providers(base, query, root_uuid):
         for taken in beside:
@@ -239,10 +243,11 @@ def _most(
     return amount if amount >= max(inventory.min_unit, 1) else None
 
 
-def _sums(amounts: Iterator[int]) -> set[int]:
-    """The sums of any of the amounts."""
-    chosen = list(itertools.islice(amounts, 8))
+def subset_sums(amounts: Iterable[int], most: int = 1 << _MOST_OTHERS) -> set[int]:
+    """The sums of any of the amounts; empty if there are more than ``most``."""
     sums = {0}
-    for amount in chosen:
-        sums |= {each + amount for each in sums}
+    for amount in amounts:
+        sums |= {total + amount for total in sums}
+        if len(sums) > most:
+            return set()
     return sums

@@ -12,6 +12,7 @@ from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.model.inventory import Inventory
+from osc_placement.model.name import and_more
 from osc_placement.workflows.cloud.hosts import HostSearch
 
 
@@ -150,8 +151,7 @@ class _Explained:
             counts = collections.Counter(requested)
             wanted = " + ".join(f"{times} x {name}:{each}" for each, times in counts.items())
             places = [f"{each}: {amount}" for each, amount in free.items()]
-            more = len(places) - _MOST_PLACES
-            listed = ", ".join(places[:_MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
+            listed = and_more(places, _MOST_PLACES)
             isolated = " on separate providers" if self._plan.isolate else ""
             parts.append(f"{wanted}{isolated}, {sum(free.values())} free ({listed})")
         return "; ".join(parts)

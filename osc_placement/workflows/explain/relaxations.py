@@ -47,7 +47,7 @@ class Relaxations:
         # All resources may be lowered to 1.
         self._least = [self._supplying(name, 1) for name in sorted(self._search.plan.totals)]
         self._sums = {
-            name: _sums(self._search.plan.demands[name][1])
+            name: _taken(self._search.plan.demands[name][1])
             for name in sorted(self._search.plan.repeated)
         }
         self._is_plain = not any(group.suffix for group in query.groups)
@@ -212,17 +212,13 @@ class Relaxations:
         return base.providers.keys()
 
 
-def _sums(requested: Sequence[int]) -> list[int]:
+def _taken(requested: Sequence[int]) -> list[int]:
     """What groups may take from one provider, all requested amounts or 1 each; or nothing.
 
     Empty if there are too many different sums.
     """
-    sums = {0}
-    for amount in requested:
-        sums |= {each + amount for each in sums}
-        if len(sums) > _MOST_SUMS:
-            return []
-    return sorted(sums | set(range(1, len(requested) + 1)))
+    sums = amounts.subset_sums(requested, _MOST_SUMS)
+    return sorted(sums | set(range(1, len(requested) + 1))) if sums else []
 
 
 def _members(parts: Iterable[Collection[str]]) -> Collection[str]:
