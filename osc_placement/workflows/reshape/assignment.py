@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from osc_placement.engine.candidates import budget as budgets
+from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
 from osc_placement.model import inventory
 from osc_placement.search import placing
 
@@ -159,8 +159,8 @@ def assign(
     """
     items = _Items(demands, {target.name: target for target in targets})
     try:
-        return _answer(items, strategy, budgets.SearchBudget(seconds, clock=clock))
-    except budgets.SearchTooLong:
+        return _answer(items, strategy, SearchBudget(seconds, clock=clock))
+    except SearchTooLong:
         return GaveUp(seconds)
 
 
@@ -285,7 +285,7 @@ def _options(kind: ItemKind) -> list[placing.Option]:
     ]
 
 
-def _answer(items: _Items, strategy: Strategy | None, budget: budgets.SearchBudget) -> Answer:
+def _answer(items: _Items, strategy: Strategy | None, budget: SearchBudget) -> Answer:
     placement = None
     if not items.unplaceable:
         placement = _Strategies(items, budget).place(strategy)
@@ -305,7 +305,7 @@ _Preference = Callable[[placing.Occupancy, str], Sequence[placing.Option]]
 class _Strategies:
     """Places all items by a preference, as far as that leaves room for the rest."""
 
-    def __init__(self, items: _Items, budget: budgets.SearchBudget) -> None:
+    def __init__(self, items: _Items, budget: SearchBudget) -> None:
         self._items, self._problem, self._budget = items, items.problem, budget
         self._solution: placing.Placement = {}
         self._proofs = MAX_PROOFS
@@ -488,9 +488,7 @@ def _first(placed: placing.Placement, number: int) -> placing.Placement:
     return dict(itertools.islice(placed.items(), number))
 
 
-def _unique(
-    items: _Items, placement: placing.Placement, budget: budgets.SearchBudget
-) -> frozenset[str]:
+def _unique(items: _Items, placement: placing.Placement, budget: SearchBudget) -> frozenset[str]:
     """The consumers whose items all have one possible target.
 
     ``placement`` is any solution. Most other consumers have a choice within one step from it:
@@ -555,7 +553,7 @@ def _movable_within_a_step(items: _Items, placement: placing.Placement) -> set[I
     return movable
 
 
-def _impossible(items: _Items, budget: budgets.SearchBudget) -> Impossible:
+def _impossible(items: _Items, budget: SearchBudget) -> Impossible:
     """A set of consumers without which all others fit; consumers with small amounts are kept.
 
     The set is minimal unless it exceeds MAX_RETRIED or a proof takes too many steps.
@@ -569,7 +567,7 @@ def _impossible(items: _Items, budget: budgets.SearchBudget) -> Impossible:
     return Impossible(tuple(sorted(consumers)), tuple(dict.fromkeys(reasons)))
 
 
-def _left_over(items: _Items, budget: budgets.SearchBudget) -> Collection[str]:
+def _left_over(items: _Items, budget: SearchBudget) -> Collection[str]:
     def fit(consumers: Iterable[str]) -> bool:
         return placing.place(items.of(consumers), budget, effort=EFFORT) is not None
 

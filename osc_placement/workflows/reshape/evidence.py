@@ -20,7 +20,7 @@ import xml.etree.ElementTree
 from collections.abc import Callable, Iterable, Iterator
 
 from osc_placement import errors
-from osc_placement.model import name as names
+from osc_placement.model.name import canonical_uuid, is_uuid
 
 _UUID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}"
 _PCI = r"[0-9a-f]{4}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-9a-f]"
@@ -116,7 +116,7 @@ class _Collector:
         for server, used in self._used:
             if used in self._parents:
                 yield server, self._parents[used]
-            elif not names.is_uuid(used):
+            elif not is_uuid(used):
                 yield server, used
             else:
                 self._problems.add(
@@ -135,8 +135,8 @@ class _Collector:
             self._device(element)
             return
         server = element.findtext("uuid", "").strip()
-        if names.is_uuid(server):
-            self._used += [(names.canonical_uuid(server), used) for used in self._reader(element)]
+        if is_uuid(server):
+            self._used += [(canonical_uuid(server), used) for used in self._reader(element)]
         else:
             self._problems.add(f"{source}: a <domain> has no UUID")
 
@@ -159,8 +159,8 @@ class _Collector:
         server, _, used = line.partition("=")
         if named:
             self._parents[_plain_uuid(named[1])] = pci_address(named[2]) or named[2]
-        elif used and names.is_uuid(server):
-            self._used.append((names.canonical_uuid(server), used))
+        elif used and is_uuid(server):
+            self._used.append((canonical_uuid(server), used))
         else:
             self._problems.add(
                 f"{source}: {line[:_SHOWN]!r} is not <server>=<value>, and not output of virsh or"

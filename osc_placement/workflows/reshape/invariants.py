@@ -17,7 +17,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import guards
-from osc_placement.plan.kinds import inventories as inventories_kind
+from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 #: ``{resource class: the class that it counts as}``: joined classes count as one.
@@ -319,8 +319,8 @@ def _released(
         destinations.setdefault(move.origin, {move.origin}).add(move.destination)
     for (uuid, name), item in _inventories(before).items():
         node = before.nodes[uuid]
-        is_device = inventories_kind.ONE_TIME_USE in node.traits
-        if not (is_device and node.used.get(name) and inventories_kind.is_used_up(item)):
+        is_device = ONE_TIME_USE in node.traits
+        if not (is_device and node.used.get(name) and is_used_up(item)):
             continue
         for target, becomes in sorted(destinations.get((uuid, name), {(uuid, name)})):
             renewed = inventories.get(target, {}).get(becomes)

@@ -24,7 +24,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from osc_placement import errors, microversion
 from osc_placement.client import api
 from osc_placement.engine import standard
-from osc_placement.model import allocation, name as names, provider
+from osc_placement.model import allocation, provider
+from osc_placement.model.name import is_custom
 from osc_placement.plan import attempt, change, executor, journal, plan, result
 from osc_placement.plan.kinds import base, memberships, registry, reshape
 from osc_placement.plan.reasons import Code
@@ -376,7 +377,7 @@ def _only_known(changes: Sequence[change.Change]) -> list[change.Change]:
 
 
 def _is_known(trait: str) -> bool:
-    return names.is_custom(trait) or trait in standard.traits()
+    return is_custom(trait) or trait in standard.traits()
 
 
 def _failures(results: Sequence[result.ChangeResult]) -> str:

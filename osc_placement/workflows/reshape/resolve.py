@@ -6,11 +6,12 @@ A described provider that does not exist gets a UUID that follows from its name.
 from __future__ import annotations
 
 import dataclasses
-import uuid as uuid_module
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from uuid import NAMESPACE_URL, uuid5
 
 from osc_placement import errors
-from osc_placement.model import inventory, name as names, provider
+from osc_placement.model import inventory, provider
+from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.workflows.reshape import documents, snapshot
 
 _HINT = "'openstack resource provider list' shows all providers"
@@ -147,7 +148,7 @@ class ProviderIndex:
         """The UUID of a provider, None if it does not exist."""
         if text in self._by_name:
             return self._by_name[text]
-        uuid = names.canonical_uuid(text) if names.is_uuid(text) else ""
+        uuid = canonical_uuid(text) if is_uuid(text) else ""
         return uuid if uuid in self.nodes else None
 
     def add_problem(self, line: int, what: str) -> None:
@@ -177,7 +178,7 @@ class ProviderIndex:
     def _describe(self, uuid: str, target: documents.MoveTarget) -> None:
         """Apply the traits, aggregates and inventory fields of a description."""
         node = self.nodes[uuid]
-        aggregates = {names.canonical_uuid(text) for text in target.aggregates}
+        aggregates = {canonical_uuid(text) for text in target.aggregates}
         self.nodes[uuid] = dataclasses.replace(
             node,
             traits=frozenset(target.traits)
@@ -326,7 +327,7 @@ class ProviderIndex:
 
 def new_uuid(name: str) -> str:
     """The UUID of a provider to create: the same in every plan."""
-    return str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:{name}"))
+    return str(uuid5(NAMESPACE_URL, f"osc-placement:{name}"))
 
 
 def _moves(

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from osc_placement import errors
-from osc_placement.model import allocation, name as names, provider, yaml_lines
+from osc_placement.model import allocation, provider, yaml_lines
+from osc_placement.model.name import canonical_uuid
 from osc_placement.workflows.reshape import documents, snapshot
 
 
@@ -102,7 +103,7 @@ def _branches(
     totals = {name: fields.pop("total", -1) for name, fields in inventories.items()}
     target = documents.MoveTarget(
         name=data["name"],
-        uuid=names.canonical_uuid(data["uuid"]) if "uuid" in data else "",
+        uuid=canonical_uuid(data["uuid"]) if "uuid" in data else "",
         parent=parent,
         traits=tuple(data.get("traits", ())),
         aggregates=tuple(data.get("aggregates", ())),
