@@ -2,7 +2,11 @@
 
 The allocation of a consumer on a provider moves whole, unless evidence splits it. Classes with the
 same possible targets (VCPU and MEMORY_MB of one NUMA node) stay together. Demands that cannot
-compete for a target, of other classes or trees, are assigned separately.
+compete for a target, of other classes or trees, are assigned separately::
+
+    4 VGPU of cn1 move to gpu0, 4 to gpu1; server a has 4 of them, server b has 1
+    without evidence   a and b may move to gpu0 and to gpu1: the search or a strategy decides
+    assign: {a: gpu0}  a moves to gpu0, and so b to gpu1
 """
 
 from __future__ import annotations

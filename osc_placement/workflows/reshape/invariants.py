@@ -6,6 +6,13 @@ not last: nova-compute writes the inventories of its own trees at each periodic 
 driver VCPU, MEMORY_MB and others on the root, VGPU on children with the name ``<root's
 name>_<physical GPU>``, and MEM_ENCRYPTION_CONTEXT on children such as ``<root's name>_amd_sev``. A
 move to this shape lasts; any other is reverted or duplicated within a minute.
+
+An example, with a move of 4 VCPU of cn1 to PCPU of cn1::
+
+    before  cn1: 16 VCPU; server a has 4 VCPU
+    after   cn1: 12 VCPU, 4 PCPU; server a has 4 PCPU   kept: VCPU and PCPU count as one class
+    after   cn1: 12 VCPU, 4 PCPU; server a has 4 VCPU   kept: a stays on shared CPUs
+    after   cn1: 12 VCPU, 6 PCPU                        violated: 18 in sum instead of 16
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Resolving a document of moves against a snapshot: names to providers, moves to amounts. Pure.
 
-A described provider that does not exist gets a UUID that follows from its name.
+A described provider that does not exist gets a UUID that follows from its name::
+
+    {from: cn1, resources: {VGPU: all}, to: {name: cn1_gpu}}     cn1 has 8 VGPU, reserved 2
+    move         8 VGPU from cn1 to cn1_gpu, a new child of cn1
+    inventories  cn1 has no VGPU; cn1_gpu has 8 VGPU, reserved 2, with the other fields of cn1's
 """
 
 from __future__ import annotations
