@@ -72,17 +72,20 @@ class Counter:
         self._forest = forests.Forest(base, self._plan)
         self._found = options.find(base, query, refused=self._refused)
         self._by_root: dict[str, list[placing.Option]] = collections.defaultdict(list)
-        for option in self._found.options:
+        for option, roots in zip(self._found.options, self._found.roots, strict=True):
             if not options.uses_trees(base, option, without):
-                self._by_root[option.root_uuid].append(option)
+                for root in roots:
+                    self._by_root[root].append(option)
         self._free = options.free_amounts(base, self._found.options)
 
     def count(self, roots: Iterable[str]) -> Capacity:
         """How often the request fits on the hosts with these roots."""
         requested = list(roots)
         roots = [root for root in requested if root not in self._refused]
-        chosen = [option for root in roots for option in self._by_root.get(root, ())]
-        found = placing.most(chosen, self._free)
+        by_root = {root: self._by_root.get(root, ()) for root in roots}
+        # Several trees may have the same option, with what they share.
+        chosen = {id(option): option for some in by_root.values() for option in some}
+        found = placing.most(list(chosen.values()), self._free)
         taken: collections.Counter[placing.Slot] = collections.Counter()
         for option, number in found.chosen:
             for slot, amount in option.amounts.items():
@@ -92,7 +95,7 @@ class Counter:
         if not self._found.is_complete:
             upper = min(each.fits for each in classes)
             found = dataclasses.replace(found, most=max(upper, found.least))
-        hosts = len({option.root_uuid for option in chosen if option.is_of_host})
+        hosts = sum(any(option.is_of_host for option in some) for some in by_root.values())
         return Capacity(
             found,
             hosts,

@@ -19,10 +19,12 @@ PER_TREE = 2_000
 class QueryOptions:
     """The options of a query. ``is_complete``: no tree has more than ``PER_TREE`` candidates.
 
-    ``not_counted`` are the roots of the hosts that would have options if they were not refused.
+    ``roots`` are the roots of the trees that have each of the options. ``not_counted`` are the
+    roots of the hosts that would have options if they were not refused.
     """
 
     options: tuple[placing.Option, ...]
+    roots: tuple[tuple[str, ...], ...]
     is_complete: bool = True
     not_counted: tuple[str, ...] = ()
 
@@ -43,6 +45,7 @@ def find(
     plan = plans.prepare(base, dataclasses.replace(query, limit=None))
     forest = forests.Forest(base, plan, budget)
     distinct: dict[frozenset[tuple[placing.Slot, int]], placing.Option] = {}
+    roots: dict[frozenset[tuple[placing.Slot, int]], dict[str, None]] = {}
     is_complete = True
     not_counted = []
     for root_uuid in forest.roots():
@@ -58,9 +61,15 @@ def find(
             option = _option(base, root_uuid, offered)
             key = frozenset(option.amounts.items())
             distinct[key] = min(option, distinct.get(key, option), key=_rank)
+            roots.setdefault(key, {})[option.root_uuid] = None
         is_complete = is_complete and next(candidates, None) is None
-    usable = tuple(option for option in distinct.values() if option.root_uuid not in refused)
-    return QueryOptions(usable, is_complete, tuple(not_counted))
+    usable = {key: option for key, option in distinct.items() if option.root_uuid not in refused}
+    return QueryOptions(
+        tuple(usable.values()),
+        tuple(tuple(roots[key]) for key in usable),
+        is_complete,
+        tuple(not_counted),
+    )
 
 
 def _option(base: state.State, root_uuid: str, offered: candidate.Candidate) -> placing.Option:

@@ -72,10 +72,18 @@ def claim(base: state.State, name: str, allocations: model.Allocations) -> state
     return after
 
 
+#: Usages of a cloud after which ``most`` gives up: some seconds.
+MOST_STATES = 2_000
+
+
+class TooManyStates(Exception):
+    """Too many sequences of claims to try all of them."""
+
+
 def most(
     base: state.State, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
 ) -> int:
-    """The largest number of claims one after the other."""
+    """The largest number of claims one after the other. Raises TooManyStates."""
     known: dict[Usage, int] = {}
 
     def largest(current: state.State) -> int:
@@ -83,6 +91,8 @@ def most(
         for each in claims(current, query, allowed):
             after = increased(used, each)
             if after not in known:
+                if len(known) >= MOST_STATES:
+                    raise TooManyStates
                 known[after] = largest(claim(current, f"claim {len(current.consumers)}", each))
             best = max(best, 1 + known[after])
         return best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import pytest
@@ -32,8 +33,9 @@ def test_the_count_equals_brute_force(seed: int) -> None:
         if not any(each.resources for each in request.groups):
             continue
         found = count.Counter(base, request).count(roots)
-        assert found.count.is_exact
-        assert found.count.least == brute_force.most(base, request)
+        assert found.count.least <= found.count.most
+        with contextlib.suppress(brute_force.TooManyStates):
+            assert brute_force.most(base, request) == found.count.least == found.count.most
         assert all(found.count.least <= each.fits for each in found.classes)
 
 

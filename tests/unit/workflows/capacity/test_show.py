@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import pytest
@@ -57,8 +58,9 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
             whole = counted(file, request, by)
             assert counted(live, request, by) == whole
         (row,) = counted(live, request).rows
-        assert row.capacity.count.least == row.capacity.count.most
-        assert row.capacity.count.least == brute_force.most(base, request)
+        with contextlib.suppress(brute_force.TooManyStates):
+            expected = brute_force.most(base, request)
+            assert expected == row.capacity.count.least == row.capacity.count.most
         assert row.capacity.hosts == len(oracle.hosts(base, request))
         for each in row.capacity.classes:
             assert usable(base, request, each.name) >= each.free
