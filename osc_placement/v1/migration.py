@@ -95,7 +95,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
 
         invalid = _invalid(parsed_args, [item.name for item in registry.MIGRATIONS])
         if invalid:
-            self.exit_code = registry.Exit.BAD_VALUE
+            self.exit_code = registry.RunEnd.BAD_VALUE
             self.summary = [invalid]
             return self.column_names, []
         self.check_recording(parsed_args)
@@ -107,7 +107,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
             _ = cloud.nova, cloud.neutron
         with progress.shown(quiet=self.is_quiet) as shown:
             result = registry.run(
-                registry.Services(client, cloud, self._context(parsed_args, shown)),
+                registry.CloudServices(client, cloud, self._context(parsed_args, shown)),
                 self.cmd_name or "",
                 selected,
                 max_count=parsed_args.max_count,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from osc_placement.model import provider
     from osc_placement.plan.kinds import memberships
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.trait_matrix import Group, TraitMatrix
+    from osc_placement.workflows.trait_matrix import TraitGroup, TraitMatrix
 
 
 class ListResourceProviderTrait(base.Lister):
@@ -271,7 +271,7 @@ def _matrix_rows(matrix: TraitMatrix) -> Iterator[tuple[Any, ...]]:
         yield (item.name, item.uuid, *(name in traits for name in matrix.traits))
 
 
-def _tables(matrix: TraitMatrix, groups: Sequence[Group]) -> Iterator[tables.Table]:
+def _tables(matrix: TraitMatrix, groups: Sequence[TraitGroup]) -> Iterator[tables.Table]:
     yield tables.Table(
         "Groups of providers with equal traits",
         ("group", "providers", "names", "traits"),

@@ -65,7 +65,7 @@ class ShowStatus(base.ReportShowOne):
         return tuple(fields), tuple(fields.values())
 
 
-def _verdict(item: status.Check) -> str:
+def _verdict(item: status.UpgradeCheck) -> str:
     return f"{item.verdict.name.lower()}: {item.details}".removesuffix(": ")
 
 

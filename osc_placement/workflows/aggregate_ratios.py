@@ -141,16 +141,16 @@ class RatioRequest:
     skipped: Sequence[change.Skipped]
     allow: frozenset[str] = frozenset()
 
-    def of(self, observed: amend.Observed) -> amend.Request:
+    def of(self, observed: amend.Offered) -> amend.AmendRequest:
         """The request for one provider: ratios of the classes that it has."""
         ratios = self.by_provider[observed.provider.uuid]
-        return amend.Request(ratios.assignments(observed.inventories), allow=self.allow)
+        return amend.AmendRequest(ratios.assignments(observed.inventories), allow=self.allow)
 
-    def plan(self, observed: Sequence[amend.Observed]) -> plan.Plan:
+    def plan(self, observed: Sequence[amend.Offered]) -> plan.Plan:
         """Change the ratios of each provider, or skip it with the reason."""
         return amend.plan_items(observed, [*map(self._decide, observed)], self.allow)
 
-    def _decide(self, observed: amend.Observed) -> amend.Item:
+    def _decide(self, observed: amend.Offered) -> amend.Item:
         reasons = list(self.by_provider[observed.provider.uuid].reasons(observed.inventories))
         text = "; ".join(map(str, reasons))
         request = self.of(observed)

@@ -171,7 +171,7 @@ _WRITTEN_BY_NOVA = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class AmendRequest:
     """Assignments to fields of inventories.
 
     ``create`` adds classes that a provider lacks. ``allow`` holds disabled guards.
@@ -188,7 +188,7 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Observed:
+class Offered:
     """A provider and its inventories; ``usages`` is None if it was not read.
 
     ``one_time_use``: it has the trait of a one-time-use device; read where a guard needs it.
@@ -201,7 +201,7 @@ class Observed:
     one_time_use: bool = False
 
 
-def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
+def plan_inventory(observed: Iterable[Offered], request: AmendRequest) -> plan.Plan:
     """Apply ``request`` to each provider; every provider is changed or skipped.
 
     Providers for which ``needs_usages`` is true must have usages.
@@ -213,7 +213,7 @@ def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
 
 
 def plan_items(
-    observed: Iterable[Observed], items: Sequence[Item], allow: Iterable[str]
+    observed: Iterable[Offered], items: Sequence[Item], allow: Iterable[str]
 ) -> plan.Plan:
     """The plan of one item per provider, in the same order, with notes and capacities."""
     return plan.make(
@@ -225,7 +225,7 @@ def plan_items(
 
 
 def plan_targets(
-    observed: Iterable[Observed],
+    observed: Iterable[Offered],
     target: Target,
     allow: Collection[str] = guards.ALL_BUT_DEVICES,
     *,
@@ -240,7 +240,7 @@ def plan_targets(
     return plan.make(items, allow=tuple(sorted(allow)))
 
 
-def releases_to(observed: Observed, target: Target) -> bool:
+def releases_to(observed: Offered, target: Target) -> bool:
     """As ``releases``, for a target; False if it is invalid."""
     try:
         return inventories.releases(observed.inventories, target(observed.inventories))
@@ -248,7 +248,7 @@ def releases_to(observed: Observed, target: Target) -> bool:
         return False
 
 
-def _targeted(observed: Observed, target: Target, allow: Collection[str], exactly: bool) -> Item:
+def _targeted(observed: Offered, target: Target, allow: Collection[str], exactly: bool) -> Item:
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     found = InventoryState.of(observed.inventories)
     try:
@@ -298,7 +298,7 @@ def _refused_if_all_lack_it(items: Sequence[Item]) -> list[Item]:
     return [dataclasses.replace(item, refused=True) for item in skipped]
 
 
-def needs_usages(observed: Observed, request: Request) -> bool:
+def needs_usages(observed: Offered, request: AmendRequest) -> bool:
     """Whether a guard needs the provider's usages: it would lose capacity or release a device."""
     after = _amended(observed, request)
     return inventories.loses_capacity(observed.inventories, after) or inventories.releases(
@@ -306,12 +306,12 @@ def needs_usages(observed: Observed, request: Request) -> bool:
     )
 
 
-def releases(observed: Observed, request: Request) -> bool:
+def releases(observed: Offered, request: AmendRequest) -> bool:
     """Whether a guard needs to know whether the provider is a one-time-use device."""
     return inventories.releases(observed.inventories, _amended(observed, request))
 
 
-def _amended(observed: Observed, request: Request) -> inventory.Inventories:
+def _amended(observed: Offered, request: AmendRequest) -> inventory.Inventories:
     """The inventories after the request; unchanged if a value is invalid."""
     try:
         _, after, _ = _requested(observed, request)
@@ -320,7 +320,7 @@ def _amended(observed: Observed, request: Request) -> inventory.Inventories:
     return inventories.amended(observed.inventories, after)
 
 
-def decide(observed: Observed, request: Request) -> Item:
+def decide(observed: Offered, request: AmendRequest) -> Item:
     """The change of one provider, or the reason to skip it."""
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     try:
@@ -350,7 +350,7 @@ def decide(observed: Observed, request: Request) -> Item:
 
 
 def _refusals(
-    observed: Observed, after: inventory.Inventories, allow: Collection[str]
+    observed: Offered, after: inventory.Inventories, allow: Collection[str]
 ) -> list[reasons.Reason]:
     return inventories.refusals(
         observed.inventories,
@@ -385,7 +385,7 @@ def _invalid(subject: change.Subject, error: Exception) -> change.Skipped:
 
 
 def _requested(
-    observed: Observed, request: Request
+    observed: Offered, request: AmendRequest
 ) -> tuple[InventoryState, InventoryState, list[str]]:
     """``(before, after, notes)`` for every field of the request.
 
@@ -455,7 +455,7 @@ def _grouped(
     return grouped
 
 
-def _effects(observed: Observed, amended: inventory.Inventories) -> list[str]:
+def _effects(observed: Offered, amended: inventory.Inventories) -> list[str]:
     """A text for each class whose capacity changes."""
     effects = []
     for resource_class in [*observed.inventories, *(amended.keys() - observed.inventories)]:
@@ -503,7 +503,7 @@ def _changed(item: Item) -> InventoryState:
     return item.after if isinstance(item, change.Change) else InventoryState({})
 
 
-def _capacities(observed: Iterable[Observed], items: Iterable[Item]) -> dict[str, plan.Capacity]:
+def _capacities(observed: Iterable[Offered], items: Iterable[Item]) -> dict[str, plan.Capacity]:
     """``{resource class: Capacity}`` over all of ``observed``, for the classes that change."""
     before: collections.Counter[str] = collections.Counter()
     for state in observed:

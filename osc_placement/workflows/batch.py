@@ -61,7 +61,7 @@ def plan_amend(
         assignments = amend.parse(expressions)
     unknown = _unknown_classes(client, amend.resource_classes(expressions))
     input_errors.reasons += unknown
-    request = amend.Request(assignments, create=create, allow=frozenset(allow))
+    request = amend.AmendRequest(assignments, create=create, allow=frozenset(allow))
     with input_errors.collected():
         chosen = select(client, selector, context.host_aggregates)
     input_errors.check()
@@ -128,7 +128,7 @@ def plan_traits(
     Errors: InvalidInput with every error.
     """
     client.require_feature("provider required traits", "finding the providers with a trait")
-    request = Request(tuple(add), tuple(remove), frozenset(allow))
+    request = MembershipRequest(tuple(add), tuple(remove), frozenset(allow))
     input_errors = errors.InputErrors(_conflicts(request))
     with input_errors.collected():
         chosen = select(client, selector, context.host_aggregates)
@@ -192,7 +192,7 @@ def plan_aggregates(
         uuids = aggregate_uuids([*add, *remove], context.host_aggregates)
     with input_errors.collected():
         chosen = select(client, selector, context.host_aggregates)
-    request = Request(
+    request = MembershipRequest(
         tuple(uuids[text] for text in add if text in uuids),
         tuple(uuids[text] for text in remove if text in uuids),
     )
@@ -225,8 +225,8 @@ def _counted(
 def plan_observed(
     client: api.Client,
     chosen: Selection,
-    request_of: Callable[[amend.Observed], amend.Request],
-    decide: Callable[[Sequence[amend.Observed]], plan.Plan],
+    request_of: Callable[[amend.Offered], amend.AmendRequest],
+    decide: Callable[[Sequence[amend.Offered]], plan.Plan],
     context: ReadContext,
 ) -> plan.ObservedPlan:
     """Read the inventories of the selection, and decide; usages only where a guard needs them.
@@ -260,7 +260,7 @@ def _observed_traits(
     names: Sequence[str],
     context: ReadContext,
     removed: Sequence[str],
-) -> list[Observed | change.Skipped]:
+) -> list[Membership | change.Skipped]:
     """As ``observe_traits``; an unknown trait is an error.
 
     The server refuses a listing with an unknown trait. Without a listing, one more GET checks
@@ -303,7 +303,7 @@ def _unknown_classes(client: api.Client, classes: Iterable[str]) -> list[str]:
     return input_errors
 
 
-def _conflicts(request: Request) -> list[str]:
+def _conflicts(request: MembershipRequest) -> list[str]:
     both = [item for item in request.add if item in request.remove]
     input_errors = [f"{item} cannot be added and removed at once" for item in both]
     return input_errors if request.names else ["nothing to add or to remove"]
@@ -336,25 +336,25 @@ def observe_inventories(
     client: api.Client,
     providers: Sequence[provider.Provider],
     context: ReadContext,
-) -> list[amend.Observed | change.Skipped]:
+) -> list[amend.Offered | change.Skipped]:
     """The inventories of each provider, or the reason why they could not be read.
 
     Requests: one GET per provider.
     """
 
-    def observed(item: provider.Provider) -> amend.Observed:
+    def observed(item: provider.Provider) -> amend.Offered:
         answer = client.list_inventories(item.uuid)
-        return amend.Observed(item, answer.generation, answer.inventories)
+        return amend.Offered(item, answer.generation, answer.inventories)
 
     return _read_each(client, observed, inventories.TYPE.name, providers, context)
 
 
 def observe_usages(
     client: api.Client,
-    observed: Sequence[amend.Observed],
+    observed: Sequence[amend.Offered],
     filters: Mapping[str, Any] | None,
     context: ReadContext,
-) -> list[amend.Observed]:
+) -> list[amend.Offered]:
     """``observed`` with usages.
 
     Requests: with ``filters`` (of the listing that found the providers), one GET of
@@ -365,7 +365,7 @@ def observe_usages(
     if filters is not None and len(observed) > 1:
         summaries = _usages_in_bulk(client, observed, filters)
 
-    def filled(item: amend.Observed) -> amend.Observed:
+    def filled(item: amend.Offered) -> amend.Offered:
         uuid = item.provider.uuid
         usages = summaries.get(uuid, {})
         if not item.inventories.keys() <= usages.keys():
@@ -376,8 +376,8 @@ def observe_usages(
 
 
 def observe_one_time_use(
-    client: api.Client, observed: Sequence[amend.Observed]
-) -> list[amend.Observed]:
+    client: api.Client, observed: Sequence[amend.Offered]
+) -> list[amend.Offered]:
     """``observed`` with the knowledge which are one-time-use devices. Requests: one listing."""
     # A classic command with an older version in use must not release a device either.
     version = max(client.microversion, microversion.FEATURES["provider required traits"])
@@ -392,16 +392,16 @@ def observe_traits(
     chosen: Selection,
     names: Sequence[str],
     context: ReadContext,
-) -> list[Observed | change.Skipped]:
+) -> list[Membership | change.Skipped]:
     """Which providers have which of the traits ``names``.
 
     Requests: one listing per trait; without ``filters``, one GET per provider.
     """
     if chosen.filters is None:
 
-        def traits(item: provider.Provider) -> Observed:
+        def traits(item: provider.Provider) -> Membership:
             answer = client.list_provider_traits(item.uuid)
-            return Observed(item, answer.generation, dict.fromkeys(answer.traits, True))
+            return Membership(item, answer.generation, dict.fromkeys(answer.traits, True))
 
         return _read_each(client, traits, memberships.TRAITS.name, chosen.providers, context)
     return _read_by_listing(client, chosen, "required", names)
@@ -412,7 +412,7 @@ def observe_aggregates(
     chosen: Selection,
     uuids: Sequence[str],
     context: ReadContext,
-) -> list[Observed | change.Skipped]:
+) -> list[Membership | change.Skipped]:
     """Which providers are in which of the aggregates ``uuids``.
 
     Requests: one listing per aggregate; without ``filters``, one GET per provider.
@@ -420,9 +420,9 @@ def observe_aggregates(
     client.require_feature("aggregate generation", "changing aggregates safely")
     if chosen.filters is None:
 
-        def aggregates(item: provider.Provider) -> Observed:
+        def aggregates(item: provider.Provider) -> Membership:
             answer = client.list_aggregates(item.uuid)
-            return Observed(item, answer.generation or 0, dict.fromkeys(answer.aggregates, True))
+            return Membership(item, answer.generation or 0, dict.fromkeys(answer.aggregates, True))
 
         return _read_each(
             client, aggregates, memberships.AGGREGATES.name, chosen.providers, context
@@ -432,7 +432,7 @@ def observe_aggregates(
 
 def _read_by_listing(
     client: api.Client, chosen: Selection, parameter: str, names: Iterable[str]
-) -> list[Observed | change.Skipped]:
+) -> list[Membership | change.Skipped]:
     """Repeat the listing of the selection with one more condition for each name."""
     filters = dict(chosen.filters or {})
     having: dict[str, set[str]] = {}
@@ -441,7 +441,7 @@ def _read_by_listing(
         listing = functools.partial(client.list_providers, **narrower)
         having[name] = {item.uuid for item in retry.read(listing)}
     return [
-        Observed(
+        Membership(
             item, item.generation, {name: item.uuid in uuids for name, uuids in having.items()}
         )
         for item in chosen.providers
@@ -450,7 +450,7 @@ def _read_by_listing(
 
 def _usages_in_bulk(
     client: api.Client,
-    observed: Sequence[amend.Observed],
+    observed: Sequence[amend.Offered],
     filters: Mapping[str, Any],
 ) -> dict[str, dict[str, int]]:
     """``{provider uuid: {resource class: used}}`` from the summaries of a candidates query.
@@ -509,7 +509,7 @@ _WRITTEN_BACK = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Observed:
+class Membership:
     """A provider, and which traits or aggregates it has: ``{name: whether}``."""
 
     provider: provider.Provider
@@ -518,7 +518,7 @@ class Observed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class MembershipRequest:
     """Traits or aggregates (UUIDs) to add and to remove; ``allow`` holds disabled guards."""
 
     add: tuple[str, ...] = ()
@@ -531,13 +531,13 @@ class Request:
         return tuple(dict.fromkeys((*self.add, *self.remove)))
 
 
-def decide_aggregates(observed: Iterable[Observed], request: Request) -> plan.Plan:
+def decide_aggregates(observed: Iterable[Membership], request: MembershipRequest) -> plan.Plan:
     """Add and remove aggregates of each provider."""
     return plan.make(decide(memberships.AGGREGATES, item, request) for item in observed)
 
 
 def decide_traits(
-    observed: Iterable[Observed], request: Request, create: Iterable[str] = ()
+    observed: Iterable[Membership], request: MembershipRequest, create: Iterable[str] = ()
 ) -> plan.Plan:
     """Add and remove traits of each provider.
 
@@ -557,7 +557,7 @@ def decide_traits(
     return plan.make([*created, *items], allow=tuple(sorted(request.allow)), notes=notes)
 
 
-def decide_replacement(observed: Iterable[Observed], traits: Iterable[str]) -> plan.Plan:
+def decide_replacement(observed: Iterable[Membership], traits: Iterable[str]) -> plan.Plan:
     """Replace the traits of each provider by ``traits``. No guard applies.
 
     ``has`` of each item must have every trait of the provider.
@@ -567,15 +567,15 @@ def decide_replacement(observed: Iterable[Observed], traits: Iterable[str]) -> p
     return plan.make(items, allow=(guards.STANDARD_TRAITS,))
 
 
-def _replacement(observed: Observed, names: tuple[str, ...]) -> Request:
+def _replacement(observed: Membership, names: tuple[str, ...]) -> MembershipRequest:
     current = sorted(name for name, has in observed.has.items() if has)
-    return Request(names, tuple(name for name in current if name not in names))
+    return MembershipRequest(names, tuple(name for name in current if name not in names))
 
 
 def decide(
     kind: memberships.MembershipType[memberships.M],
-    observed: Observed,
-    request: Request,
+    observed: Membership,
+    request: MembershipRequest,
     kept: Collection[str] = (),
     reason: str = "",
 ) -> change.Change | change.Skipped:

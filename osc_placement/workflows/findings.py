@@ -25,7 +25,7 @@ UNKNOWN = "unknown"
 Fields = Mapping[str, Any]
 
 
-class Action(enum.StrEnum):
+class Remedy(enum.StrEnum):
     """What to do about a finding."""
 
     NONE = "none"
@@ -66,7 +66,7 @@ class Evidence:
 class Proposal:
     """What to do; ``fields``: what the repair writes, empty without a repair."""
 
-    action: Action
+    action: Remedy
     text: str
     fields: Fields = dataclasses.field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class Finding(Generic[R]):
         """By code, unknown findings last."""
         return (self.code == UNKNOWN, self.code, self.subject)
 
-    def as_unknown(self, reason: Reason, action: Action = Action.NONE) -> Finding[R]:
+    def as_unknown(self, reason: Reason, action: Remedy = Remedy.NONE) -> Finding[R]:
         """The finding without repair, for ``reason``."""
         return dataclasses.replace(
             self,
@@ -126,7 +126,7 @@ def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> F
         subject,
         hosts,
         Evidence(Code.UNREADABLE, f"it cannot be read: {error}", {"error": error}),
-        Proposal(Action.RUN_AGAIN, "run the command again"),
+        Proposal(Remedy.RUN_AGAIN, "run the command again"),
     )
 
 

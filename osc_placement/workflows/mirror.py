@@ -38,7 +38,7 @@ _MAY_BE_A_NODE = Reason(Code.CELL_DOWN, "it may be a compute node that nova cann
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Snapshot:
+class MirrorSnapshot:
     """The state of nova and Placement.
 
     ``deleted`` is ``{uuid: name}`` of host aggregates that nova has deleted. ``providers`` are
@@ -54,7 +54,7 @@ class Snapshot:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class ResolvedMirror:
     """The hosts and aggregates (UUIDs) to mirror; empty sets select all.
 
     ``prune``: remove stale members. ``providers`` (UUIDs) are removed although they are not
@@ -85,7 +85,7 @@ class _Decision:
     refused: bool = False
 
 
-def decide_mirror(snapshot: Snapshot, request: Request) -> plan.Plan:
+def decide_mirror(snapshot: MirrorSnapshot, request: ResolvedMirror) -> plan.Plan:
     """One change per provider, for all its aggregates.
 
     Skipped, each with a reason: hosts without a compute node, nodes without a provider,
@@ -104,7 +104,7 @@ def count_stale(planned: plan.Plan) -> int:
 
 
 class _Mirror:
-    def __init__(self, snapshot: Snapshot, request: Request) -> None:
+    def __init__(self, snapshot: MirrorSnapshot, request: ResolvedMirror) -> None:
         self._snapshot, self._request = snapshot, request
         self._nodes = compute_nodes.ComputeNodes(snapshot.hosts, snapshot.providers)
         self._provider = {item.uuid: item for item in snapshot.providers}
@@ -338,9 +338,9 @@ def _read_members(
     nova: nova_api.Nova,
     cloud: ComputeCloud,
     recorded: Mapping[str, str],
-    request: Request,
+    request: ResolvedMirror,
     context: ReadContext,
-) -> Snapshot:
+) -> MirrorSnapshot:
     """The snapshot, with the members of every current and deleted host aggregate."""
     current = {item.uuid: item.name for item in cloud.aggregates}
     forgotten = {uuid: recorded.get(uuid, uuid) for uuid in request.forget}
@@ -351,7 +351,7 @@ def _read_members(
     # Read nova again after Placement, so that a host that is being added is not removed.
     later = [item for item in nova_api.host_aggregates(nova) if item.uuid in current]
     left = {item.uuid for item in later}
-    return Snapshot(
+    return MirrorSnapshot(
         aggregates=later,
         hosts=cloud.hosts,
         providers=cloud.providers,
@@ -364,13 +364,13 @@ def _read_members(
     )
 
 
-def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> Request:
+def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
     input_errors = errors.InputErrors(cloud.unknown_hosts(request.hosts))
     aggregates = nova_lookup.find_host_aggregates(
         cloud.aggregates, request.host_aggregates, input_errors
     )
-    resolved = Request(
+    resolved = ResolvedMirror(
         hosts=frozenset(request.hosts),
         aggregates=frozenset(item.uuid for item in aggregates.values()),
         prune=request.prune,
@@ -416,12 +416,12 @@ def record_path(target: str) -> pathlib.Path:
     return state_file.path_of("host-aggregates", target)
 
 
-def load_record(target: str) -> state_file.State:
+def load_record(target: str) -> state_file.StateFile:
     """``{uuid: name}`` of the recorded host aggregates; empty before the first run."""
     return state_file.load(record_path(target), _RECORD_KEY)
 
 
-def _update_record(target: str, recorded: Mapping[str, str], snapshot: Snapshot) -> str:
+def _update_record(target: str, recorded: Mapping[str, str], snapshot: MirrorSnapshot) -> str:
     """Record current host aggregates, and deleted ones with members; the error, if any."""
     names = {uuid: title for uuid, title in recorded.items() if snapshot.members.get(uuid, True)}
     names |= {uuid: title for uuid, title in snapshot.deleted.items() if snapshot.members[uuid]}

@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class StateFile:
     """The kept strings, empty at first; ``error`` says why the file cannot be read."""
 
     values: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -31,17 +31,17 @@ def path_of(subject: str, target: str) -> pathlib.Path:
     return file.state_directory() / subject / f"{name}.json"
 
 
-def load(path: pathlib.Path, key: str) -> State:
+def load(path: pathlib.Path, key: str) -> StateFile:
     """The state under ``key``, an object of strings."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format_version"] != FORMAT_VERSION:
-            return State(error=f"{path} was written by another version of this program")
-        return State({str(name): str(value) for name, value in document[key].items()})
+            return StateFile(error=f"{path} was written by another version of this program")
+        return StateFile({str(name): str(value) for name, value in document[key].items()})
     except FileNotFoundError:
-        return State()
+        return StateFile()
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return State(error=f"{path} cannot be read: {error}")
+        return StateFile(error=f"{path} cannot be read: {error}")
 
 
 def save(path: pathlib.Path, target: str, key: str, values: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ class Verdict(enum.IntEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Check:
+class UpgradeCheck:
     """One check; ``details`` say what to do if it did not succeed."""
 
     name: str
@@ -41,7 +41,7 @@ class Check:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Status:
+class CloudStatus:
     """Versions and numbers of a Placement; a number is None if the version lacks the request.
 
     ``lacking`` names the features that the version in use does not have. ``incomplete`` is
@@ -60,7 +60,7 @@ class Status:
     incomplete: responses.Usage | None = None
 
 
-def observe_status(client: api.Client, *, check: bool = False) -> Status:
+def observe_status(client: api.Client, *, check: bool = False) -> CloudStatus:
     """Read the numbers and, for ``checks``, the usage of incomplete consumers.
 
     Requests: three listings and the version document; one more with ``check``.
@@ -68,7 +68,7 @@ def observe_status(client: api.Client, *, check: bool = False) -> Status:
     version = client.microversion
     providers = client.list_providers()
     roots = {item.root_uuid for item in providers}
-    return Status(
+    return CloudStatus(
         target=client.target,
         server=client.transport.versions(),
         in_use=version,
@@ -84,7 +84,7 @@ def observe_status(client: api.Client, *, check: bool = False) -> Status:
     )
 
 
-def checks(status: Status) -> Iterator[Check]:
+def checks(status: CloudStatus) -> Iterator[UpgradeCheck]:
     """The checks before an upgrade. Pure."""
     highest = status.server[1]
     yield _has_version("nova can use this Placement", highest, NOVA_NEEDS, Verdict.FAILURE)
@@ -99,21 +99,21 @@ def _has_version(
     highest: microversion.Microversion,
     needs: microversion.Microversion,
     otherwise: Verdict,
-) -> Check:
+) -> UpgradeCheck:
     if highest >= needs:
-        return Check(what, Verdict.SUCCESS)
-    return Check(what, otherwise, f"it has {highest} and needs {needs}: upgrade Placement")
+        return UpgradeCheck(what, Verdict.SUCCESS)
+    return UpgradeCheck(what, otherwise, f"it has {highest} and needs {needs}: upgrade Placement")
 
 
-def _has_owners(what: str, incomplete: responses.Usage | None) -> Check:
+def _has_owners(what: str, incomplete: responses.Usage | None) -> UpgradeCheck:
     if incomplete is None:
-        return Check(what, Verdict.WARNING, "not checked: it needs 1.9")
+        return UpgradeCheck(what, Verdict.WARNING, "not checked: it needs 1.9")
     if not incomplete.resources and not incomplete.consumer_count:
-        return Check(what, Verdict.SUCCESS)
+        return UpgradeCheck(what, Verdict.SUCCESS)
     count = incomplete.consumer_count
     consumers = "consumers" if count is None else f"{count} consumers"
     consumers = "1 consumer has" if count == 1 else f"{consumers} have"
-    return Check(
+    return UpgradeCheck(
         what,
         Verdict.WARNING,
         f"{consumers} the project {allocation.PLACEHOLDER}: 'openstack placement migration"

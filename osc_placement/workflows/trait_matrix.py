@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class TraitGroup:
     """Providers with equal traits, sorted by name."""
 
     providers: tuple[provider.Provider, ...]
@@ -47,12 +47,12 @@ class TraitMatrix:
         """Those of ``globs`` that match no trait of a provider."""
         return [glob for glob in globs if not any(_matches(name, [glob]) for name in self.traits)]
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[TraitGroup]:
         """The providers by their traits; the largest group first."""
         found: dict[frozenset[str], list[provider.Provider]] = {}
         for item, traits in self.traits_of.items():
             found.setdefault(traits, []).append(item)
-        groups = [Group(tuple(items), traits) for traits, items in found.items()]
+        groups = [TraitGroup(tuple(items), traits) for traits, items in found.items()]
         return sorted(groups, key=lambda group: (-len(group.providers), group.providers[0].name))
 
 

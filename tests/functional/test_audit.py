@@ -139,7 +139,7 @@ def test_rows_for_programs_have_codes_and_documented_fields(openstack: shell.Ope
     written = {"allocations", "ports", "removed", "project_id", "user_id"}
     for row in [*audited(openstack), *audited(openstack, "--repair", "--dry-run")]:
         assert row["cause"] in {*reasons.Code}, row
-        assert row["action"] in {*findings.Action}, row
+        assert row["action"] in {*findings.Remedy}, row
         assert row["evidence"].keys() <= documented, row
         assert row["proposed"].keys() <= written, row
         assert bool(row["proposed"]) == (row["code"] != "unknown"), row

@@ -170,7 +170,7 @@ def test_every_fault_has_its_code_and_no_other_provider_is_reported(
     found = audited(openstack, nova, "--provider-config", str(config), code=3)
     assert by_code(found) == FAULTS
     assert {row["cause"] for row in found} <= {*reasons.Code}
-    assert {row["action"] for row in found} <= {*findings.Action}
+    assert {row["action"] for row in found} <= {*findings.Remedy}
     evidence = {row["code"]: row["evidence"] for row in found}
     assert evidence["wrong-inventory"] == {"resources": {"VCPU": {"total": 64, "hypervisor": 80}}}
     assert evidence["unconfigured-trait"] == {"names": ["CUSTOM_PHYSNET_A"]}

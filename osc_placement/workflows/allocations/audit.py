@@ -28,7 +28,7 @@ from osc_placement.workflows.allocations import (
     wrong,
 )
 from osc_placement.workflows.allocations.decision import HealRequest
-from osc_placement.workflows.allocations.observe import CloudReader, Reads
+from osc_placement.workflows.allocations.observe import HealReader, Reads
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
@@ -36,7 +36,7 @@ from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import UNKNOWN, AuditResult, Finding
 
 
-class Check(NamedTuple):
+class AuditCheck(NamedTuple):
     """``find`` returns findings with ``codes``, in the order in which to repair them."""
 
     find: Callable[[CloudSnapshot, AuditContext], Iterator[AllocationFinding]]
@@ -45,14 +45,14 @@ class Check(NamedTuple):
 
 #: The checks of a step judge the snapshot after the repairs of the steps before. The first step
 #: frees what nothing uses, for servers that lack allocations.
-STEPS: Sequence[Sequence[Check]] = (
+STEPS: Sequence[Sequence[AuditCheck]] = (
     (
-        Check(providers.find, providers.CODES),
-        Check(orphaned.find, orphaned.CODES),
-        Check(wrong.find_wrong_host, wrong.HOST_CODES),
+        AuditCheck(providers.find, providers.CODES),
+        AuditCheck(orphaned.find, orphaned.CODES),
+        AuditCheck(wrong.find_wrong_host, wrong.HOST_CODES),
     ),
-    (Check(wrong.find_wrong_size, wrong.SIZE_CODES),),
-    (Check(missing.find, missing.CODES),),
+    (AuditCheck(wrong.find_wrong_size, wrong.SIZE_CODES),),
+    (AuditCheck(missing.find, missing.CODES),),
 )
 
 #: In the order in which the repairs of one consumer build on each other.
@@ -199,7 +199,7 @@ def audit_cloud(
 ) -> AuditResult[Repair]:
     """Everything that is wrong with allocations, and the plan that repairs it.
 
-    Requests: ``CloudReader.read_cloud``; one per provider for its inventories, none if a summary
+    Requests: ``HealReader.read_cloud``; one per provider for its inventories, none if a summary
     has reported its capacities; one for the providers with the trait COMPUTE_NODE; one for the
     one-time-use devices, if a class without capacity is in use; those of
     ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement and one
@@ -208,7 +208,7 @@ def audit_cloud(
     Errors: as ``read_cloud``; InvalidInput for unknown hosts.
     """
     heal_request = HealRequest(check_owners=request.check_owners)
-    reader = CloudReader(client, nova, neutron, context, heal_request)
+    reader = HealReader(client, nova, neutron, context, heal_request)
     snapshot = reader.read_cloud(with_deleted=True)
     findings.check_hosts(request.hosts, _existing_hosts(snapshot))
     snapshot = reader.complete(snapshot, observe.AUDIT_ROUNDS, reader.request)

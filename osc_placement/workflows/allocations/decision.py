@@ -126,7 +126,7 @@ _NOTHING = Reason(Code.REQUESTS_NOTHING, "its flavor requests nothing")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class HealDecision:
     """A server's consumer ``before`` and ``after``; equal if it stays as it is.
 
     ``reason`` describes a change, or says why there is none. ``bindings``: providers to write
@@ -147,7 +147,7 @@ class Decision:
         return self.before != self.after or bool(self.bindings)
 
 
-def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[Decision]:
+def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[HealDecision]:
     """The decision for each server in scope, from what ``needs.heal_rounds`` read."""
     deciding = _Deciding(snapshot, request)
     for server in request.scope.select(snapshot.servers.values()):
@@ -165,14 +165,14 @@ class _Deciding:
         self._snapshot, self._request = snapshot, request
         self._free = FreeCapacity(snapshot)
 
-    def decide(self, server: values.Server) -> Decision:
+    def decide(self, server: values.Server) -> HealDecision:
         location = locate(self._snapshot, server)
         before = self._snapshot.consumer(server.uuid)
         reason = skip_reason(self._snapshot, server, location)
         if reason:
             needs_nothing = location.absent in ON_NO_HOST or server.vm_state == "soft-delete"
             refused = not before.allocations and not needs_nothing
-            return Decision(server, before, before, reason, refused=refused)
+            return HealDecision(server, before, before, reason, refused=refused)
         if location.node is None:
             raise AssertionError(server)
         away = elsewhere(self._snapshot, server, location)
@@ -181,22 +181,24 @@ class _Deciding:
             return self._allocate(server, before, location.node.uuid)
         return self._keep(server, before, away)
 
-    def _allocate(self, server: values.Server, before: allocation.Consumer, root: str) -> Decision:
+    def _allocate(
+        self, server: values.Server, before: allocation.Consumer, root: str
+    ) -> HealDecision:
         """Everything that a server lacks, or what its ports lack."""
         found = expected.expect(self._snapshot, server, root)
         if any(not option.allocations for option in found.options):
-            return Decision(server, before, before, _NOTHING)
+            return HealDecision(server, before, before, _NOTHING)
         options, names = self._request.options, self._snapshot.provider_names
         chosen = choose(server.uuid, found, self._free, options, names)
         if chosen.option is None:
-            return Decision(server, before, before, chosen.why_not, refused=True)
+            return HealDecision(server, before, before, chosen.why_not, refused=True)
         self._free.allocate(chosen.option.allocations)
         reason = self._describe(chosen.option.allocations, root)
         if chosen.guessed:
             reason = f"guessed ({chosen.guessed}): {reason}"
         after = self._with_option(server, before, chosen.option)
         bindings = self._bindings(server, chosen.option)
-        return Decision(server, before, after, Reason(text=reason), bindings)
+        return HealDecision(server, before, after, Reason(text=reason), bindings)
 
     def _with_option(
         self, server: values.Server, before: allocation.Consumer, option: expected.Option
@@ -225,22 +227,22 @@ class _Deciding:
 
     def _keep(
         self, server: values.Server, before: allocation.Consumer, away: list[str]
-    ) -> Decision:
+    ) -> HealDecision:
         """A server with allocations: its owner and its ports' bindings may be wrong."""
         known = server.uuid in self._snapshot.owners
         if known and (before.project_id, before.user_id) != (server.project_id, server.user_id):
             after = dataclasses.replace(
                 before, project_id=server.project_id, user_id=server.user_id
             )
-            return Decision(server, before, after, Reason(text=_owner_change(before, after)))
+            return HealDecision(server, before, after, Reason(text=_owner_change(before, after)))
         wrong = self._why_wrong(server, before, away)
         bindings = ports.missing_bindings(self._snapshot, server)
         if bindings and known and not wrong and self._request.bind:
             uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
             names = ", ".join(sorted(map(self._snapshot.name_of, uuids)))
             reason = Reason(text=f"bind its port to {names}")
-            return Decision(server, before, before, reason, bindings)
-        return Decision(server, before, before, wrong)
+            return HealDecision(server, before, before, reason, bindings)
+        return HealDecision(server, before, before, wrong)
 
     def _why_wrong(
         self, server: values.Server, before: allocation.Consumer, away: list[str]

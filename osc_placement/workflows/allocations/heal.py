@@ -17,14 +17,14 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.workflows.allocations import location, observe
 from osc_placement.workflows.allocations.decision import (
-    Decision,
+    HealDecision,
     HealRequest,
     decide,
     observed_plan,
     provider_names,
     with_bindings,
 )
-from osc_placement.workflows.allocations.observe import CloudReader
+from osc_placement.workflows.allocations.observe import HealReader
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
 
@@ -39,7 +39,7 @@ def plan_healing(
 ) -> plan.ObservedPlan:
     """The plan that gives the servers in scope what they lack; it removes nothing.
 
-    Requests: ``CloudReader.read_cloud``; one per owner of servers, and one per consumer whose
+    Requests: ``HealReader.read_cloud``; one per owner of servers, and one per consumer whose
     amounts may explain that an owner's sums differ, at most ``owners.MOST_READS`` (with
     ``check_owners``: one per consumer); one for each host on which
     servers lack something and for each provider that shares with it; for devices one per
@@ -49,7 +49,7 @@ def plan_healing(
     Applying the plan: one write for 64 servers; one read and one write for a server with ports.
     Errors: as ``read_cloud``, and those of neutron.
     """
-    reader = CloudReader(client, nova, neutron, context, request)
+    reader = HealReader(client, nova, neutron, context, request)
     snapshot = reader.complete(reader.read_cloud(), observe.HEAL_ROUNDS, reader.request)
     return _plan(snapshot, reader.request, nova.source)
 
@@ -66,9 +66,9 @@ def plan_missing(
     """Plans for some hosts at a time, without owners.
 
     Yields ``(position, plan)``; ``after`` is a position to continue from.
-    Requests: ``CloudReader.read_parts``, then as ``plan_healing`` without owners.
+    Requests: ``HealReader.read_parts``, then as ``plan_healing`` without owners.
     """
-    reader = CloudReader(client, nova, neutron, context, request)
+    reader = HealReader(client, nova, neutron, context, request)
     for scope, snapshot in reader.read_parts(after):
         part = dataclasses.replace(reader.request, scope=scope)
         snapshot = reader.complete(snapshot, observe.MISSING_ROUNDS, part)
@@ -97,7 +97,7 @@ def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
     return dataclasses.replace(planned, names=provider_names(planned, snapshot))
 
 
-def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change.Skipped:
+def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change | change.Skipped:
     server = decision.server
     if decision.is_change:
         planned = kinds_allocations.planned(

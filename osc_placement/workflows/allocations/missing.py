@@ -12,7 +12,7 @@ from osc_placement.nova import values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, repair
-from osc_placement.workflows.allocations.decision import Decision, decide
+from osc_placement.workflows.allocations.decision import HealDecision, decide
 from osc_placement.workflows.allocations.location import (
     BUILDING,
     CELL_DOWN,
@@ -22,7 +22,7 @@ from osc_placement.workflows.allocations.location import (
 )
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
-from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Fields, Finding, Proposal
+from osc_placement.workflows.findings import UNKNOWN, Evidence, Fields, Finding, Proposal, Remedy
 
 MISSING = "missing"
 INCOMPLETE = "incomplete"
@@ -47,7 +47,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
             yield each.as_unknown(too_young) if too_young and each.repair else each
 
 
-def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[AllocationFinding]:
+def _changes(snapshot: CloudSnapshot, decision: HealDecision) -> list[AllocationFinding]:
     """A server that gets what it lacks, or another owner, or both."""
     before, after = decision.before, decision.after
     hosts = _hosts(snapshot, decision.server)
@@ -70,11 +70,11 @@ def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[AllocationFind
     return found
 
 
-def _subject(decision: Decision) -> change.Subject:
+def _subject(decision: HealDecision) -> change.Subject:
     return change.Subject(decision.server.name, decision.server.uuid)
 
 
-def _evidence(decision: Decision, parts: allocation.Allocations) -> Evidence:
+def _evidence(decision: HealDecision, parts: allocation.Allocations) -> Evidence:
     before = decision.before
     fields = {**repair.server_fields(decision.server), "allocations": before.allocations}
     if not before.allocations:
@@ -85,16 +85,18 @@ def _evidence(decision: Decision, parts: allocation.Allocations) -> Evidence:
 
 
 def _proposal(
-    snapshot: CloudSnapshot, decision: Decision, parts: allocation.Allocations
+    snapshot: CloudSnapshot, decision: HealDecision, parts: allocation.Allocations
 ) -> Proposal:
     ports = {"ports": decision.bindings} if decision.bindings else {}
     if not parts:
-        return Proposal(Action.BIND_PORTS, decision.reason.text, ports)
+        return Proposal(Remedy.BIND_PORTS, decision.reason.text, ports)
     fields = {"allocations": parts, **ports}
-    return Proposal(Action.CREATE_ALLOCATIONS, repair.describe(snapshot, parts), fields)
+    return Proposal(Remedy.CREATE_ALLOCATIONS, repair.describe(snapshot, parts), fields)
 
 
-def _wrong_owner(decision: Decision, hosts: tuple[str, ...], repair: Repair) -> AllocationFinding:
+def _wrong_owner(
+    decision: HealDecision, hosts: tuple[str, ...], repair: Repair
+) -> AllocationFinding:
     before, after = decision.before, decision.after
     fields = _owner_fields(before)
     evidence = Evidence(Code.OTHER_OWNER, f"its owner is {_differing(before, after)}", fields)
@@ -103,7 +105,7 @@ def _wrong_owner(decision: Decision, hosts: tuple[str, ...], repair: Repair) -> 
         code = INCOMPLETE
         evidence = Evidence(Code.PLACEHOLDER_OWNER, "its owner is a placeholder", fields)
     text = f"{_differing(after, before)} instead"
-    proposed = Proposal(Action.SET_OWNER, text, _owner_fields(after))
+    proposed = Proposal(Remedy.SET_OWNER, text, _owner_fields(after))
     return Finding(code, _subject(decision), hosts, evidence, proposed, repair)
 
 
@@ -122,7 +124,7 @@ def _differing(one: allocation.Consumer, other: allocation.Consumer) -> str:
 
 
 def _skipped(
-    snapshot: CloudSnapshot, decision: Decision, context: AuditContext
+    snapshot: CloudSnapshot, decision: HealDecision, context: AuditContext
 ) -> Iterator[AllocationFinding]:
     """A finding if the server needs allocations and has none, or if its build takes too long."""
     server = decision.server
@@ -150,7 +152,7 @@ def _unknown(
 ) -> AllocationFinding:
     held = snapshot.allocations.get(server.uuid, {})
     fields = {**repair.server_fields(server), "updated": server.updated, "allocations": held}
-    action = Action.ASSIGN if reason.code is Code.AMBIGUOUS else Action.NONE
+    action = Remedy.ASSIGN if reason.code is Code.AMBIGUOUS else Remedy.NONE
     return Finding(
         UNKNOWN,
         change.Subject(server.name or server.uuid, server.uuid),

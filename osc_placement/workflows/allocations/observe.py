@@ -1,6 +1,6 @@
 """Reads nova, neutron and Placement for heal and audit, in rounds.
 
-``CloudReader`` sends the requests. What to read next is a pure function of what was read so far:
+``HealReader`` sends the requests. What to read next is a pure function of what was read so far:
 one for each round, which heal and audit combine.
 
 No API reports everything at one time. For a whole cloud, allocations are read first and servers
@@ -30,9 +30,9 @@ from osc_placement.nova import (
 from osc_placement.workflows.allocations import decision, expected, location, owners, ports
 from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.snapshot import (
+    CloudRecords,
     CloudSnapshot,
     ProjectUser,
-    Records,
     UsageSum,
     from_records,
     with_consumers,
@@ -238,7 +238,7 @@ _FEW_PROVIDERS = 5
 _PART = 64
 
 
-class CloudReader:
+class HealReader:
     """The three APIs; each method sends the requests of one round of observation."""
 
     def __init__(
@@ -362,8 +362,8 @@ class CloudReader:
         snapshot = self._with_unlisted(snapshot, reads.unlisted)
         return self._with_root_disks(snapshot, reads.root_disks)
 
-    def _read_hosts(self, found_errors: errors.InputErrors) -> Records:
-        records = Records()
+    def _read_hosts(self, found_errors: errors.InputErrors) -> CloudRecords:
+        records = CloudRecords()
         with nova_api.collected(found_errors):
             records.hosts = nova_servers.read_hosts(self._nova)
         with nova_api.collected(found_errors):
@@ -372,7 +372,7 @@ class CloudReader:
 
     def _read_servers(
         self,
-        records: Records,
+        records: CloudRecords,
         scope: decision.Scope,
         found_errors: errors.InputErrors,
         *,
@@ -387,7 +387,7 @@ class CloudReader:
             with nova_api.collected(found_errors):
                 records.deleted = nova_servers.deleted_servers(self._nova)
 
-    def _read_all_allocations(self, records: Records) -> None:
+    def _read_all_allocations(self, records: CloudRecords) -> None:
         """The allocations of all providers, except of those that a summary reports as empty."""
         if len(records.providers) > _FEW_PROVIDERS:
             records.summaries = self._read_summaries(len(records.providers))
@@ -413,7 +413,7 @@ class CloudReader:
             LOG.info("the capacities of all hosts in one request: %s", error)
             return {}
 
-    def _read_allocations(self, records: Records, uuids: Sequence[str]) -> None:
+    def _read_allocations(self, records: CloudRecords, uuids: Sequence[str]) -> None:
         records.allocations, records.read_errors = self._reader.allocations(uuids)
 
     def _read_inventories(

@@ -16,7 +16,7 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import location, repair
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
-from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Finding, Proposal
+from osc_placement.workflows.findings import UNKNOWN, Evidence, Finding, Proposal, Remedy
 
 ORPHANED = "orphaned"
 CODES = (ORPHANED,)
@@ -151,7 +151,7 @@ def _of_unknown(
         subject,
         found.hosts,
         Evidence(reason.code, text, {"seems": ORPHANED, **fields}),
-        Proposal(Action.IDENTIFY_SERVICE, _SHOW),
+        Proposal(Remedy.IDENTIFY_SERVICE, _SHOW),
     )
 
 

@@ -16,7 +16,7 @@ from osc_placement.workflows import compute_nodes, findings
 from osc_placement.workflows.allocations import repair
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
 
 OVER_CAPACITY = "over-capacity"
 STALE_PROVIDER = "stale-provider"
@@ -30,15 +30,15 @@ _EMPTY_FIRST = f"repair the consumers on it; then: {_DELETE}"
 _DOUBTS = {
     Code.CELL_DOWN: (
         "the cell of {hosts} is down, and it may be a compute node there",
-        Action.NONE,
+        Remedy.NONE,
     ),
     Code.UNDISCOVERED_HOST: (
         "host {hosts} has a compute service: nova-manage cell_v2 discover_hosts",
-        Action.DISCOVER_HOSTS,
+        Remedy.DISCOVER_HOSTS,
     ),
     Code.OTHER_SERVICE: (
         "find out which service uses it; if nova: {remedy}",
-        Action.IDENTIFY_SERVICE,
+        Remedy.IDENTIFY_SERVICE,
     ),
 }
 
@@ -89,7 +89,7 @@ def _over_capacity(
         change.Subject(found.name, found.uuid),
         repair.hosts_of(snapshot, [found.uuid]),
         Evidence(Code.OVER_CAPACITY, text, {"resources": over}),
-        Proposal(Action.FREE_CAPACITY, _MORE),
+        Proposal(Remedy.FREE_CAPACITY, _MORE),
     )
 
 
@@ -115,9 +115,9 @@ def _stale(
         change.Subject(found.name, found.uuid),
         (found.name,),
         Evidence(shown.code, shown.text, fields),
-        Proposal(Action.REPAIR_CONSUMERS, _EMPTY_FIRST)
+        Proposal(Remedy.REPAIR_CONSUMERS, _EMPTY_FIRST)
         if in_use
-        else Proposal(Action.DELETE_PROVIDER, _DELETE),
+        else Proposal(Remedy.DELETE_PROVIDER, _DELETE),
     )
     doubt = compute_nodes.why_not_stale(snapshot.hosts, found, was_node=bool(evidence))
     if doubt is None:

@@ -14,10 +14,10 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
-from osc_placement.workflows.findings import Action, Fields, Finding, Proposal
+from osc_placement.workflows.findings import Fields, Finding, Proposal, Remedy
 
 #: Of findings whose repair is not decided yet, or not certain.
-NOTHING_PROPOSED = Proposal(Action.NONE, "")
+NOTHING_PROPOSED = Proposal(Remedy.NONE, "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def removal(provider_uuids: Iterable[str]) -> allocation.Allocations:
 def propose_removal(snapshot: CloudSnapshot, held: allocation.Allocations) -> Proposal:
     """The removal of allocations."""
     text = f"remove {describe(snapshot, held)}"
-    return Proposal(Action.REMOVE_ALLOCATIONS, text, {"allocations": held})
+    return Proposal(Remedy.REMOVE_ALLOCATIONS, text, {"allocations": held})
 
 
 def describe(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> str:

@@ -185,7 +185,7 @@ class CloudSnapshot:
 
 
 @dataclasses.dataclass(slots=True)
-class Records:
+class CloudRecords:
     """What an observation reads first; ``consumers`` are those read one by one."""
 
     hosts: values.Hosts = dataclasses.field(default_factory=values.Hosts)
@@ -202,7 +202,7 @@ class Records:
     summaries: Mapping[str, responses.ProviderSummary] = dataclasses.field(default_factory=dict)
 
 
-def from_records(records: Records) -> CloudSnapshot:
+def from_records(records: CloudRecords) -> CloudSnapshot:
     """The first snapshot of an observation."""
     allocations: dict[str, dict[str, allocation.Resources]] = {}
     generations: dict[str, int | None] = {}

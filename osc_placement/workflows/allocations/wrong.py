@@ -24,7 +24,7 @@ from osc_placement.workflows.allocations.location import (
 )
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
 
 DOUBLED = "doubled"
 WRONG_HOST = "wrong-host"
@@ -154,7 +154,7 @@ def _moved(
         wrong.hosts,
         wrong.evidence,
         Proposal(
-            Action.MOVE_ALLOCATIONS,
+            Remedy.MOVE_ALLOCATIONS,
             f"{repair.describe(snapshot, correction.parts)} instead",
             {"allocations": correction.parts, "removed": away},
         ),
@@ -173,7 +173,7 @@ def _why_unmovable(snapshot: CloudSnapshot, root: str) -> Reason:
     return reasons.NONE
 
 
-def _unexplained(compared: Comparison, on_other: allocation.Resources) -> Reason:
+def _unexplained(compared: SizeComparison, on_other: allocation.Resources) -> Reason:
     """Resources on the other host that the flavor does not explain; the server may need them."""
     devices = on_other.keys() - compared.requested.keys() - _USUAL
     names = sorted(devices | (compared.undecided & on_other.keys()))
@@ -260,7 +260,7 @@ def _judge_size(
         (node.host,),
         evidence,
         Proposal(
-            Action.SET_AMOUNTS,
+            Remedy.SET_AMOUNTS,
             f"{repair.describe(snapshot, correction.parts)} instead",
             {"allocations": correction.parts},
         ),
@@ -304,7 +304,7 @@ OF_FLAVORS = frozenset(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Comparison:
+class SizeComparison:
     """A server's amounts compared with its flavor; ``wrong``: ``{class: the right amount}``.
 
     ``requested``: what the flavor requests. ``undecided``: classes that depend on properties
@@ -331,16 +331,16 @@ def compare(
     root: str,
     on_host: allocation.Resources,
     total: allocation.Resources,
-) -> Comparison:
+) -> SizeComparison:
     """Compare the amounts ``on_host`` with the flavor; ``total`` includes other hosts."""
     request = expected.request_of(server)
     if request.unknown:
-        return Comparison(unknown=Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
+        return SizeComparison(unknown=Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
     requested = request.total()
     undecided = _undecided(snapshot, root, request, total)
     undecided |= {*_variable(snapshot, server, root, total)}
     wrong = {name: requested.get(name, 0) for name in _wrong(requested, on_host, undecided)}
-    return Comparison(wrong, requested, undecided)
+    return SizeComparison(wrong, requested, undecided)
 
 
 def _undecided(

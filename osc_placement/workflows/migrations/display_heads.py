@@ -40,8 +40,8 @@ class HeadSnapshot:
     ``inventory_count``: of all classes, on all providers.
     """
 
-    observed: Sequence[amend.Observed]
-    traits: Sequence[batch.Observed]
+    observed: Sequence[amend.Offered]
+    traits: Sequence[batch.Membership]
     unread: Sequence[change.Skipped]
     inventory_count: int
 
@@ -63,7 +63,7 @@ def plan_removal(client: api.Client, context: ReadContext) -> plan.ObservedPlan:
     """
     snapshot = _observe(client, context)
 
-    def with_usages(item: amend.Observed) -> amend.Observed:
+    def with_usages(item: amend.Offered) -> amend.Offered:
         usages = retry.read(lambda: client.list_usages(item.provider.uuid))
         return dataclasses.replace(item, usages=usages)
 
@@ -107,10 +107,10 @@ def trait_of(offered: model_inventory.Inventory) -> str | None:
 def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     providers = retry.read(client.list_providers)
     found = batch.observe_inventories(client, providers, context)
-    read = [item for item in found if isinstance(item, amend.Observed)]
+    read = [item for item in found if isinstance(item, amend.Offered)]
     having = [item for item in read if CLASS in item.inventories]
     LOG.info("%d of %d providers have inventory of %s", len(having), len(read), CLASS)
-    traits: list[batch.Observed | change.Skipped] = []
+    traits: list[batch.Membership | change.Skipped] = []
     if having:
         # The listing of all providers had no filters.
         chosen = selector.Selection(tuple(item.provider for item in having), filters={})
@@ -118,14 +118,14 @@ def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
         traits = batch.observe_traits(client, chosen, names, context)
     return HeadSnapshot(
         having,
-        [item for item in traits if isinstance(item, batch.Observed)],
+        [item for item in traits if isinstance(item, batch.Membership)],
         [item for item in [*found, *traits] if isinstance(item, change.Skipped)],
         sum(len(item.inventories) for item in read),
     )
 
 
 def _decide_trait(
-    observed: batch.Observed, offered: model_inventory.Inventory
+    observed: batch.Membership, offered: model_inventory.Inventory
 ) -> change.Change | change.Skipped:
     subject, kind = _subject(observed), memberships.TRAITS.name
     trait, present = trait_of(offered), _names(observed)
@@ -135,12 +135,12 @@ def _decide_trait(
     if present and trait not in present:
         text = _HAS_OTHER.format(", ".join(present))
         return change.Skipped(kind, subject, reason=text, unchanged=True)
-    request = batch.Request(add=(trait,))
+    request = batch.MembershipRequest(add=(trait,))
     return batch.decide(memberships.TRAITS, observed, request)
 
 
 def _decide_removal(
-    observed: amend.Observed, with_trait: Iterable[str]
+    observed: amend.Offered, with_trait: Iterable[str]
 ) -> change.Change | change.Skipped:
     subject, kind = _subject(observed), inventories.TYPE.name
     used = (observed.usages or {}).get(CLASS, 0)
@@ -154,9 +154,9 @@ def _decide_removal(
     return change.Change(kind, subject, before, after, observed.generation)
 
 
-def _names(observed: batch.Observed) -> list[str]:
+def _names(observed: batch.Membership) -> list[str]:
     return [name for name in TRAITS.values() if observed.has.get(name)]
 
 
-def _subject(observed: amend.Observed | batch.Observed) -> change.Subject:
+def _subject(observed: amend.Offered | batch.Membership) -> change.Subject:
     return change.Subject(observed.provider.name, observed.provider.uuid)

@@ -49,7 +49,7 @@ class Cloud(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Services:
+class CloudServices:
     """The services of a run, and the context for reading them."""
 
     client: api.Client
@@ -74,11 +74,11 @@ class Slice:
 _NOT_MADE = (plan_result.Status.SKIPPED, plan_result.Status.REFUSED, plan_result.Status.STALE)
 
 #: Yields the slices after a position; a pass begins with "".
-Slices = Callable[[Services, str], Iterator[Slice]]
+Slices = Callable[[CloudServices, str], Iterator[Slice]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Migration:
+class DataMigration:
     """``slices`` reads and plans; ``remedy`` says how the operator can see skipped changes.
 
     ``needs`` is the feature that Placement must support. ``by_default``: it runs when the
@@ -100,7 +100,7 @@ def _needs_attention(ended: plan_result.ChangeResult) -> bool:
     return not is_skipped or ended.code == reasons.Code.CHANGED_IN_NOVA
 
 
-class Exit(enum.IntEnum):
+class RunEnd(enum.IntEnum):
     """The exit codes of nova-manage's online data migrations."""
 
     DONE = 0
@@ -110,7 +110,7 @@ class Exit(enum.IntEnum):
 
 
 @dataclasses.dataclass(slots=True)
-class Count:
+class Counts:
     """The applied changes of a run, and the remaining changes of its last pass."""
 
     done: int = 0
@@ -130,11 +130,11 @@ class Result:
     not change. ``incomplete``: the run ended before it tried every change.
     """
 
-    counts: dict[str, Count]
+    counts: dict[str, Counts]
     failures: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     undo: list[str] = dataclasses.field(default_factory=list)
-    exit_code: Exit = Exit.MORE
+    exit_code: RunEnd = RunEnd.MORE
     interrupted: bool = False
     incomplete: bool = False
 
@@ -188,9 +188,9 @@ class Cursor:
 
 
 def run(
-    services: Services,
+    services: CloudServices,
     command: str,
-    migrations: Sequence[Migration],
+    migrations: Sequence[DataMigration],
     *,
     max_count: int | None = None,
     cursor: pathlib.Path | None = None,
@@ -227,14 +227,14 @@ class _Options:
 class _Run:
     def __init__(
         self,
-        services: Services,
-        migrations: Sequence[Migration],
+        services: CloudServices,
+        migrations: Sequence[DataMigration],
         options: _Options,
         cursor: Cursor,
     ) -> None:
         self._services, self._options = services, options
         self._migrations, self._cursor = migrations, cursor
-        self._result = Result({item.name: Count() for item in migrations})
+        self._result = Result({item.name: Counts() for item in migrations})
 
     def run(self) -> Result:
         result = self._result
@@ -243,12 +243,12 @@ class _Run:
             self._pass()
             progress = result.done > before
             if self._options.dry_run:
-                result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
+                result.exit_code = RunEnd.ERRORS if result.failures else RunEnd.DONE
                 break
             if self._is_finished() or (progress and self._options.max_count is not None):
                 break
             if from_the_start and not progress:
-                result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
+                result.exit_code = RunEnd.ERRORS if result.failures else RunEnd.DONE
                 break
         if self._cursor.error:
             result.notes.append(self._cursor.error)
@@ -270,7 +270,7 @@ class _Run:
         if not self._is_finished():
             self._cursor.restart(result.counts)
 
-    def _migrate(self, item: Migration) -> None:
+    def _migrate(self, item: DataMigration) -> None:
         """Run one migration to its end or to the limit of the run."""
         after = self._cursor.positions.get(item.name, "")
         if after == Cursor.END:
@@ -294,7 +294,7 @@ class _Run:
         self._cursor.move(item.name, Cursor.END)
 
     def _slice(
-        self, item: Migration, part: Slice, not_made: collections.Counter[plan_result.Status]
+        self, item: DataMigration, part: Slice, not_made: collections.Counter[plan_result.Status]
     ) -> bool:
         """Apply a slice and count what was not changed; whether to continue with the next one."""
         count = self._result.counts[item.name]
@@ -320,7 +320,7 @@ class _Run:
         self._cursor.move(item.name, part.position)
         return True
 
-    def _stamped(self, item: Migration, part: Slice) -> plan.ObservedPlan:
+    def _stamped(self, item: DataMigration, part: Slice) -> plan.ObservedPlan:
         options = self._options
         return part.planned.stamped(
             self._services.client,
@@ -340,7 +340,7 @@ class _Run:
         )
         return apply.apply_plan(self._services.client, planned, options)
 
-    def _record(self, item: Migration, report: plan_result.RunReport) -> None:
+    def _record(self, item: DataMigration, report: plan_result.RunReport) -> None:
         self._result.interrupted = report.interrupted
         self._result.failures += [
             f"{item.name}: {ended.subject.name}: {ended.reason}"
@@ -350,7 +350,7 @@ class _Run:
         self._result.undo += [str(report.undo_path)] if report.undo_path else []
 
 
-def _mirror(services: Services, _: str) -> Iterator[Slice]:
+def _mirror(services: CloudServices, _: str) -> Iterator[Slice]:
     """One slice, because the mirror always reads all host aggregates."""
     planned = mirror.plan_mirror(
         services.client, services.cloud.nova, mirror.MirrorRequest(), services.context
@@ -358,7 +358,7 @@ def _mirror(services: Services, _: str) -> Iterator[Slice]:
     yield Slice(Cursor.END, planned)
 
 
-def _ratios(services: Services, _: str) -> Iterator[Slice]:
+def _ratios(services: CloudServices, _: str) -> Iterator[Slice]:
     """One slice, because a ratio depends on all host aggregates of a host."""
     planned = aggregate_ratios.plan_aggregate_ratios(
         services.client,
@@ -369,16 +369,16 @@ def _ratios(services: Services, _: str) -> Iterator[Slice]:
     yield Slice(Cursor.END, planned)
 
 
-def _head_traits(services: Services, _: str) -> Iterator[Slice]:
+def _head_traits(services: CloudServices, _: str) -> Iterator[Slice]:
     yield Slice(Cursor.END, display_heads.plan_traits(services.client, services.context))
 
 
-def _head_inventories(services: Services, _: str) -> Iterator[Slice]:
+def _head_inventories(services: CloudServices, _: str) -> Iterator[Slice]:
     """One slice, because the limit of removals compares it with the whole cloud."""
     yield Slice(Cursor.END, display_heads.plan_removal(services.client, services.context))
 
 
-def _heal(services: Services, after: str) -> Iterator[Slice]:
+def _heal(services: CloudServices, after: str) -> Iterator[Slice]:
     check = location.NovaPreconditions(services.cloud.nova)
     parts = heal.plan_missing(
         services.client,
@@ -392,16 +392,16 @@ def _heal(services: Services, after: str) -> Iterator[Slice]:
         yield Slice(position, planned, check, services.cloud.neutron)
 
 
-def _owners(services: Services, after: str) -> Iterator[Slice]:
+def _owners(services: CloudServices, after: str) -> Iterator[Slice]:
     return _slices(services, consumers.plan_owners, after)
 
 
-def _types(services: Services, after: str) -> Iterator[Slice]:
+def _types(services: CloudServices, after: str) -> Iterator[Slice]:
     return _slices(services, consumers.plan_types, after)
 
 
 def _slices(
-    services: Services, planned: Callable[..., consumers.Slices], after: str
+    services: CloudServices, planned: Callable[..., consumers.Slices], after: str
 ) -> Iterator[Slice]:
     workers = services.context.workers
     for position, observed in planned(
@@ -410,29 +410,29 @@ def _slices(
         yield Slice(position, observed)
 
 
-MIGRATIONS: Sequence[Migration] = (
-    Migration(
+MIGRATIONS: Sequence[DataMigration] = (
+    DataMigration(
         "mirror_host_aggregates",
         "Adds compute nodes to the placement aggregates that mirror their nova host aggregates",
         _mirror,
         "'openstack placement aggregate mirror --dry-run' shows them",
         needs="aggregate generation",
     ),
-    Migration(
+    DataMigration(
         "heal_allocations",
         "Creates missing allocations of servers, as nova would have created them",
         _heal,
         "'openstack placement allocation heal --dry-run' shows them",
         needs="consumer generation",
     ),
-    Migration(
+    DataMigration(
         "complete_consumers",
         "Sets project and user of nova's consumers that were written below API 1.8",
         _owners,
         "'openstack placement allocation audit' shows them",
         needs="consumer types",
     ),
-    Migration(
+    DataMigration(
         "set_consumer_types",
         "Sets the type of the consumers of nova's servers and migrations: INSTANCE, MIGRATION",
         _types,
@@ -440,7 +440,7 @@ MIGRATIONS: Sequence[Migration] = (
         needs="consumer types",
         by_default=False,
     ),
-    Migration(
+    DataMigration(
         "import_aggregate_ratios",
         "Sets the allocation ratios of nova's host aggregates on the inventories of their hosts",
         _ratios,
@@ -448,7 +448,7 @@ MIGRATIONS: Sequence[Migration] = (
         needs="resource classes",
         by_default=False,
     ),
-    Migration(
+    DataMigration(
         "add_display_head_traits",
         "Adds HW_GPU_MAX_DISPLAY_HEADS_* traits to providers with inventory of VGPU_DISPLAY_HEAD",
         _head_traits,
@@ -457,7 +457,7 @@ MIGRATIONS: Sequence[Migration] = (
         by_default=False,
         reads_nova=False,
     ),
-    Migration(
+    DataMigration(
         "remove_display_head_inventories",
         "Removes inventories of VGPU_DISPLAY_HEAD with such a trait and without allocations",
         _head_inventories,
@@ -470,6 +470,6 @@ MIGRATIONS: Sequence[Migration] = (
 )
 
 
-def selected(names: Sequence[str]) -> list[Migration]:
+def selected(names: Sequence[str]) -> list[DataMigration]:
     """The migrations with these names, or those that run by default, in their order."""
     return [item for item in MIGRATIONS if (item.name in names if names else item.by_default)]

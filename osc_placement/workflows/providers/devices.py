@@ -13,7 +13,7 @@ from osc_placement.model.name import and_more
 from osc_placement.neutron.api import Agent
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
 from osc_placement.workflows.providers.observe import ProviderFinding, ProviderSnapshot
 
 USED_UP = "used-up"
@@ -22,19 +22,19 @@ PCI_DEVICE_OUT_OF_SPEC = "pci-device-out-of-spec"
 DEVICE_CODES = (USED_UP, SEV_ES_WITH_SNP, PCI_DEVICE_OUT_OF_SPEC)
 
 _CLEAN = Proposal(
-    Action.CLEAN_DEVICE,
+    Remedy.CLEAN_DEVICE,
     "clean it, then: resource provider inventory amend --resource CLASS:reserved=0",
 )
 
 
 _MOVE = Proposal(
-    Action.CHECK_CONFIGURATION,
+    Remedy.CHECK_CONFIGURATION,
     "before an upgrade to nova 34: move the servers away, or switch SEV-SNP off on the host",
 )
 
 
 _CONFIGURE = Proposal(
-    Action.CHECK_CONFIGURATION,
+    Remedy.CHECK_CONFIGURATION,
     "add it to device_spec again, or move or delete the server; then restart nova-compute",
 )
 
@@ -97,7 +97,7 @@ AGENT_WRONG_HOST = "agent-wrong-host"
 AGENT_CODES = (AGENT_WITHOUT_HOST, AGENT_WRONG_HOST)
 
 _RESTART = Proposal(
-    Action.RESTART_AGENT,
+    Remedy.RESTART_AGENT,
     "delete it (resource provider delete --tree) when no server uses it, and restart the agent",
 )
 

@@ -16,7 +16,7 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Finding, Proposal
+from osc_placement.workflows.findings import UNKNOWN, Evidence, Finding, Proposal, Remedy
 from osc_placement.workflows.providers.observe import ProviderFinding, ProviderSnapshot
 
 MISSING_PROVIDER = "missing-provider"
@@ -27,18 +27,18 @@ STALE_PROVIDER = "stale-provider"
 IDENTITY_CODES = (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER, STALE_PROVIDER)
 
 _RESTART = Proposal(
-    Action.RESTART_COMPUTE, "start nova-compute on the host; it creates the provider"
+    Remedy.RESTART_COMPUTE, "start nova-compute on the host; it creates the provider"
 )
 _REPLACE = "placement recipe replace-host: its allocations move to a provider of the node's UUID"
 _RENAME = "resource provider set --name {name}"
 _STALE = Proposal(
-    Action.REPAIR_CONSUMERS,
+    Remedy.REPAIR_CONSUMERS,
     "placement allocation audit names the consumers on it; without any: resource provider delete"
     " --tree",
 )
 _DOUBTS = {
-    Code.UNDISCOVERED_HOST: Proposal(Action.DISCOVER_HOSTS, "nova-manage cell_v2 discover_hosts"),
-    Code.OTHER_SERVICE: Proposal(Action.IDENTIFY_SERVICE, "find out which service uses it"),
+    Code.UNDISCOVERED_HOST: Proposal(Remedy.DISCOVER_HOSTS, "nova-manage cell_v2 discover_hosts"),
+    Code.OTHER_SERVICE: Proposal(Remedy.IDENTIFY_SERVICE, "find out which service uses it"),
 }
 _DELETE = "repair the consumers on it (placement allocation audit); then resource provider delete"
 
@@ -82,7 +82,7 @@ def _other_uuid(node: values.ComputeNode, found: provider.Provider) -> ProviderF
         change.Subject(found.name, found.uuid),
         (node.host,),
         Evidence(Code.OTHER_UUID, text, {"node": node.uuid}),
-        Proposal(Action.REPAIR_CONSUMERS, _REPLACE),
+        Proposal(Remedy.REPAIR_CONSUMERS, _REPLACE),
     )
 
 
@@ -93,7 +93,7 @@ def _other_name(node: values.ComputeNode, found: provider.Provider) -> ProviderF
         change.Subject(found.name, found.uuid),
         (node.host,),
         Evidence(Code.OTHER_NAME, text, {"hostname": node.hostname}),
-        Proposal(Action.CHECK_CONFIGURATION, _RENAME.format(name=node.hostname)),
+        Proposal(Remedy.CHECK_CONFIGURATION, _RENAME.format(name=node.hostname)),
     )
 
 
@@ -104,7 +104,7 @@ def _double(node: values.ComputeNode, found: provider.Provider) -> ProviderFindi
         change.Subject(found.name, found.uuid),
         (node.host,),
         Evidence(Code.SAME_HOST, text, {"node": node.uuid, "hostname": node.hostname}),
-        Proposal(Action.DELETE_PROVIDER, _DELETE),
+        Proposal(Remedy.DELETE_PROVIDER, _DELETE),
     )
 
 

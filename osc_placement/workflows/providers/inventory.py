@@ -20,7 +20,7 @@ from osc_placement.model import provider
 from osc_placement.model.name import is_custom
 from osc_placement.nova import flavor, provider_config
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
 from osc_placement.workflows.providers.observe import HostNode, ProviderFinding, ProviderSnapshot
 
 MISSING_INVENTORY = "missing-inventory"
@@ -35,7 +35,7 @@ _REQUIRED = (flavor.VCPU, flavor.MEMORY_MB)
 _COMPARED = (*_REQUIRED, flavor.DISK_GB)
 
 _SEE_LOG = Proposal(
-    Action.RESTART_COMPUTE, "see the log of nova-compute on the host, and restart it"
+    Remedy.RESTART_COMPUTE, "see the log of nova-compute on the host, and restart it"
 )
 
 
@@ -110,7 +110,7 @@ _PEERS = 2
 _FEW_PERCENT = 5
 
 _COMPARE_HOSTS = Proposal(
-    Action.RESTART_COMPUTE, "compare nova.conf and the log of nova-compute with a similar host"
+    Remedy.RESTART_COMPUTE, "compare nova.conf and the log of nova-compute with a similar host"
 )
 
 
@@ -198,7 +198,7 @@ def _missing(item: HostNode, missing: list[str], hypervisor: str, peers: int) ->
 
 def _proposal(traits: Mapping[str, bool]) -> Proposal:
     text = ", ".join(f"{'add' if has else 'remove'} {name}" for name, has in traits.items())
-    return Proposal(Action.SET_TRAITS, text, {"traits": dict(traits)})
+    return Proposal(Remedy.SET_TRAITS, text, {"traits": dict(traits)})
 
 
 UNCONFIGURED_INVENTORY = "unconfigured-inventory"
@@ -207,7 +207,7 @@ CONFIGURATION_CODES = (UNCONFIGURED_INVENTORY, UNCONFIGURED_TRAIT)
 
 _IRONIC = "ironic"
 _CHECK = Proposal(
-    Action.CHECK_CONFIGURATION, "add it to the provider.yaml of the host, or remove it here"
+    Remedy.CHECK_CONFIGURATION, "add it to the provider.yaml of the host, or remove it here"
 )
 
 

@@ -22,8 +22,8 @@ def observed(
     name: str = "host",
     inventories: model.Inventories | None = None,
     usages: dict[str, int] | None = None,
-) -> amend_module.Observed:
-    return amend_module.Observed(
+) -> amend_module.Offered:
+    return amend_module.Offered(
         provider.Provider(f"uuid-{name}", name, 7),
         7,
         {"VCPU": VCPU, "DISK_GB": DISK} if inventories is None else inventories,
@@ -31,12 +31,12 @@ def observed(
     )
 
 
-def request(*texts: str, **fields: Any) -> amend_module.Request:
-    return amend_module.Request(amend_module.parse(texts), **fields)
+def request(*texts: str, **fields: Any) -> amend_module.AmendRequest:
+    return amend_module.AmendRequest(amend_module.parse(texts), **fields)
 
 
 def decided(
-    item: amend_module.Observed, *texts: str, **fields: Any
+    item: amend_module.Offered, *texts: str, **fields: Any
 ) -> change.Change | change.Skipped:
     return amend_module.decide(item, request(*texts, **fields))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 
-from osc_placement.workflows.findings import Action
+from osc_placement.workflows.findings import Remedy
 
 PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user/repair"
 
@@ -17,7 +17,7 @@ def test_the_documentation_lists_all_actions() -> None:
     of_providers = re.findall(
         r"``([a-z-]+)``", _section("provider-audit.rst", "\nActions: ", "\n\n")
     )
-    assert {*listed, *of_providers} - {"traits"} == {*Action}
+    assert {*listed, *of_providers} - {"traits"} == {*Remedy}
 
 
 def _section(page: str, start: str, end: str) -> str:

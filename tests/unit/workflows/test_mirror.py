@@ -15,7 +15,7 @@ from osc_placement.nova import values
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
 from osc_placement.workflows import mirror
-from osc_placement.workflows.mirror import Request
+from osc_placement.workflows.mirror import ResolvedMirror
 from tests.support import plans
 
 #: Hosts and nodes, in no placement aggregate by default. The name of a node is its host's with a
@@ -42,9 +42,9 @@ PROVIDERS = (*(compute(hostname) for _, hostname in NODES), CHILD, SEGMENT, SHAR
 
 def cloud(
     aggregates: dict[str, str], members: dict[str, str] | None = None, **fields: Any
-) -> mirror.Snapshot:
+) -> mirror.MirrorSnapshot:
     """Aggregates as ``{name: "host host"}`` with uuid ``U-name``, members as ``{name: "uuid"}``."""
-    snapshot = mirror.Snapshot(
+    snapshot = mirror.MirrorSnapshot(
         aggregates=[
             values.HostAggregate(str(number), name, f"U-{name}", tuple(hosts.split()))
             for number, (name, hosts) in enumerate(aggregates.items(), 1)
@@ -77,8 +77,8 @@ def lines(made: plan.Plan) -> list[str]:
     return lines
 
 
-ALL = Request()
-PRUNE = Request(prune=True)
+ALL = ResolvedMirror()
+PRUNE = ResolvedMirror(prune=True)
 DOWN = dataclasses.replace(HOSTS, services=HOSTS.services | {"far"}, unreachable=frozenset({"far"}))
 OLD = dataclasses.replace(HOSTS, lists_down_cells=False)
 TWO = {"az": "a b", "ssd": "a"}
@@ -158,19 +158,19 @@ TWO = {"az": "a b", "ssd": "a"}
         ),
         pytest.param(
             cloud({"az": "a"}, {"az": "n-a. u-segment u-share"}),
-            Request(prune=True, providers=frozenset({"u-segment"})),
+            ResolvedMirror(prune=True, providers=frozenset({"u-segment"})),
             ["Neutron segment -az", "a. = +az", "nfs (-az)"],
             id="unless it is named",
         ),
         pytest.param(
             cloud({"az": "a far"}, {"az": "n-a. u-segment"}, hosts=DOWN),
-            Request(prune=True, providers=frozenset({"u-segment"})),
+            ResolvedMirror(prune=True, providers=frozenset({"u-segment"})),
             ["Neutron segment (-az)!", "a. = +az", "far (+az)!"],
             id="not even then while a cell is down",
         ),
         pytest.param(
             cloud({"az": "a ghost", "ssd": "a"}, {"az": "u-segment", "ssd": "u-share"}, hosts=OLD),
-            Request(prune=True, providers=frozenset({"u-segment", "u-share"})),
+            ResolvedMirror(prune=True, providers=frozenset({"u-segment", "u-share"})),
             ["Neutron segment (-az)!", "a. +az +ssd", "ghost (+az)!", "nfs -ssd"],
             id="nor where nova would not tell whether one is",
         ),
@@ -182,19 +182,19 @@ TWO = {"az": "a b", "ssd": "a"}
         ),
         pytest.param(
             cloud(TWO, {"az": "n-c.", "ssd": "n-b. u-share"}),
-            Request(prune=True, hosts=frozenset({"b"})),
+            ResolvedMirror(prune=True, hosts=frozenset({"b"})),
             ["b. +az -ssd"],
             id="one host",
         ),
         pytest.param(
             cloud(TWO, {"az": "n-c."}),
-            Request(prune=True, hosts=frozenset({"c", "bm"})),
+            ResolvedMirror(prune=True, hosts=frozenset({"c", "bm"})),
             ["bm ()", "c ()", "c. -az"],
             id="hosts in no aggregate",
         ),
         pytest.param(
             cloud(TWO, {"az": "n-c.", "ssd": "n-b."}),
-            Request(prune=True, aggregates=frozenset({"U-ssd"})),
+            ResolvedMirror(prune=True, aggregates=frozenset({"U-ssd"})),
             ["a. +ssd", "b. -ssd"],
             id="one aggregate",
         ),
@@ -216,7 +216,7 @@ TWO = {"az": "a b", "ssd": "a"}
                 {"az": "n-b.", "old": "n-b.", "older": "n-c."},
                 deleted={"U-old": "old", "U-older": "older"},
             ),
-            Request(forget=frozenset({"U-old"})),
+            ResolvedMirror(forget=frozenset({"U-old"})),
             ["a. +az", "b. -old", "b. (-az)", "c. (-older)"],
             id="forgetting takes out of that one alone",
         ),
@@ -224,13 +224,15 @@ TWO = {"az": "a b", "ssd": "a"}
             cloud(
                 {"az": "a"}, {"old": "n-b.", "older": "n-c."}, deleted={"U-old": "", "U-older": ""}
             ),
-            Request(forget=frozenset({"U-old"}), aggregates=frozenset({"U-az"})),
+            ResolvedMirror(forget=frozenset({"U-old"}), aggregates=frozenset({"U-az"})),
             ["a. +az", "b. -old"],
             id="a narrowed run passes over other deleted ones",
         ),
     ],
 )
-def test_the_plan_of(snapshot: mirror.Snapshot, request_: Request, expected: list[str]) -> None:
+def test_the_plan_of(
+    snapshot: mirror.MirrorSnapshot, request_: ResolvedMirror, expected: list[str]
+) -> None:
     made = mirror.decide_mirror(snapshot, request_)
     assert lines(made) == expected
     assert made == mirror.decide_mirror(snapshot, request_)
@@ -266,7 +268,7 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         ),
     ],
 )
-def test_a_skipped_change_has_its_reason(snapshot: mirror.Snapshot, reason: str) -> None:
+def test_a_skipped_change_has_its_reason(snapshot: mirror.MirrorSnapshot, reason: str) -> None:
     reasons = [item.reason for item in mirror.decide_mirror(snapshot, ALL).skipped]
     assert re.search(reason, "; ".join(reasons))
 
@@ -297,7 +299,7 @@ def test_planning_after_applying_plans_nothing(
         {name: " ".join(sorted(hosts)) for name, hosts in aggregates.items()},
         {name: " ".join(uuids) for name, uuids in members.items()},
     )
-    request = Request(prune=prune, hosts=frozenset(narrowed))
+    request = ResolvedMirror(prune=prune, hosts=frozenset(narrowed))
     made = mirror.decide_mirror(snapshot, request)
     after = {uuid: set(there) for uuid, there in snapshot.members.items()}
     for item in made.changes:

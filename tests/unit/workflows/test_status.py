@@ -8,7 +8,7 @@ from osc_placement.client import responses
 from osc_placement.microversion import Microversion
 from osc_placement.workflows import status
 
-FOUND = status.Status(
+FOUND = status.CloudStatus(
     target="here",
     server=(Microversion(1, 0), Microversion(1, 39)),
     in_use=Microversion(1, 39),

@@ -9,7 +9,7 @@ import pytest
 from osc_placement.nova import api as nova_api
 from osc_placement.workflows.allocations import audit, heal, owners
 from osc_placement.workflows.allocations.decision import HealRequest
-from osc_placement.workflows.allocations.observe import CloudReader
+from osc_placement.workflows.allocations.observe import HealReader
 from tests.support import embedded
 from tests.support.clouds import large
 
@@ -54,7 +54,7 @@ def cloud() -> Iterator[Cloud]:
 
 
 def test_flavors_and_amounts_of_many_servers_are_kept_once(cloud: Cloud) -> None:
-    snapshot = CloudReader(cloud.client, cloud.nova).read_cloud()
+    snapshot = HealReader(cloud.client, cloud.nova).read_cloud()
     flavors = {id(one.flavor) for one in snapshot.servers.values()}
     assert len(flavors) == len(large.FLAVORS)
     amounts = [each for held in snapshot.allocations.values() for each in held.values()]

@@ -14,7 +14,7 @@ from osc_placement.neutron import api
 from osc_placement.nova import api as nova_api
 from osc_placement.workflows import batch, selector as batch_selector
 from osc_placement.workflows.migrations import registry
-from osc_placement.workflows.migrations.registry import Exit
+from osc_placement.workflows.migrations.registry import RunEnd
 from tests.support import embedded, host_aggregates
 
 
@@ -26,7 +26,7 @@ class Cloud:
 
 def services(count: int = 6) -> tuple[embedded.Client, Any]:
     client, nova = host_aggregates.cloud(count)
-    return client, registry.Services(client, Cloud(nova, api.RecordedNeutron({}, "")))
+    return client, registry.CloudServices(client, Cloud(nova, api.RecordedNeutron({}, "")))
 
 
 MIRROR = registry.MIGRATIONS[:1]
@@ -45,17 +45,17 @@ def counted(result: registry.Result) -> tuple[int, int]:
 def test_a_run_ends_with_0_after_a_pass_without_changes() -> None:
     client, given = services()
     result = run(given)
-    assert (counted(result), result.exit_code) == ((6, 6), Exit.DONE)
+    assert (counted(result), result.exit_code) == ((6, 6), RunEnd.DONE)
     assert client.writes == 6
     again = run(given)
-    assert (counted(again), again.exit_code, client.writes) == ((0, 0), Exit.DONE, 6)
+    assert (counted(again), again.exit_code, client.writes) == ((0, 0), RunEnd.DONE, 6)
 
 
 def test_a_limited_run_applies_exactly_max_count_and_ends_with_1_until_done() -> None:
     client, given = services()
     ended = [run(given, max_count=4) for _ in range(3)]
     assert [counted(result) for result in ended] == [(6, 4), (2, 2), (0, 0)]
-    assert [result.exit_code for result in ended] == [Exit.MORE, Exit.MORE, Exit.DONE]
+    assert [result.exit_code for result in ended] == [RunEnd.MORE, RunEnd.MORE, RunEnd.DONE]
     assert client.writes == 6
 
 
@@ -66,9 +66,9 @@ def test_failures_do_not_stop_others_and_end_with_2(
     client, given = services()
     client.before_write(embedded.about("h3.", embedded.refuse(400, "no")))
     ended = [run(given, max_count=limit)]
-    while ended[-1].exit_code is Exit.MORE:
+    while ended[-1].exit_code is RunEnd.MORE:
         ended.append(run(given, max_count=limit))
-    assert ended[-1].exit_code is Exit.ERRORS
+    assert ended[-1].exit_code is RunEnd.ERRORS
     assert "h3." in ended[-1].failures[0]
     assert sum(result.done for result in ended) == 5
 
@@ -77,7 +77,7 @@ def test_a_refusal_of_a_service_is_an_error_of_that_migration() -> None:
     client, given = services()
     given.cloud.nova.forbidden = {"/os-aggregates"}
     result = run(given)
-    assert (result.exit_code, client.writes) == (Exit.ERRORS, 0)
+    assert (result.exit_code, client.writes) == (RunEnd.ERRORS, 0)
     assert "missing permission in nova" in result.failures[0]
 
 
@@ -85,7 +85,7 @@ def test_skipped_changes_are_noted_and_do_not_stop_the_run() -> None:
     _, given = services()
     given.cloud.nova.aggregates["all"].append("ghost")
     result = run(given)
-    assert (counted(result), result.exit_code) == ((6, 6), Exit.DONE)
+    assert (counted(result), result.exit_code) == ((6, 6), RunEnd.DONE)
     assert "1 refused;" in result.notes[0]
 
 
@@ -93,7 +93,7 @@ def test_a_migration_keeps_stale_members() -> None:
     client, given = services()
     run(given)
     client.stored("h1.").add_aggregates(embedded.uuid_of("even"))
-    assert run(given).exit_code is Exit.DONE
+    assert run(given).exit_code is RunEnd.DONE
     assert "h1." in host_aggregates.members(client, "even")
 
 
@@ -108,24 +108,24 @@ def test_a_dry_run_counts_the_changes_and_keeps_the_cursor(tmp_path: pathlib.Pat
     cursor = tmp_path / "cursor"
     for _ in range(2):
         result = run(given, dry_run=True, cursor=cursor)
-        assert (counted(result), result.exit_code) == ((6, 0), Exit.DONE)
+        assert (counted(result), result.exit_code) == ((6, 0), RunEnd.DONE)
     assert client.writes == 0
     assert not cursor.exists()
     assert counted(run(given, cursor=cursor, max_count=2)) == (6, 2)
     assert counted(run(given, dry_run=True, cursor=cursor)) == (4, 0)
 
 
-def numbered(count: int, planned_slices: list[str]) -> registry.Migration:
+def numbered(count: int, planned_slices: list[str]) -> registry.DataMigration:
     """A migration with ``count`` slices that each add a trait to two hosts."""
 
-    def slices(given: registry.Services, after: str) -> Iterator[registry.Slice]:
+    def slices(given: registry.CloudServices, after: str) -> Iterator[registry.Slice]:
         for number in range(int(after or 0), count):
             planned_slices.append(f"slice {number}")
             selector = batch_selector.Selector(providers=(f"h{2 * number}.", f"h{2 * number + 1}."))
             planned = batch.plan_traits(given.client, selector, add=["CUSTOM_A"])
             yield registry.Slice(str(number + 1), planned)
 
-    return registry.Migration("numbered", "", slices, "look", "traits")
+    return registry.DataMigration("numbered", "", slices, "look", "traits")
 
 
 def test_the_next_run_continues_at_the_cursor() -> None:
@@ -133,10 +133,14 @@ def test_the_next_run_continues_at_the_cursor() -> None:
     planned_slices: list[str] = []
     item = numbered(3, planned_slices)
     first = registry.run(given, "a test", [item], max_count=3)
-    assert (first.exit_code, first.done, planned_slices) == (Exit.MORE, 3, ["slice 0", "slice 1"])
+    assert (first.exit_code, first.done, planned_slices) == (RunEnd.MORE, 3, ["slice 0", "slice 1"])
     planned_slices.clear()
     second = registry.run(given, "a test", [item], max_count=3)
-    assert (second.exit_code, second.done, planned_slices) == (Exit.MORE, 3, ["slice 1", "slice 2"])
+    assert (second.exit_code, second.done, planned_slices) == (
+        RunEnd.MORE,
+        3,
+        ["slice 1", "slice 2"],
+    )
     assert client.writes == 6
 
 
@@ -151,9 +155,9 @@ def test_exit_code_0_needs_a_full_pass_from_the_start() -> None:
     planned_slices.clear()
     result = registry.run(given, "a test", [item], max_count=4)
     # What follows the cursor is done; the pass from the start finds what came back.
-    assert (result.exit_code, result.done) == (Exit.MORE, 1)
+    assert (result.exit_code, result.done) == (RunEnd.MORE, 1)
     assert planned_slices == ["slice 2", "slice 0", "slice 1", "slice 2"]
-    assert registry.run(given, "a test", [item], max_count=4).exit_code is Exit.DONE
+    assert registry.run(given, "a test", [item], max_count=4).exit_code is RunEnd.DONE
 
 
 def test_a_lost_cursor_costs_only_time(tmp_path: pathlib.Path) -> None:
@@ -166,7 +170,7 @@ def test_a_lost_cursor_costs_only_time(tmp_path: pathlib.Path) -> None:
     result = registry.run(given, "a test", [item], max_count=4, cursor=path)
     assert (result.done, client.writes) == (2, 6)
     path.unlink()
-    assert registry.run(given, "a test", [item], cursor=path).exit_code is Exit.DONE
+    assert registry.run(given, "a test", [item], cursor=path).exit_code is RunEnd.DONE
 
 
 def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(
@@ -174,7 +178,7 @@ def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(
 ) -> None:
     _, given = services(6)
     result = registry.run(given, "a test", [numbered(3, [])], cursor=tmp_path)
-    assert (result.done, result.exit_code) == (6, Exit.DONE)
+    assert (result.done, result.exit_code) == (6, RunEnd.DONE)
     assert str(tmp_path) in result.notes[-1]
 
 
@@ -194,5 +198,5 @@ def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
     client, given = services()
     given = dataclasses.replace(given, client=client.at(microversion.Microversion(1, 37)))
     result = registry.run(given, "a test", registry.selected(TYPES))
-    assert result.exit_code is Exit.DONE
+    assert result.exit_code is RunEnd.DONE
     assert any("1.38" in note for note in result.notes)
