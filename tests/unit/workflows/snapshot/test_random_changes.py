@@ -27,7 +27,7 @@ from osc_placement.workflows.snapshot import file as snapshot_file, save
 from tests.support import embedded, plain_reading
 from tests.unit.workflows.snapshot.test_save import saved
 
-SEEDS, MANY_SEEDS = 40, 2000
+SEEDS, MANY_SEEDS = 12, 2000
 PROVIDERS, CONSUMERS = 5, 8
 PROJECTS, USERS, TYPES = ("p1", "p2"), ("u1", "u2"), ("INSTANCE", "MIGRATION", "OTHER")
 TRAITS = ("CUSTOM_A", "CUSTOM_B")
