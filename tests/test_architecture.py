@@ -149,7 +149,7 @@ LAYERS: dict[str, set[str]] = {
     | BELOW_WORKFLOWS,
     "workflows": BELOW_WORKFLOWS,
     "v1.output": PLAN | {"client", "model"},
-    "v1.arguments": {"client", "model", "workflows.selector"},
+    "v1.arguments": {"client", "model", "v1.output", "workflows.selector"},
     "v1.base": {"v1.arguments", "v1.output"} | BELOW_V1,
     "v1.services": {"v1.arguments", "v1.base", "v1.output"} | BELOW_V1,
     "v1.plan_command": BELOW_COMMANDS | BELOW_V1,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
+from osc_placement.v1.output import help as help_format
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -435,6 +436,8 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
     group.add_argument(
         "--all", dest="everything", action="store_true", help="Every provider of the cloud"
     )
+    if empty == REQUIRED:
+        help_format.share(group)
 
 
 def _add_conditions(group: argparse._ArgumentGroup) -> None:

@@ -235,6 +235,10 @@ class PlacementCommand(TargetCommand):
                 )
         if self.writes and "--allow" not in self._parser._option_string_actions:
             self.add_allow(self._parser)
+        if isinstance(self, Report):
+            for group in inherited:
+                if isinstance(group, argparse._ArgumentGroup):
+                    help_format.share(group)
         help_format.own_options_first(self._parser, inherited)
         refuse = self._parser.error
         # argparse calls this method for each error of a command line.

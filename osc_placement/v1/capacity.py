@@ -75,7 +75,6 @@ openstack placement capacity show --flavor m1.small --flavor m1.large
 openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        candidate.add_options(parser, limit=False)
         group = parser.add_argument_group("what to count")
         group.add_argument(
             "--by", choices=PARTS, help="Count each host, aggregate or availability zone alone"
@@ -109,6 +108,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             help="How long to search for --keep (default: 60)",
         )
         nova_request.add_options(parser, several=True)
+        candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.capacity import show

@@ -124,7 +124,6 @@ openstack allocation candidate explain \\
     column_names = COLUMNS
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        candidate.add_options(parser, limit=False)
         parser.add_argument(
             "--host",
             metavar="<host>",
@@ -140,6 +139,7 @@ openstack allocation candidate explain \\
             help="Explain this many hosts that fail the fewest constraints (default: 3)",
         )
         nova_request.add_options(parser)
+        candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows import compute_nodes

@@ -28,12 +28,10 @@ class MirrorAggregates(plan_command.PlanCommand):
     node, compute nodes without a provider, and cells that are down, and shows the reason.
     With --prune, it changes nothing if it would remove more than --max-percent of the memberships.
 
-    With --ratios, the command sets cpu_allocation_ratio, ram_allocation_ratio and
-    disk_allocation_ratio of the metadata of nova's host aggregates on the inventories of VCPU,
-    MEMORY_MB and DISK_GB of the member hosts, and changes no membership. A host in several
-    aggregates gets the smallest value, as with nova's old filters. The command skips invalid
-    values and classes that a provider does not have. --max-percent limits the capacity of each
-    resource class then, summed over these hosts, and has no default.
+    With --ratios, the command changes no membership: it sets the ratios in the metadata of nova's
+    host aggregates (cpu_allocation_ratio and others) on the inventories of their hosts, the
+    smallest one for a host in several. It skips invalid values. --max-percent then limits the
+    capacity of each resource class.
     """
 
     required_feature = "aggregate generation"

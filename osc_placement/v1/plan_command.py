@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from osc_placement import errors, microversion
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, services
-from osc_placement.v1.output import progress, rows, tables
+from osc_placement.v1.output import help as help_format, progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -299,7 +299,8 @@ class PlanCommand(base.ReportLister):
             default="continue",
             help="Whether to start further changes after a failure (default: continue)",
         )
-        self.add_allow(group)
+        help_format.share(group)
+        self.add_allow(parser.add_argument_group("what to allow"))
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""

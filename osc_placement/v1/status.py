@@ -1,13 +1,14 @@
-"""``placement status show``."""
+"""``placement status show`` and ``placement options show``."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.v1 import base
-from osc_placement.v1.output import rows
+from osc_placement.v1 import arguments, base, candidate, plan_command
+from osc_placement.v1.output import help as help_format, rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows import status
@@ -67,6 +68,42 @@ class ShowStatus(base.ReportShowOne):
 
 def _verdict(item: status.UpgradeCheck) -> str:
     return f"{item.verdict.name.lower()}: {item.details}".removesuffix(": ")
+
+
+class ShowOptions(base.Command):
+    """Show the options that many commands share
+
+    The help of a command only names them.
+    """
+
+    writes = False
+    names_database = False
+    example = "openstack placement options show"
+
+    @property
+    def auth_required(self) -> bool:
+        return False
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        changes = plan_command.PlanCommand(self.app, self.app_args)
+        parsers = [argparse.ArgumentParser() for _ in range(3)]
+        arguments.add_selector(parsers[0])
+        changes.add_change_options(parsers[1])
+        candidate.add_query(parsers[2])
+        formatter = help_format.FullHelpFormatter(prog="")
+        parsers += [
+            ShowStatus(self.app, self.app_args).get_parser(""),
+            changes.get_parser(""),
+        ]
+        # The first two groups of a parser are argparse's own.
+        groups = {group.title: group for item in parsers for group in item._action_groups[2:]}
+        del groups["what to allow"]
+        for group in groups.values():
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        sys.stdout.write(formatter.format_help())
 
 
 FormerStatus = base.former(ShowStatus, "placement status", "placement status show")

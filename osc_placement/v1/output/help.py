@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,8 +18,19 @@ from cliff import _argparse
 #: One item of a usage line, which no line break divides: "[--host <host>]", "<provider>".
 _USAGE_ITEM = re.compile(r"\(.*?\)+(?=\s|$)|\[.*?\]+(?=\s|$)|\S+")
 
+#: The command that describes the options of shared groups.
+TOPIC = "placement options show"
 
-class HelpFormatter(_argparse.SmartHelpFormatter):
+#: The arguments of groups that many commands have: help names them without their descriptions.
+_SHARED: weakref.WeakSet[argparse.Action] = weakref.WeakSet()
+
+
+def share(group: argparse._ArgumentGroup) -> None:
+    """Declare that many commands have this group; TOPIC describes its arguments."""
+    _SHARED.update(group._group_actions)
+
+
+class FullHelpFormatter(_argparse.SmartHelpFormatter):
     """Wraps text to the width of the terminal and removes markup; indented lines stay."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -31,10 +43,28 @@ class HelpFormatter(_argparse.SmartHelpFormatter):
     def _split_lines(self, text: str, width: int) -> list[str]:
         return _wrap(plain(text), width)
 
+
+class HelpFormatter(FullHelpFormatter):
+    """The help of a command: of shared groups only the names of the options."""
+
+    def add_arguments(self, actions: Iterable[argparse.Action]) -> None:
+        """Add the arguments of a group; of a shared one only their names."""
+        actions = list(actions)
+        shown = [action for action in actions if action.help != argparse.SUPPRESS]
+        if not shown or any(action not in _SHARED for action in shown):
+            super().add_arguments(actions)
+            return
+        names = [(action.option_strings or [str(action.metavar)])[-1] for action in shown]
+        self.add_text(f'{", ".join(names)}: see "openstack {TOPIC}"')
+
     def _format_usage(
         self, usage: str | None, actions: Iterable[Any], groups: Iterable[Any], prefix: str | None
     ) -> str:
-        """Begin a new line after the command: no item fits beside a long command name."""
+        """Begin a new line after the command: no item fits beside a long command name.
+
+        Leaves out the options of shared groups.
+        """
+        actions = [item for item in actions if item not in _SHARED or not item.option_strings]
         text = super()._format_usage(usage, actions, groups, prefix)
         width = self._width - self._current_indent
         if max(map(len, text.splitlines()), default=0) <= width:

@@ -9,7 +9,7 @@ import pytest
 from osc_placement.v1 import base
 from osc_placement.v1.output import help as help_format
 from tests.support import commands
-from tests.support.commands import COMMANDS
+from tests.support.commands import COMMANDS, PRESENT
 
 
 class Probe(base.Command):
@@ -84,3 +84,32 @@ def test_the_help_of_reshape_names_the_recipes() -> None:
 
 def test_a_literal_may_contain_a_line_break() -> None:
     assert help_format.plain("Run ``a\nb``::") == "Run a\nb:"
+
+
+#: The most lines of the help of any command: three screens of a terminal.
+MOST_LINES = 100
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, path in PRESENT.items() if issubclass(commands.load(path), base.Report)],
+)
+def test_the_help_of_a_command_is_short(name: str) -> None:
+    assert len(help_of(name).splitlines()) <= MOST_LINES
+
+
+def test_the_topic_describes_every_option_that_help_only_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = commands.load(COMMANDS["placement_options_show"])(commands.APP, None, "")
+    topic.take_action(argparse.Namespace())
+    described = capsys.readouterr().out
+    assert "openstack placement options show" not in described
+    named: set[str] = set()
+    for name in PRESENT:
+        text = " ".join(help_of(name).split())
+        for part in text.split(f'see "openstack {help_format.TOPIC}"')[:-1]:
+            named |= {word.rstrip(",:") for word in part.rpartition(": ")[0].split()[-12:]}
+    options = {word for word in named if word.startswith("--")}
+    assert {"--dry-run", "--member-of", "--same-subtree", "--max-width"} <= options
+    assert [option for option in sorted(options) if option not in described] == []
