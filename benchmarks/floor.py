@@ -33,7 +33,7 @@ class Floor:
 
 def main() -> None:
     run.raise_file_limit()
-    server = run.Server(Floor(), "127.0.0.1", int(sys.argv[1]), app.THREADS)
+    server = run.HttpServer(Floor(), "127.0.0.1", int(sys.argv[1]), app.THREADS)
     server.stop_on_signals()
     server.run()
 

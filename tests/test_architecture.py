@@ -153,7 +153,6 @@ LAYERS: dict[str, set[str]] = {
     "v1.base": {"v1.arguments", "v1.output"} | BELOW_V1,
     "v1.services": {"v1.arguments", "v1.base", "v1.output"} | BELOW_V1,
     "v1.plan_command": BELOW_COMMANDS | BELOW_V1,
-    "v1.snapshots": BELOW_COMMANDS | BELOW_V1,
     "v1": BELOW_COMMANDS | BELOW_V1,
     # Names of osc-placement 4, for one release.
     "http": set(),

@@ -125,7 +125,7 @@ class App:
         self,
         request: webob.Request,
         version: microversion.Microversion,
-        identity: auth.Identity | None,
+        identity: auth.RequestIdentity | None,
     ) -> webob.Response:
         _check_content_type(request)
         route, params = _route(request)
@@ -133,7 +133,7 @@ class App:
         request_context = context.RequestContext(
             request=request,
             version=version,
-            identity=identity or auth.Identity(None, None),
+            identity=identity or auth.RequestIdentity(None, None),
             repository=self.repository,
             enforcer=self._enforcer,
             params=params,
@@ -234,17 +234,17 @@ def _parse_version(header: str | None) -> microversion.Microversion:
     except ValueError as error:
         raise http_errors.VersionNotAcceptable(f"Invalid microversion: {error}") from error
     except TypeError as error:
-        raise http_errors.BadRequest(f"Invalid microversion: {error}") from error
+        raise http_errors.HttpBadRequest(f"Invalid microversion: {error}") from error
     return microversion.Microversion(found.major, found.minor)
 
 
 def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
     # Web servers may collapse leading slashes in PATH_INFO; a path with two does not exist.
     if _TWO_SLASHES.match(request.environ.get("REQUEST_URI", "")):
-        raise http_errors.NotFound
+        raise http_errors.HttpNotFound
     found = routes.match(_decoded(request.environ.get("PATH_INFO", "")))
     if found is None:
-        raise http_errors.NotFound()
+        raise http_errors.HttpNotFound()
     methods, params = found
     if request.method not in methods:
         raise http_errors.MethodNotAllowed(
@@ -283,7 +283,7 @@ def _content_length(request: webob.Request) -> int:
     text = request.environ.get("CONTENT_LENGTH") or "0"
     # int() alone accepts a sign, blanks and underscores; a number of any size is not needed.
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise http_errors.BadRequest("content-length header must be an integer")
+        raise http_errors.HttpBadRequest("content-length header must be an integer")
     return int(text)
 
 
@@ -301,7 +301,7 @@ def _check_media_types(
         return
     accepted = request.environ.get("HTTP_ACCEPT")
     if accepted and not _accepts_json(accepted):
-        raise http_errors.NotAcceptable("Only application/json is provided")
+        raise http_errors.HttpNotAcceptable("Only application/json is provided")
 
 
 @functools.lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ DOMAIN = "HTTP_X_DOMAIN_ID"
 
 
 @dataclasses.dataclass(frozen=True)
-class Identity:
+class RequestIdentity:
     """Credentials as policy rules use them; ``system_scope`` is ``all`` or None.
 
     A token is scoped to a project, a domain, the system, or nothing.
@@ -46,7 +46,7 @@ class Identity:
         }
 
 
-def noauth2(environ: Mapping[str, Any]) -> Identity | None:
+def noauth2(environ: Mapping[str, Any]) -> RequestIdentity | None:
     """The identity of auth strategy noauth2, where the token is ``USER[:PROJECT]``.
 
     The user ``admin`` has the role admin. Headers can set other roles and another project. None
@@ -61,7 +61,7 @@ def noauth2(environ: Mapping[str, Any]) -> Identity | None:
     system_scope = environ.get(SYSTEM_SCOPE) or None
     if system_scope:
         project_id = ""
-    return Identity(
+    return RequestIdentity(
         user_id=user_id,
         project_id=environ.get("HTTP_X_PROJECT_ID", project_id or user_id),
         roles=roles,
@@ -70,7 +70,7 @@ def noauth2(environ: Mapping[str, Any]) -> Identity | None:
     )
 
 
-def keystone(environ: Mapping[str, Any]) -> Identity | None:
+def keystone(environ: Mapping[str, Any]) -> RequestIdentity | None:
     """The identity that keystonemiddleware confirmed; None if it confirmed none.
 
     The middleware removes these headers from the client's request before it sets them.
@@ -80,7 +80,7 @@ def keystone(environ: Mapping[str, Any]) -> Identity | None:
     user_id = environ.get("HTTP_X_USER_ID")
     if not user_id:
         return None
-    return Identity(
+    return RequestIdentity(
         user_id=user_id,
         project_id=environ.get("HTTP_X_PROJECT_ID"),
         roles=_names(environ.get("HTTP_X_ROLES")),

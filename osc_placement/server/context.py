@@ -41,7 +41,7 @@ class RequestContext:
 
     request: webob.Request
     version: microversion.Microversion
-    identity: auth.Identity
+    identity: auth.RequestIdentity
     repository: repository.Repository
     enforcer: policy.Enforcer
     params: Mapping[str, str]
@@ -58,16 +58,16 @@ class RequestContext:
         self.enforcer.authorize(self.rule, self.identity, target)
 
     def body(self, schema: validation.Schema) -> Any:
-        """The request's JSON document; raises BadRequest unless it is valid by ``schema``."""
+        """The request's JSON document; raises HttpBadRequest unless it is valid by ``schema``."""
         body = self.request.body_file.read()
         if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-            raise http_errors.BadRequest(f"The document has more than {MAX_VALUES} values.")
+            raise http_errors.HttpBadRequest(f"The document has more than {MAX_VALUES} values.")
         try:
             # Not json.loads(body): it accepts other encodings, and surrogates in UTF-8.
             document = json.loads(body.decode())
             _check_text(body, document)
         except (ValueError, RecursionError) as error:
-            raise http_errors.BadRequest(f"Malformed JSON: {error}") from error
+            raise http_errors.HttpBadRequest(f"Malformed JSON: {error}") from error
         schema.check(document, "JSON does not validate: ")
         return document
 
@@ -77,10 +77,10 @@ class RequestContext:
         try:
             return self.request.GET
         except UnicodeDecodeError as error:
-            raise http_errors.BadRequest(f"{http_errors.INVALID_QUERY}{error}") from error
+            raise http_errors.HttpBadRequest(f"{http_errors.INVALID_QUERY}{error}") from error
 
     def checked_query(self, schema: validation.Schema) -> multidict.MultiDict[str, str]:
-        """The query parameters; raises BadRequest unless they are valid by ``schema``."""
+        """The query parameters; raises HttpBadRequest unless they are valid by ``schema``."""
         schema.check(dict(self.query.items()), http_errors.INVALID_QUERY)
         return self.query
 

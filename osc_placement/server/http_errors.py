@@ -54,32 +54,32 @@ class HttpError(Exception):
         self.code = code
 
 
-class BadRequest(HttpError):
+class HttpBadRequest(HttpError):
     """The request is malformed."""
 
     status = 400
 
 
-class InvalidDocument(BadRequest):
+class InvalidDocument(HttpBadRequest):
     """A document that its schema, which the text contains, does not allow."""
 
     max_detail = 16 * 1024
 
 
-class ContentTypeMissing(BadRequest):
+class ContentTypeMissing(HttpBadRequest):
     """A body without a content type, which Placement refuses before it reads the path."""
 
     varies = False
 
 
-class Forbidden(HttpError):
+class HttpForbidden(HttpError):
     """The policy does not allow the request."""
 
     status = 403
     varies = False
 
 
-class NotFound(HttpError):
+class HttpNotFound(HttpError):
     """The path does not exist."""
 
     status = 404
@@ -102,7 +102,7 @@ class MethodNotAllowed(HttpError):
         self.allowed = ", ".join(allowed)
 
 
-class NotAcceptable(HttpError):
+class HttpNotAcceptable(HttpError):
     """The client does not accept JSON."""
 
     status = 406

@@ -11,7 +11,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-class Formatter(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """Escapes control characters and indents the lines of a traceback."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ def escape(text: str) -> str:
 def configure(*, debug: bool = False) -> None:
     """Log warnings and errors to stderr; with ``debug``, everything of this project."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Formatter())
+    handler.setFormatter(LogFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     if debug:
         logging.getLogger("osc_placement").setLevel(logging.DEBUG)

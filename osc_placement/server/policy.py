@@ -22,7 +22,7 @@ class Enforcer(Protocol):
     """Evaluates policy rules."""
 
     def authorize(
-        self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
+        self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any] | None
     ) -> None:
         """Raise Forbidden unless the rule allows the request."""
 
@@ -38,15 +38,15 @@ class Defaults:
         self._legacy = legacy
 
     def authorize(
-        self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
+        self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any] | None
     ) -> None:
         """Raise Forbidden unless the defaults allow the request."""
         if not identity.is_of_project:
-            raise http_errors.Forbidden(rule)
+            raise http_errors.HttpForbidden(rule)
         if not self._allows(rule, identity, target or {}):
-            raise http_errors.Forbidden(f"Policy does not allow {rule} to be performed.")
+            raise http_errors.HttpForbidden(f"Policy does not allow {rule} to be performed.")
 
-    def _allows(self, rule: str, identity: auth.Identity, target: Mapping[str, Any]) -> bool:
+    def _allows(self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any]) -> bool:
         roles = {role.lower() for role in identity.roles}
         if "service" in roles or (self._legacy and "admin" in roles):
             return True
@@ -100,14 +100,14 @@ class FromFile:
             raise PolicyFileInvalid(f"{path} is not a policy file: it has no 'RULE: CHECK' lines")
 
     def authorize(
-        self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
+        self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any] | None
     ) -> None:
         """Raise Forbidden unless the file and the defaults allow the request."""
         if not identity.is_of_project:
-            raise http_errors.Forbidden(rule)
+            raise http_errors.HttpForbidden(rule)
         allowed = self._enforcer.authorize(rule, dict(target or {}), identity.credentials())
         if not allowed:
-            raise http_errors.Forbidden(f"Policy does not allow {rule} to be performed.")
+            raise http_errors.HttpForbidden(f"Policy does not allow {rule} to be performed.")
 
 
 def _oslo_defaults(oslo_policy: Any, rules: Iterable[str], legacy: bool) -> list[Any]:

@@ -33,8 +33,8 @@ def parse_resources(text: str) -> dict[str, int]:
     return resources
 
 
-def _bad_resources(got: str) -> http_errors.BadRequest:
-    return http_errors.BadRequest(
+def _bad_resources(got: str) -> http_errors.HttpBadRequest:
+    return http_errors.HttpBadRequest(
         "Badly formed resources parameter. Expected resources query string parameter in form:"
         f" ?resources=VCPU:2,MEMORY_MB:1024. Got: {got}."
     )
@@ -44,11 +44,11 @@ def _amount(name: str, text: str) -> int:
     try:
         amount = int(text)
     except ValueError as error:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"Requested resource {name} expected positive integer amount. Got: {text}."
         ) from error
     if amount < 1:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"Requested resource {name} requires amount >= 1. Got: {amount}."
         )
     return amount
@@ -75,7 +75,7 @@ def parse_traits(
 
 def _alternatives(value: str, supported: bool) -> frozenset[str]:
     if not supported:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"{_INVALID}The format '{_ANY_FORM}' only supported since microversion 1.39."
             f" Got: {value}"
         )
@@ -83,7 +83,7 @@ def _alternatives(value: str, supported: bool) -> frozenset[str]:
     if not all(traits):
         raise _empty_trait(_ANY_FORM, value)
     if any(trait.startswith("!") for trait in traits):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"{_INVALID}The format '{_ANY_FORM}' does not support forbidden traits. Got: {value}"
         )
     return frozenset(traits)
@@ -95,7 +95,7 @@ def _trait_list(value: str, may_forbid: bool) -> list[str]:
     if not all(trait not in ("", "!") for trait in traits):
         raise _empty_trait(form, value)
     if not may_forbid and any(trait.startswith("!") for trait in traits):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"{_INVALID}Expected 'required' parameter value of the form: {form}. Got: {value}"
         )
     return traits
@@ -105,8 +105,8 @@ def _stripped(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
 
 
-def _empty_trait(form: str, value: str) -> http_errors.BadRequest:
-    return http_errors.BadRequest(
+def _empty_trait(form: str, value: str) -> http_errors.HttpBadRequest:
+    return http_errors.HttpBadRequest(
         f"{_INVALID}Expected 'required' parameter value of the form: {form}."
         f" Got an empty trait in: {value}"
     )
@@ -117,7 +117,7 @@ def parse_member_of(
 ) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
     """``(member_of, forbidden)`` of ``member_of`` values: member_of as sets of alternatives."""
     if len(values) > 1 and not microversion.supports(version, "member_of repeated"):
-        raise http_errors.BadRequest("Multiple member_of parameters are not supported")
+        raise http_errors.HttpBadRequest("Multiple member_of parameters are not supported")
     member_of: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values:
@@ -132,18 +132,18 @@ def _aggregates(text: str, version: microversion.Microversion, suffix: str) -> f
     value = text.removeprefix("!")
     aggregates = value.removeprefix("in:").split(",")
     if len(aggregates) > 1 and not value.startswith("in:"):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword"
             f" using the valid microversion. Got: {text}"
         )
     for aggregate in aggregates:
         if not names.is_uuid(aggregate):
-            raise http_errors.BadRequest(
+            raise http_errors.HttpBadRequest(
                 f"{_INVALID}Expected 'member_of' parameter to contain valid UUID(s)."
                 f" Got: {aggregate}"
             )
     if value != text and not microversion.supports(version, "forbidden aggregates"):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"Forbidden member_of{suffix} parameters are not supported in the specified"
             " microversion"
         )
@@ -154,7 +154,7 @@ def parse_in_tree(value: str) -> str:
     """The uuid of any provider of a tree."""
     value = value.strip()
     if not names.is_uuid(value):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"{_INVALID}Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
         )
     return value
@@ -173,7 +173,7 @@ def parse_candidates(
     _check_groups(groups, subtrees, version)
     policy = values.get("group_policy", [None])[0]
     if policy is None and sum(1 for suffix in groups if suffix) > 1:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             'The "group_policy" parameter is required when specifying more than one'
             ' "resources{N}" parameter.'
         )
@@ -193,7 +193,7 @@ def _limit(text: str) -> int | None:
     try:
         return int(text) if text else None
     except ValueError as error:
-        raise http_errors.BadRequest(f"{_INVALID}limit has too many digits") from error
+        raise http_errors.HttpBadRequest(f"{_INVALID}limit has too many digits") from error
 
 
 def _groups(
@@ -242,7 +242,7 @@ def _check_groups(
     else:
         _check_orphans([groups[suffix] for suffix in without_resources])
         if len(without_resources) == len(groups):
-            raise http_errors.BadRequest(
+            raise http_errors.HttpBadRequest(
                 "At least one request group (`resources` or `resources{$S}`) is required."
             )
     conflicts = [
@@ -253,7 +253,7 @@ def _check_groups(
         )
     ]
     if conflicts:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             "Conflicting required and forbidden traits found in the following traits keys:"
             f" {', '.join(conflicts)}"
         )
@@ -265,21 +265,21 @@ def _check_resourceless(
     subtrees: tuple[frozenset[str], ...],
 ) -> None:
     if len(without_resources) == len(groups):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             "There must be at least one resources or resources[$S] parameter.",
             http_errors.QUERY_MISSING_VALUE,
         )
     in_subtrees = frozenset().union(*subtrees)
     outside = sorted(suffix for suffix in without_resources if suffix not in in_subtrees)
     if outside:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             "Resourceless suffixed group request should be specified in `same_subtree` query"
             f" param: bad group(s) - {outside}.",
             http_errors.QUERY_BAD_VALUE,
         )
     unknown = sorted(in_subtrees - groups.keys())
     if unknown:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"Real suffixes should be specified in `same_subtree`: {unknown} not found in"
             f" {[*groups]}.",
             http_errors.QUERY_BAD_VALUE,
@@ -301,19 +301,19 @@ def _check_orphans(without_resources: list[candidate.RequestGroup]) -> None:
         orphans = sorted(f"{key}{group.suffix}" for group in groups)
         if orphans:
             space = "  " if word == "traits" else " "
-            raise http_errors.BadRequest(
+            raise http_errors.HttpBadRequest(
                 f"All {word} parameters must be associated with resources.{space}Found the"
                 f" following orphaned {word} keys: {', '.join(orphans)}"
             )
     if any(group.in_tree or group.forbidden for group in without_resources):
-        raise http_errors.BadRequest("All request groups must specify resources.")
+        raise http_errors.HttpBadRequest("All request groups must specify resources.")
 
 
 def _subtree_suffixes(values: dict[str, list[str]]) -> tuple[frozenset[str], ...]:
-    """The suffixes of each ``same_subtree``; raises BadRequest for the group without a suffix."""
+    """The suffixes of each ``same_subtree``. Errors: HttpBadRequest for an unnamed group."""
     found = tuple(frozenset(_stripped(value)) for value in values.get("same_subtree", []))
     if any("" in suffixes for suffixes in found):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             "Empty string (unsuffixed group) can not be specified in `same_subtree` ",
             http_errors.QUERY_BAD_VALUE,
         )
@@ -325,7 +325,7 @@ def _root_traits(
 ) -> tuple[frozenset[str], frozenset[str]]:
     given = values.get("root_required", [])
     if len(given) > 1:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             "Query parameter 'root_required' may be specified only once.",
             http_errors.QUERY_DUPLICATE_KEY,
         )
@@ -333,7 +333,7 @@ def _root_traits(
     required = frozenset().union(*alternatives)
     both = sorted(required & forbidden)
     if both:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             f"Conflicting required and forbidden traits found in root_required: {', '.join(both)}",
             http_errors.QUERY_BAD_VALUE,
         )

@@ -55,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.exit:
             sys.stdout.write(f"{options.database}: {options.load} is loaded\n")
             return 0
-        server = Server(placement, options.host, options.port, placement.threads, placement.stop)
+        server = HttpServer(
+            placement, options.host, options.port, placement.threads, placement.stop
+        )
         server.stop_on_signals()
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
@@ -141,7 +143,7 @@ _SWEEP_SECONDS = 5
 _POLL_SECONDS = 0.05
 
 
-class Server:
+class HttpServer:
     """A listening server; ``url`` is its address. Raises CannotStart if it cannot listen."""
 
     def __init__(

@@ -56,7 +56,7 @@ class Schema:
         return _validator_class()(self.definition, format_checker=checker)
 
     def check(self, document: Any, prefix: str) -> None:
-        """Raise BadRequest with ``prefix`` and the most relevant error of the document.
+        """Raise HttpBadRequest with ``prefix`` and the most relevant error of the document.
 
         For a large document that is the error of its first invalid part.
         """

@@ -103,7 +103,7 @@ class InProcessPlacement(EmbeddedPlacement):
 class LoopbackPlacement(EmbeddedPlacement):
     """A server on a free port of 127.0.0.1, in a thread of this process."""
 
-    _listener: run.Server | None = None
+    _listener: run.HttpServer | None = None
     _thread: threading.Thread | None = None
 
     @property
@@ -114,7 +114,7 @@ class LoopbackPlacement(EmbeddedPlacement):
 
     def start(self) -> Self:
         super().start()
-        self._listener = run.Server(self.app, "127.0.0.1", 0, self.app.threads, self.app.stop)
+        self._listener = run.HttpServer(self.app, "127.0.0.1", 0, self.app.threads, self.app.stop)
         self._thread = threading.Thread(target=self._listener.run, daemon=True)
         self._thread.start()
         return self

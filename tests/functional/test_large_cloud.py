@@ -112,7 +112,7 @@ def serving(cloud: large.LargeCloud) -> Iterator[tuple[str, embedded.Proxy]]:
     """The URL of a server with the cloud, and its requests."""
     app = server.create_app(load=cloud.document(), legacy_rbac=True)
     proxy = embedded.Proxy(app)
-    listening = run.Server(proxy, "127.0.0.1", 0, app.threads)
+    listening = run.HttpServer(proxy, "127.0.0.1", 0, app.threads)
     thread = threading.Thread(target=listening.run)
     thread.start()
     try:

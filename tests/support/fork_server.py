@@ -11,7 +11,7 @@ import signal
 import sys
 
 from osc_placement import server
-from osc_placement.server.run import Server
+from osc_placement.server.run import HttpServer
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
 def run(path: str) -> None:
     """Serve a database until the process is killed."""
     app = server.create_app(path)
-    service = Server(app, "127.0.0.1", 0)
+    service = HttpServer(app, "127.0.0.1", 0)
     sys.stdout.write(f"{os.getpid()} {service.url}\n")
     sys.stdout.flush()
     service.run()

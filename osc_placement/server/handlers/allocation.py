@@ -76,7 +76,7 @@ def write_one(context: RequestContext) -> webob.Response:
     """PUT /allocations/{consumer_uuid}"""
     given = context.params["consumer_uuid"]
     if not names.is_uuid(given):
-        raise http_errors.BadRequest(f"Malformed consumer_uuid: {given}")
+        raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {given}")
     body = context.body(validation.at(schemas.ALLOCATIONS_WRITE, context.version.minor))
     claim = _claim(context, names.canonical_uuid(given), body)
     _write(context, [claim], lambda draft: rules.write(draft, [claim]))
@@ -129,7 +129,7 @@ def _write(
 def _claims(context: RequestContext, body: dict[str, Any]) -> list[rules.Claim]:
     for uuid in body:
         if not names.is_uuid(uuid):
-            raise http_errors.BadRequest(f"Malformed consumer_uuid: {uuid}")
+            raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {uuid}")
     return [_claim(context, names.canonical_uuid(uuid), given) for uuid, given in body.items()]
 
 

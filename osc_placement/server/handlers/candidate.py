@@ -38,7 +38,7 @@ class _Parts:
         if self._pending_size > PART_BYTES:
             self._join()
         if self._size + self._pending_size > self._max_bytes:
-            raise http_errors.BadRequest(
+            raise http_errors.HttpBadRequest(
                 f"The response has more than {self._max_bytes} bytes. Set a lower limit."
             )
 

@@ -33,7 +33,7 @@ def _name_filter(text: str) -> Callable[[str], bool] | None:
     """``in:A,B`` or ``startswith:A``; any other operator filters nothing."""
     operator, colon, value = text.partition(":")
     if not colon:
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             "Badly formatted name parameter. Expected name query string parameter in form:"
             f' ?name=[in|startswith]:[name1,name2|prefix]. Got: "{text}"'
         )
@@ -46,7 +46,7 @@ def _name_filter(text: str) -> Callable[[str], bool] | None:
 
 def _flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise http_errors.BadRequest(
+        raise http_errors.HttpBadRequest(
             'The query parameter "associated" only accepts "true" or "false"'
         )
     return text.lower() == "true"

@@ -235,15 +235,15 @@ def _limit_cache(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{_CACHE_BYTES // 1024}")
 
 
-class Migration(NamedTuple):
+class SchemaStep(NamedTuple):
     """One step: a name that never changes, and its statements."""
 
     name: str
     statements: tuple[str, ...]
 
 
-MIGRATIONS = (
-    Migration(
+SCHEMA_STEPS = (
+    SchemaStep(
         "2026-11 first schema",
         (
             "CREATE TABLE provider ("
@@ -258,7 +258,7 @@ MIGRATIONS = (
             "CREATE TABLE resource_class (name TEXT PRIMARY KEY, updated_at REAL NOT NULL)",
         ),
     ),
-    Migration(
+    SchemaStep(
         "2026-11 snapshots",
         (
             "CREATE TABLE snapshot (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -289,7 +289,7 @@ def foreign_parts(connection: sqlite3.Connection, done: list[str]) -> list[str]:
     """
     with contextlib.closing(sqlite3.connect(":memory:")) as model:
         model.execute(_LEDGER)
-        for migration in MIGRATIONS:
+        for migration in SCHEMA_STEPS:
             for statement in migration.statements if migration.name in done else ():
                 model.execute(statement)
         expected = _schema(model)
@@ -308,18 +308,18 @@ def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
     return {name: (kind, sql) for name, kind, sql in rows}
 
 
-def pending_steps(done: list[str]) -> list[Migration]:
+def pending_steps(done: list[str]) -> list[SchemaStep]:
     """The steps that a file lacks, in order."""
-    return [migration for migration in MIGRATIONS if migration.name not in done]
+    return [migration for migration in SCHEMA_STEPS if migration.name not in done]
 
 
 def unknown_steps(done: list[str]) -> list[str]:
     """The steps of a file that this program does not know, because it is older."""
-    known = {migration.name for migration in MIGRATIONS}
+    known = {migration.name for migration in SCHEMA_STEPS}
     return [name for name in done if name not in known]
 
 
-def apply_step(connection: sqlite3.Connection, migration: Migration, first: bool) -> None:
+def apply_step(connection: sqlite3.Connection, migration: SchemaStep, first: bool) -> None:
     """Execute one step in a transaction."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -53,7 +53,7 @@ _LONGEST_VALUE = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Metadata:
+class SnapshotMetadata:
     """How a snapshot was saved.
 
     ``origin`` identifies the cloud (the endpoint of Placement, or a file), ``target`` also names
@@ -91,7 +91,9 @@ class SavedCloud:
     ``origin`` identifies the cloud. ``has_owners``: owners of consumers were saved.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: str, metadata: Metadata) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, metadata: SnapshotMetadata
+    ) -> None:
         self._connection, self._path = connection, path
         self.origin = metadata.origin
         self.has_owners = metadata.owners
@@ -409,7 +411,7 @@ def unfinished(path: str) -> str:
     return f"the snapshot {path} is not complete: run the command that saves it again"
 
 
-def read_metadata(connection: sqlite3.Connection, path: str) -> Metadata | None:
+def read_metadata(connection: sqlite3.Connection, path: str) -> SnapshotMetadata | None:
     """The metadata of a snapshot; None for a database that was not saved from a cloud.
 
     Errors: NotADatabase, with every value that is missing or wrong.
@@ -419,7 +421,7 @@ def read_metadata(connection: sqlite3.Connection, path: str) -> Metadata | None:
         return None
     values: dict[str, Any] = {}
     problems = []
-    for field in dataclasses.fields(Metadata):
+    for field in dataclasses.fields(SnapshotMetadata):
         if field.name not in rows:
             if field.default is dataclasses.MISSING:
                 problems.append(f"{field.name} is missing")
@@ -436,7 +438,7 @@ def read_metadata(connection: sqlite3.Connection, path: str) -> Metadata | None:
             f"the metadata of the snapshot {path} is damaged ({errors.listed(problems)}): restore"
             " the file from a copy, or save a new one"
         )
-    return Metadata(**values)
+    return SnapshotMetadata(**values)
 
 
 def _is_text(value: Any) -> bool:
@@ -447,7 +449,7 @@ def _is_date(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < YEAR_10000
 
 
-#: Whether a value is one of a type of a field of Metadata.
+#: Whether a value is one of a type of a field of SnapshotMetadata.
 _VALID: dict[str, Callable[[Any], bool]] = {
     "str": _is_text,
     "bool": lambda value: isinstance(value, bool),

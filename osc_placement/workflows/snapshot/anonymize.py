@@ -110,7 +110,9 @@ class Anonymization:
         return found
 
 
-def _anonymizable(path: pathlib.Path, metadata: file.Metadata | None) -> file.Metadata:
+def _anonymizable(
+    path: pathlib.Path, metadata: file.SnapshotMetadata | None
+) -> file.SnapshotMetadata:
     if metadata is None:
         raise errors.PlacementError(
             f"{path} is a database, not a snapshot of a cloud: save a snapshot of it first"
@@ -165,11 +167,11 @@ class Anonymizer:
             },
         )
 
-    def note(self, note: file.Note) -> file.Note:
+    def note(self, note: file.SaveNote) -> file.SaveNote:
         """The UUIDs and names in a note; the text of an error is left out."""
         if note.text.startswith(_NOT_READ):
-            return file.Note(self._names.uuid(note.uuid), f"{_NOT_READ}the error is left out")
-        return file.Note(self._names.uuid(note.uuid), self._names.text(note.text))
+            return file.SaveNote(self._names.uuid(note.uuid), f"{_NOT_READ}the error is left out")
+        return file.SaveNote(self._names.uuid(note.uuid), self._names.text(note.text))
 
     def rows(self, connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """``(table, row)`` of the new file, in the order of the old one."""
@@ -183,14 +185,16 @@ class Anonymizer:
         for resource_class, at in connection.execute("SELECT * FROM resource_class ORDER BY rowid"):
             yield "resource_class", (names.resource_class(resource_class), at)
         for row in connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY rowid"):
-            yield "snapshot_note", tuple(self.note(file.Note(*row)))
+            yield "snapshot_note", tuple(self.note(file.SaveNote(*row)))
         for request, body in connection.execute("SELECT * FROM recording ORDER BY rowid"):
             response = anonymized_response(names, request, orjson.loads(body))
             if response is not None:
                 yield "recording", (response[0], orjson.dumps(response[1]).decode())
 
 
-def _write_rows(path: str, target: str, anonymizer: Anonymizer, metadata: file.Metadata) -> None:
+def _write_rows(
+    path: str, target: str, anonymizer: Anonymizer, metadata: file.SnapshotMetadata
+) -> None:
     """Write the new form of all records to ``target``, completely or not at all, mode 0600.
 
     ``metadata`` is that of the new file; its digest is computed. Errors: StoreError.

@@ -16,7 +16,7 @@ from osc_placement.workflows.snapshot import file
 Facts = dict[str, Any]
 
 
-class Kind(enum.StrEnum):
+class ObjectKind(enum.StrEnum):
     """What a difference is about."""
 
     PROVIDER = "provider"
@@ -25,7 +25,7 @@ class Kind(enum.StrEnum):
     RESOURCE_CLASS = "resource class"
 
 
-class Change(enum.StrEnum):
+class StateChange(enum.StrEnum):
     """Which of the two states has the object."""
 
     ADDED = "added"
@@ -34,14 +34,14 @@ class Change(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Difference:
+class StateDifference:
     """One object that differs; ``before`` and ``after`` hold only the facts that differ.
 
     ``name`` is the name of a provider, of a trait or of a resource class; empty for a consumer.
     """
 
-    kind: Kind
-    change: Change
+    kind: ObjectKind
+    change: StateChange
     uuid: str
     name: str
     before: Mapping[str, Any]
@@ -51,9 +51,9 @@ class Difference:
 class Side(Protocol):
     """One state; records are in the order of their UUIDs, names are sorted."""
 
-    def providers(self) -> Iterator[file.Provider]: ...
+    def providers(self) -> Iterator[file.SavedProvider]: ...
 
-    def consumers(self) -> Iterator[file.Consumer]: ...
+    def consumers(self) -> Iterator[file.SavedConsumer]: ...
 
     def traits(self) -> list[str]: ...
 
@@ -62,25 +62,27 @@ class Side(Protocol):
 
 def differences(
     before: Side, after: Side, *, generations: bool = False, owners: bool = True
-) -> Iterator[Difference]:
+) -> Iterator[StateDifference]:
     """Everything that differs: traits, resource classes, providers, consumers.
 
     Without ``owners`` projects, users and types are left out, because one side does not have
     them.
     """
 
-    def provider_facts(item: file.Provider) -> Facts:
+    def provider_facts(item: file.SavedProvider) -> Facts:
         return _provider_facts(item, generations=generations)
 
-    def consumer_facts(item: file.Consumer) -> Facts:
+    def consumer_facts(item: file.SavedConsumer) -> Facts:
         return _consumer_facts(item, generations=generations, owners=owners)
 
-    yield from _names(Kind.TRAIT, before.traits(), after.traits())
-    yield from _names(Kind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes())
+    yield from _names(ObjectKind.TRAIT, before.traits(), after.traits())
+    yield from _names(
+        ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
+    )
     for old, new in _pairs(before.providers(), after.providers(), lambda item: item.uuid):
         known = new or old
         yield from _difference(
-            Kind.PROVIDER,
+            ObjectKind.PROVIDER,
             known.uuid if known else "",
             known.name if known else "",
             provider_facts(old) if old else None,
@@ -89,7 +91,7 @@ def differences(
     for left, right in _pairs(before.consumers(), after.consumers(), lambda item: item.uuid):
         held = right or left
         yield from _difference(
-            Kind.CONSUMER,
+            ObjectKind.CONSUMER,
             held.uuid if held else "",
             "",
             consumer_facts(left) if left else None,
@@ -119,18 +121,18 @@ def _pairs(
 
 
 def _difference(
-    kind: Kind, uuid: str, name: str, before: Facts | None, after: Facts | None
-) -> Iterator[Difference]:
+    kind: ObjectKind, uuid: str, name: str, before: Facts | None, after: Facts | None
+) -> Iterator[StateDifference]:
     if before == after:
         return
     if before is None or after is None:
-        change = Change.ADDED if before is None else Change.REMOVED
-        yield Difference(kind, change, uuid, name, before or {}, after or {})
+        change = StateChange.ADDED if before is None else StateChange.REMOVED
+        yield StateDifference(kind, change, uuid, name, before or {}, after or {})
         return
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    yield Difference(
+    yield StateDifference(
         kind,
-        Change.CHANGED,
+        StateChange.CHANGED,
         uuid,
         name,
         {key: before[key] for key in keys if key in before},
@@ -138,14 +140,14 @@ def _difference(
     )
 
 
-def _names(kind: Kind, before: list[str], after: list[str]) -> Iterator[Difference]:
+def _names(kind: ObjectKind, before: list[str], after: list[str]) -> Iterator[StateDifference]:
     for old, new in _pairs(before, after, lambda name: name):
         if old is None or new is None:
-            change = Change.ADDED if old is None else Change.REMOVED
-            yield Difference(kind, change, "", new or old or "", {}, {})
+            change = StateChange.ADDED if old is None else StateChange.REMOVED
+            yield StateDifference(kind, change, "", new or old or "", {}, {})
 
 
-def _provider_facts(item: file.Provider, *, generations: bool) -> Facts:
+def _provider_facts(item: file.SavedProvider, *, generations: bool) -> Facts:
     facts: Facts = {"name": item.name, "parent": item.parent_uuid, "root": item.root_uuid}
     if generations:
         facts["generation"] = item.generation
@@ -156,7 +158,7 @@ def _provider_facts(item: file.Provider, *, generations: bool) -> Facts:
     return facts
 
 
-def _consumer_facts(item: file.Consumer, *, generations: bool, owners: bool) -> Facts:
+def _consumer_facts(item: file.SavedConsumer, *, generations: bool, owners: bool) -> Facts:
     facts: Facts = {}
     if owners:
         facts = {"project": item.project_id, "user": item.user_id, "type": item.type}

@@ -21,10 +21,10 @@ from osc_placement import errors
 from osc_placement.model.recording import CompressedResponses
 from osc_placement.server.store import database_file, errors as store_errors, sqlite
 
-Metadata = sqlite.Metadata
+SnapshotMetadata = sqlite.SnapshotMetadata
 
 
-class Provider(NamedTuple):
+class SavedProvider(NamedTuple):
     """A provider of a snapshot, in plain values that compare and serialize."""
 
     uuid: str
@@ -37,7 +37,7 @@ class Provider(NamedTuple):
     aggregates: list[str]
 
 
-class Consumer(NamedTuple):
+class SavedConsumer(NamedTuple):
     """A consumer of a snapshot; ``type`` is None if it was never set."""
 
     uuid: str
@@ -48,7 +48,7 @@ class Consumer(NamedTuple):
     allocations: dict[str, dict[str, int]]
 
 
-class Counts(NamedTuple):
+class SnapshotCounts(NamedTuple):
     """How many records a snapshot has; ``allocations`` counts pairs of consumer and provider."""
 
     providers: int
@@ -60,14 +60,14 @@ class Counts(NamedTuple):
     custom_resource_classes: int
 
 
-class Note(NamedTuple):
+class SaveNote(NamedTuple):
     """What the save reports about one provider or consumer."""
 
     uuid: str
     text: str
 
 
-class Snapshot:
+class SnapshotFile:
     """A finished snapshot, or any database file, opened for reading only."""
 
     def __init__(self, path: str) -> None:
@@ -94,12 +94,12 @@ class Snapshot:
         """Close the file."""
         self._connection.close()
 
-    def providers(self) -> Iterator[Provider]:
+    def providers(self) -> Iterator[SavedProvider]:
         """All providers in the order of their UUIDs."""
         with database_file.explained(self.path):
             yield from read_providers(self._connection)
 
-    def consumers(self) -> Iterator[Consumer]:
+    def consumers(self) -> Iterator[SavedConsumer]:
         """All consumers in the order of their UUIDs."""
         with database_file.explained(self.path):
             yield from read_consumers(self._connection)
@@ -114,12 +114,12 @@ class Snapshot:
         with database_file.explained(self.path):
             return _names(self._connection, "resource_class")
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SaveNote]:
         """What the save reports, in the order of UUIDs."""
         with database_file.explained(self.path):
             sqlite.check_additions(self._connection, self.path)
             rows = self._connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY 1, 2")
-            return [Note(*row) for row in rows]
+            return [SaveNote(*row) for row in rows]
 
     def recording(self) -> CompressedResponses:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``."""
@@ -132,10 +132,12 @@ class Snapshot:
             rows = self._connection.execute("SELECT request FROM recording ORDER BY 1")
             return [row[0] for row in rows]
 
-    def counts(self) -> Counts:
+    def counts(self) -> SnapshotCounts:
         """The numbers of records."""
         with database_file.explained(self.path):
-            return Counts(*(self._connection.execute(query).fetchone()[0] for query in _COUNTS))
+            return SnapshotCounts(
+                *(self._connection.execute(query).fetchone()[0] for query in _COUNTS)
+            )
 
     def copy_to(self, path: str) -> None:
         """Write a compact copy, which exists completely or not at all, mode 0600."""
@@ -164,7 +166,7 @@ _COUNTS = (
 )
 
 
-def write_metadata(connection: sqlite3.Connection, metadata: Metadata) -> None:
+def write_metadata(connection: sqlite3.Connection, metadata: SnapshotMetadata) -> None:
     """Replace the metadata."""
     rows = [
         (key, orjson.dumps(value).decode()) for key, value in dataclasses.asdict(metadata).items()
@@ -172,7 +174,7 @@ def write_metadata(connection: sqlite3.Connection, metadata: Metadata) -> None:
     connection.executemany("INSERT OR REPLACE INTO snapshot (key, value) VALUES (?, ?)", rows)
 
 
-def read_providers(connection: sqlite3.Connection) -> Iterator[Provider]:
+def read_providers(connection: sqlite3.Connection) -> Iterator[SavedProvider]:
     """All providers in the order of their UUIDs."""
     query = (
         "SELECT uuid, name, generation, root_uuid, parent_uuid, inventories, traits, aggregates"
@@ -180,24 +182,24 @@ def read_providers(connection: sqlite3.Connection) -> Iterator[Provider]:
     )
     for row in connection.execute(query):
         inventories, traits, aggregates = map(orjson.loads, row[5:])
-        yield Provider._make([*row[:5], inventories, sorted(traits), sorted(aggregates)])
+        yield SavedProvider._make([*row[:5], inventories, sorted(traits), sorted(aggregates)])
 
 
-def read_consumers(connection: sqlite3.Connection) -> Iterator[Consumer]:
+def read_consumers(connection: sqlite3.Connection) -> Iterator[SavedConsumer]:
     """All consumers in the order of their UUIDs."""
     query = (
         "SELECT uuid, generation, project_id, user_id, consumer_type, allocations"
         " FROM consumer ORDER BY uuid"
     )
     for row in connection.execute(query):
-        yield Consumer._make([*row[:5], orjson.loads(row[5])])
+        yield SavedConsumer._make([*row[:5], orjson.loads(row[5])])
 
 
 def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
     """SHA-256 of all records in the order of their keys; timestamps are left out."""
     found = hashlib.sha256()
 
-    def add(records: Iterable[Provider | Consumer]) -> None:
+    def add(records: Iterable[SavedProvider | SavedConsumer]) -> None:
         for record in records:
             fields = record._asdict()
             if not generations:
@@ -216,9 +218,9 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(path: pathlib.Path) -> Iterator[Snapshot]:
+def opened(path: pathlib.Path) -> Iterator[SnapshotFile]:
     """A snapshot, or any database file. Errors: PlacementError, which names it."""
-    with explained(), Snapshot(str(path)) as found:
+    with explained(), SnapshotFile(str(path)) as found:
         yield found
 
 
@@ -231,12 +233,12 @@ def explained() -> Iterator[None]:
         raise errors.PlacementError(str(error)) from error
 
 
-def has_owners(side: Snapshot) -> bool:
+def has_owners(side: SnapshotFile) -> bool:
     """Whether projects, users and types of consumers were saved."""
     return side.metadata is None or side.metadata.owners
 
 
-def check_comparable(sides: Mapping[str, Snapshot], *, with_live: bool = False) -> None:
+def check_comparable(sides: Mapping[str, SnapshotFile], *, with_live: bool = False) -> None:
     """Refuse to compare pseudonyms with real names, or with those of another key.
 
     ``sides`` is ``{file: snapshot}``. Errors: PlacementError.
@@ -251,7 +253,7 @@ def check_comparable(sides: Mapping[str, Snapshot], *, with_live: bool = False) 
         )
 
 
-def _key_of(side: Snapshot) -> str:
+def _key_of(side: SnapshotFile) -> str:
     """The identity of the key of an anonymized snapshot; empty for any other."""
     return side.metadata.origin if side.metadata and side.metadata.anonymized else ""
 
@@ -265,11 +267,11 @@ class SnapshotSummary:
     responses the file holds.
     """
 
-    metadata: Metadata | None
-    counts: Counts
+    metadata: SnapshotMetadata | None
+    counts: SnapshotCounts
     state_hash: str
     is_unchanged: bool
-    notes: Sequence[Note]
+    notes: Sequence[SaveNote]
     recorded: Sequence[str]
 
 

@@ -21,7 +21,7 @@ from osc_placement.workflows.snapshot import file, save
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """The candidates of one query; ``error`` says why Placement refused it."""
 
     candidates: Candidates = frozenset()
@@ -29,12 +29,12 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Comparison:
+class QueryComparison:
     """A query with its candidates before and after."""
 
     query: Query
-    before: Answer
-    after: Answer
+    before: QueryAnswer
+    after: QueryAnswer
 
     @property
     def lost(self) -> Candidates:
@@ -73,7 +73,7 @@ class Comparison:
         return _providers(self.before) - _providers(self.after)
 
 
-def _providers(answer: Answer) -> frozenset[str]:
+def _providers(answer: QueryAnswer) -> frozenset[str]:
     return frozenset(uuid for item in answer.candidates for uuid in json.loads(item))
 
 
@@ -116,15 +116,15 @@ def after_plan(
 def compare(
     before: api.Client,
     after: api.Client,
-    source: Source,
+    source: QuerySource,
     context: ReadContext | None = None,
-) -> Iterator[Comparison]:
+) -> Iterator[QueryComparison]:
     """Each query on both states, without its limit, which would hide lost candidates."""
     progress = (context or ReadContext()).progress
     progress.start("replaying queries", len(source.queries))
     for query in source.queries:
         version = _version(query)
-        yield Comparison(
+        yield QueryComparison(
             query,
             ask(before, query.unlimited, version),
             ask(after, query.unlimited, version),
@@ -133,8 +133,8 @@ def compare(
 
 
 def compare_with_recording(
-    client: api.Client, source: Source, context: ReadContext | None = None
-) -> Iterator[Comparison]:
+    client: api.Client, source: QuerySource, context: ReadContext | None = None
+) -> Iterator[QueryComparison]:
     """The recorded answer of each query, and its answer on a state.
 
     The state answers without limit: a recorded answer that a limit cut off is a part of the
@@ -146,16 +146,18 @@ def compare_with_recording(
         progress.advance()
         if query.answer is None:
             continue
-        yield Comparison(query, Answer(query.answer), ask(client, query.unlimited, _version(query)))
+        yield QueryComparison(
+            query, QueryAnswer(query.answer), ask(client, query.unlimited, _version(query))
+        )
 
 
-def ask(client: api.Client, text: str, version: microversion.Microversion) -> Answer:
+def ask(client: api.Client, text: str, version: microversion.Microversion) -> QueryAnswer:
     """The candidates of one query. Requests: one GET. Errors: none that concern the query."""
     try:
         reply = client.transport.send("GET", f"/allocation_candidates?{text}", version=version)
-        return Answer(candidates(reply.body))
+        return QueryAnswer(candidates(reply.body))
     except api_errors.ApiError as error:
-        return Answer(error=error.detail)
+        return QueryAnswer(error=error.detail)
 
 
 def names_of(clients: Sequence[api.Client]) -> Mapping[str, str]:
@@ -202,7 +204,7 @@ class Query:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Source:
+class QuerySource:
     """The distinct queries of a file in the order of their first appearance.
 
     ``ignored`` counts the lines without a query.
@@ -212,7 +214,7 @@ class Source:
     ignored: int
 
 
-def parse(lines: Iterable[str]) -> Source:
+def parse(lines: Iterable[str]) -> QuerySource:
     """Read lines of an access log, plain queries and lines of a recording, also mixed.
 
     Empty lines and lines that begin with ``#`` are skipped.
@@ -231,7 +233,7 @@ def parse(lines: Iterable[str]) -> Source:
         if known is not None:
             query = dataclasses.replace(query, count=known.count + 1)
         found[key] = query
-    return Source(list(found.values()), ignored)
+    return QuerySource(list(found.values()), ignored)
 
 
 def record(text: str, version: str, body: Any) -> str:

@@ -31,8 +31,6 @@ from osc_placement.workflows.snapshot import file as snapshot_file, staging
 
 LOG = logging.getLogger(__name__)
 
-Metadata = snapshot_file.Metadata
-
 
 class Also(Protocol):
     """Reads more than Placement into the file of a save."""
@@ -81,9 +79,9 @@ class SaveReport:
     ``continued``: an unfinished save was continued.
     """
 
-    metadata: Metadata
-    counts: snapshot_file.Counts
-    notes: Sequence[snapshot_file.Note]
+    metadata: snapshot_file.SnapshotMetadata
+    counts: snapshot_file.SnapshotCounts
+    notes: Sequence[snapshot_file.SaveNote]
     providers_read: int
     consumers_read: int
     continued: bool = False
@@ -115,13 +113,13 @@ def save(
         if request.path.exists():
             check_refresh(request.path, client.target, refresh=request.refresh)
             if not continued:
-                with snapshot_file.Snapshot(str(request.path)) as existing:
+                with snapshot_file.SnapshotFile(str(request.path)) as existing:
                     existing.copy_to(str(partial))
         with continuable(partial), staging.Staging(str(partial)) as file:
             saving = _Save(client, file, request, context)
             metadata = saving.run()
         publish(request.path)
-        with snapshot_file.Snapshot(str(request.path)) as saved:
+        with snapshot_file.SnapshotFile(str(request.path)) as saved:
             return SaveReport(
                 metadata,
                 saved.counts(),
@@ -172,7 +170,7 @@ class _Save:
         """How many providers were read."""
         return len(self._read)
 
-    def run(self) -> Metadata:
+    def run(self) -> snapshot_file.SnapshotMetadata:
         """All steps, from the first listing to the finished file."""
         continues = self._begin()
         self._list()
@@ -340,31 +338,34 @@ class _Save:
         if not self._request.owners:
             self._note(self._doubtful, staging.TORN_NOTE)
         self._file.add_notes(
-            snapshot_file.Note(uuid, f"not read: {error}") for uuid, error in self._failures.items()
+            snapshot_file.SaveNote(uuid, f"not read: {error}")
+            for uuid, error in self._failures.items()
         )
 
     def _note(self, uuids: Iterable[str], text: str) -> None:
-        self._file.add_notes(snapshot_file.Note(uuid, text) for uuid in uuids)
+        self._file.add_notes(snapshot_file.SaveNote(uuid, text) for uuid in uuids)
 
     def _ask(self, call: Callable[[], R]) -> R:
         self._requests += 1
         return retry.read(call)
 
 
-def _differing(known: dict[str, staging.Usage], found: dict[str, responses.Usage]) -> Iterator[str]:
+def _differing(
+    known: dict[str, staging.ProjectUsage], found: dict[str, responses.Usage]
+) -> Iterator[str]:
     """The projects whose usage in Placement differs from that in the file."""
     for project, total in found.items():
-        saved = known.get(project, staging.Usage({}, 0))
+        saved = known.get(project, staging.ProjectUsage({}, 0))
         held = {name: amount for name, amount in total.resources.items() if amount}
         counts = {saved.consumers, total.consumer_count or saved.consumers}
         if held != saved.resources or len(counts) > 1:
             yield project
 
 
-def _metadata(client: api.Client, request: SaveRequest) -> Metadata:
+def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.SnapshotMetadata:
     """What is saved, before it is read. Requests: one GET, if versions are not known yet."""
     lowest, highest = client.transport.versions()
-    return Metadata(
+    return snapshot_file.SnapshotMetadata(
         origin=plan.place(client.target),
         target=client.target,
         started=time.time(),
@@ -508,11 +509,11 @@ def _held(found: responses.ProviderAllocations) -> dict[str, staging.Held]:
     }
 
 
-def read_owner(client: api.Client, uuid: str) -> staging.Owner:
+def read_owner(client: api.Client, uuid: str) -> staging.ConsumerOwner:
     """One consumer with its owner and all its allocations. Requests: one."""
     found = retry.read(lambda: client.show_allocations(uuid))
     known = None if found.consumer_type == allocation.UNKNOWN_TYPE else found.consumer_type
-    return staging.Owner(
+    return staging.ConsumerOwner(
         uuid, found.generation, found.project_id, found.user_id, known, found.allocations
     )
 
@@ -532,7 +533,7 @@ def check_refresh(path: pathlib.Path, target: str, *, refresh: bool) -> None:
         raise errors.PlacementError(
             f"{shown} exists: update it with --refresh, or give another file; nothing was changed"
         )
-    with snapshot_file.Snapshot(str(path)) as existing:
+    with snapshot_file.SnapshotFile(str(path)) as existing:
         metadata = existing.metadata
         if metadata is None:
             raise errors.PlacementError(
@@ -552,7 +553,7 @@ def check_refresh(path: pathlib.Path, target: str, *, refresh: bool) -> None:
             )
 
 
-def check_origin(path: str, metadata: snapshot_file.Metadata, target: str) -> None:
+def check_origin(path: str, metadata: snapshot_file.SnapshotMetadata, target: str) -> None:
     """Refuse a file of another cloud. Errors: PlacementError."""
     if metadata.origin != plan.place(target):
         raise errors.PlacementError(

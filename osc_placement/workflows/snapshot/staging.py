@@ -192,7 +192,7 @@ class Stamp(NamedTuple):
     modified: float | None
 
 
-class Owner(NamedTuple):
+class ConsumerOwner(NamedTuple):
     """A consumer as read by itself; ``generation`` is None if it has no allocations any more.
 
     ``allocations`` is ``{provider uuid: {resource class: amount}}``.
@@ -206,7 +206,7 @@ class Owner(NamedTuple):
     allocations: Mapping[str, Mapping[str, int]]
 
 
-class Usage(NamedTuple):
+class ProjectUsage(NamedTuple):
     """What the consumers of a project hold, and how many they are."""
 
     resources: dict[str, int]
@@ -257,7 +257,7 @@ class Staging:
         for table in TABLES:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
-    def begin(self, metadata: file.Metadata) -> None:
+    def begin(self, metadata: file.SnapshotMetadata) -> None:
         """Record what is being saved; notes of an earlier save are removed."""
         with self._transaction():
             self.metadata = metadata
@@ -344,11 +344,11 @@ class Staging:
         with self._errors():
             return self._column(OWNERS_TO_READ)
 
-    def usages(self) -> dict[str, Usage]:
+    def usages(self) -> dict[str, ProjectUsage]:
         """``{project: what its consumers hold}``, as far as owners were read."""
         with self._errors():
             counts = dict(self._connection.execute(CONSUMER_COUNTS).fetchall())
-            found = {project: Usage({}, count) for project, count in counts.items()}
+            found = {project: ProjectUsage({}, count) for project, count in counts.items()}
             for project, resource_class, amount in self._connection.execute(USAGES):
                 found[project].resources[resource_class] = amount
             return found
@@ -409,7 +409,7 @@ class Staging:
         self._connection.executemany("DELETE FROM reading WHERE uuid = ?", rows)
         self._connection.executemany("DELETE FROM held WHERE provider_uuid = ?", rows)
 
-    def save_owners(self, owners: Iterable[Owner]) -> None:
+    def save_owners(self, owners: Iterable[ConsumerOwner]) -> None:
         """Keep consumers as read by themselves."""
         with self._transaction():
             for owner in owners:
@@ -445,17 +445,17 @@ class Staging:
         with self._transaction():
             self._connection.execute("DELETE FROM recording")
 
-    def add_notes(self, notes: Iterable[file.Note]) -> None:
+    def add_notes(self, notes: Iterable[file.SaveNote]) -> None:
         """Record what the save reports."""
         with self._transaction():
             self._connection.executemany("INSERT OR IGNORE INTO snapshot_note VALUES (?, ?)", notes)
 
     def finish(
         self,
-        metadata: file.Metadata,
+        metadata: file.SnapshotMetadata,
         traits: Iterable[str],
         resource_classes: Iterable[str],
-    ) -> file.Metadata:
+    ) -> file.SnapshotMetadata:
         """Build the state from the readings; returns the metadata with the digest.
 
         Traits and resource classes that this program does not know are kept as custom ones.

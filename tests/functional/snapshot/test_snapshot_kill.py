@@ -195,7 +195,7 @@ def test_a_file_in_use_is_refused(
 ) -> None:
     monkeypatch.setattr("osc_placement.server.store.database_file.BUSY_SECONDS", 0.1)
     with staging.Staging(str(PARTIAL)) as file:
-        file.begin(snapshot_file.Metadata("here", "here", 0.0))
+        file.begin(snapshot_file.SnapshotMetadata("here", "here", 0.0))
         code, messages = shell.OpenStack(sample).fails(SAVE)
     assert code == 1
     assert f"{PARTIAL} is in use by another process" in messages

@@ -20,7 +20,7 @@ class Target:
 
     def __init__(self, **options: Any) -> None:
         self.app = server.create_app(**options)
-        self._service = run.Server(self._call, "127.0.0.1", 0)
+        self._service = run.HttpServer(self._call, "127.0.0.1", 0)
         self._thread = threading.Thread(target=self._service.run)
         self._thread.start()
         self._port = int(self._service.url.rpartition(":")[2])

@@ -76,7 +76,7 @@ def execute(path: pathlib.Path, script: str, *parameters: Any) -> None:
 
 
 def opened_to_read(path: pathlib.Path) -> None:
-    with file.Snapshot(str(path)):
+    with file.SnapshotFile(str(path)):
         pass
 
 
@@ -256,7 +256,7 @@ def test_a_copy_does_not_follow_a_link(
 ) -> None:
     goal = tmp_path / "copy.sqlite"
     (tmp_path / "copy.sqlite.copy").symlink_to(victim)
-    with file.Snapshot(str(path)) as opened:
+    with file.SnapshotFile(str(path)) as opened:
         opened.copy_to(str(goal))
     assert mode(goal) == 0o600
     assert not victim.exists()

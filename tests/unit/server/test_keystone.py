@@ -168,7 +168,9 @@ def test_the_identity_comes_from_the_middleware() -> None:
         "HTTP_OPENSTACK_SYSTEM_SCOPE": "all",
         "HTTP_X_DOMAIN_ID": None,
     }
-    assert auth.keystone(environ) == auth.Identity("u", None, ("admin", "reader"), "all", None)
+    assert auth.keystone(environ) == auth.RequestIdentity(
+        "u", None, ("admin", "reader"), "all", None
+    )
 
 
 def test_a_cors_preflight_needs_no_token(validated_tokens: list[str], config_file: str) -> None:
@@ -333,7 +335,7 @@ def test_with_keystone_any_address_is_accepted(
         started.append(where[:3])
         return types.SimpleNamespace(url="http://x", stop_on_signals=lambda: None, run=lambda: None)
 
-    monkeypatch.setattr(run, "Server", start)
+    monkeypatch.setattr(run, "HttpServer", start)
     assert run.main(["--auth", "keystone", "--config-file", config_file, "--host", "0.0.0.0"]) == 0
     assert started == [("0.0.0.0", 8778, 8 + 4 + 32)]
     assert "warning" not in capsys.readouterr().err

@@ -17,7 +17,7 @@ FORGED = "\r\n2026-11-20 10:00:00 ERROR placement: all is lost\x1b[2J\u2028\x85"
 def entry(message: str, error: BaseException | None = None) -> str:
     info = (type(error), error, error.__traceback__) if error is not None else None
     record = logging.LogRecord("x", logging.ERROR, "x.py", 1, message, (), info)
-    return log.Formatter().format(record)
+    return log.LogFormatter().format(record)
 
 
 def test_a_message_cannot_forge_an_entry() -> None:
@@ -42,7 +42,7 @@ def test_an_unexpected_failure_is_logged_and_not_sent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(log.Formatter())
+    handler.setFormatter(log.LogFormatter())
     monkeypatch.setattr(logging.getLogger("osc_placement"), "handlers", [handler])
     app = server.create_app()
 

@@ -17,8 +17,8 @@ from osc_placement import server
 from osc_placement.server.store import database_file, errors
 
 DATA = pathlib.Path(__file__).with_name("data")
-VERSIONS = range(1, len(database_file.MIGRATIONS) + 1)
-NAMES = [step.name for step in database_file.MIGRATIONS]
+VERSIONS = range(1, len(database_file.SCHEMA_STEPS) + 1)
+NAMES = [step.name for step in database_file.SCHEMA_STEPS]
 
 
 def restored(version: int, folder: pathlib.Path) -> pathlib.Path:
@@ -65,10 +65,10 @@ def test_a_file_of_each_version_is_opened_with_its_content(
 def test_a_pending_step_is_done_once(
     version: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = database_file.Migration(
+    step = database_file.SchemaStep(
         "2099-01 colours", ("ALTER TABLE provider ADD COLUMN colour TEXT",)
     )
-    monkeypatch.setattr(database_file, "MIGRATIONS", (*database_file.MIGRATIONS, step))
+    monkeypatch.setattr(database_file, "SCHEMA_STEPS", (*database_file.SCHEMA_STEPS, step))
     file = restored(version, tmp_path)
     for _ in range(2):
         assert opened(file) == content()
@@ -81,8 +81,8 @@ def test_a_failing_step_leaves_the_file_unchanged(
     statements = ("ALTER TABLE provider ADD COLUMN colour TEXT", "ALTER TABLE nowhere ADD COLUMN a")
     file = restored(VERSIONS[-1], tmp_path)
     with monkeypatch.context() as patched:
-        broken = database_file.Migration("2099-01 broken", statements)
-        patched.setattr(database_file, "MIGRATIONS", (*database_file.MIGRATIONS, broken))
+        broken = database_file.SchemaStep("2099-01 broken", statements)
+        patched.setattr(database_file, "SCHEMA_STEPS", (*database_file.SCHEMA_STEPS, broken))
         with pytest.raises(errors.NotWritable, match="no such table: nowhere"):
             opened(file)
     assert steps(file) == NAMES

@@ -29,8 +29,8 @@ Address = tuple[str, int]
 
 
 @contextlib.contextmanager
-def serving(app: Callable[..., Any], threads: int = 1) -> Iterator[tuple[run.Server, Address]]:
-    service = run.Server(app, "127.0.0.1", 0, threads)
+def serving(app: Callable[..., Any], threads: int = 1) -> Iterator[tuple[run.HttpServer, Address]]:
+    service = run.HttpServer(app, "127.0.0.1", 0, threads)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:

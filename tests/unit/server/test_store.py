@@ -147,7 +147,7 @@ def test_a_full_disk_refuses_the_write_and_keeps_the_records(path: pathlib.Path)
 
 def test_a_schema_step_and_its_record_are_one_transaction(tmp_path: pathlib.Path) -> None:
     connection = sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)
-    step = database_file.Migration("broken", ("CREATE TABLE a (b TEXT)", "NONSENSE"))
+    step = database_file.SchemaStep("broken", ("CREATE TABLE a (b TEXT)", "NONSENSE"))
     with pytest.raises(sqlite3.OperationalError):
         database_file.apply_step(connection, step, first=True)
     assert database_file.applied_steps(connection) == []

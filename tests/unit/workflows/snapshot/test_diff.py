@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from osc_placement.workflows.snapshot import diff, file
-from osc_placement.workflows.snapshot.diff import Change, Kind
+from osc_placement.workflows.snapshot.diff import ObjectKind, StateChange
 
 UUIDS = st.sampled_from(["a", "b", "c", "d"])
 AMOUNTS = st.dictionaries(st.sampled_from(["VCPU", "DISK_GB"]), st.integers(1, 3), max_size=2)
@@ -19,15 +19,15 @@ AMOUNTS = st.dictionaries(st.sampled_from(["VCPU", "DISK_GB"]), st.integers(1, 3
 class State:
     """A state as ``differences`` reads it."""
 
-    held_providers: list[file.Provider]
-    held_consumers: list[file.Consumer]
+    held_providers: list[file.SavedProvider]
+    held_consumers: list[file.SavedConsumer]
     held_traits: list[str]
     held_classes: list[str]
 
-    def providers(self) -> Iterator[file.Provider]:
+    def providers(self) -> Iterator[file.SavedProvider]:
         return iter(self.held_providers)
 
-    def consumers(self) -> Iterator[file.Consumer]:
+    def consumers(self) -> Iterator[file.SavedConsumer]:
         return iter(self.held_consumers)
 
     def traits(self) -> list[str]:
@@ -51,7 +51,7 @@ INVENTORIES = st.dictionaries(
     max_size=2,
 )
 PROVIDERS = st.builds(
-    file.Provider,
+    file.SavedProvider,
     UUIDS,
     st.sampled_from(["one", "two"]),
     st.integers(0, 2),
@@ -62,7 +62,7 @@ PROVIDERS = st.builds(
     st.lists(UUIDS, unique=True).map(sorted),
 )
 CONSUMERS = st.builds(
-    file.Consumer,
+    file.SavedConsumer,
     UUIDS,
     st.integers(0, 2),
     st.sampled_from(["p", "q"]),
@@ -73,14 +73,14 @@ CONSUMERS = st.builds(
 STATES = st.builds(State, sorted_by_uuid(PROVIDERS), sorted_by_uuid(CONSUMERS), NAMES, NAMES)
 
 
-def content(state: State) -> dict[tuple[Kind, str, str], dict[str, Any]]:
+def content(state: State) -> dict[tuple[ObjectKind, str, str], dict[str, Any]]:
     """``{object: its facts}``, by comparing with an empty state."""
     empty = State([], [], [], [])
     found = diff.differences(empty, state, generations=True)
     return {key(item): dict(item.after) for item in found}
 
 
-def key(item: diff.Difference) -> tuple[Kind, str, str]:
+def key(item: diff.StateDifference) -> tuple[ObjectKind, str, str]:
     return item.kind, item.uuid, "" if item.uuid else item.name
 
 
@@ -93,7 +93,7 @@ def test_a_state_does_not_differ_from_itself(state: State) -> None:
 def test_the_differences_lead_from_one_state_to_the_other(before: State, after: State) -> None:
     facts = content(before)
     for item in diff.differences(before, after, generations=True):
-        if item.change is Change.REMOVED:
+        if item.change is StateChange.REMOVED:
             assert facts.pop(key(item)) == item.before
             continue
         known = facts.setdefault(key(item), {})
@@ -105,7 +105,7 @@ def test_the_differences_lead_from_one_state_to_the_other(before: State, after: 
 
 @given(STATES, STATES)
 def test_the_other_direction_is_the_opposite(before: State, after: State) -> None:
-    swapped = {Change.ADDED: Change.REMOVED, Change.REMOVED: Change.ADDED}
+    swapped = {StateChange.ADDED: StateChange.REMOVED, StateChange.REMOVED: StateChange.ADDED}
     there = {(key(item), item.change): item for item in diff.differences(before, after)}
     back = {
         (key(item), swapped.get(item.change, item.change)): item
@@ -118,8 +118,8 @@ def test_the_other_direction_is_the_opposite(before: State, after: State) -> Non
 
 def test_generations_and_owners_differ_only_if_they_are_compared() -> None:
     before = State(
-        [file.Provider("a", "one", 1, "a", None, {}, [], [])],
-        [file.Consumer("c", 1, "p", "u", None, {"a": {"VCPU": 1}})],
+        [file.SavedProvider("a", "one", 1, "a", None, {}, [], [])],
+        [file.SavedConsumer("c", 1, "p", "u", None, {"a": {"VCPU": 1}})],
         [],
         [],
     )
@@ -139,12 +139,12 @@ def test_generations_and_owners_differ_only_if_they_are_compared() -> None:
 
 
 def test_a_changed_provider_shows_only_what_differs() -> None:
-    one = file.Provider("a", "one", 1, "a", None, {"VCPU": {"total": 4}}, ["HW_A"], ["b"])
+    one = file.SavedProvider("a", "one", 1, "a", None, {"VCPU": {"total": 4}}, ["HW_A"], ["b"])
     other = one._replace(inventories={"VCPU": {"total": 8}}, traits=["HW_B"], aggregates=[])
     (item,) = diff.differences(State([one], [], [], []), State([other], [], [], []))
-    assert item == diff.Difference(
-        Kind.PROVIDER,
-        Change.CHANGED,
+    assert item == diff.StateDifference(
+        ObjectKind.PROVIDER,
+        StateChange.CHANGED,
         "a",
         "one",
         {"VCPU:total": 4, "trait HW_A": True, "aggregate b": True},

@@ -230,7 +230,7 @@ def disturb(world: World, rate: float, interrupt: bool) -> None:
 def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool, seed: int) -> None:
     """The file against the history of the last run, and against the cloud after a quiet run."""
     file = saved(path)
-    with snapshot_file.Snapshot(str(path)) as opened:
+    with snapshot_file.SnapshotFile(str(path)) as opened:
         noted = {note.uuid for note in opened.notes()}
 
     def form(one: Any) -> str:

@@ -85,7 +85,7 @@ def saved(path: pathlib.Path) -> dict[str, Any]:
 
 
 def notes(path: pathlib.Path) -> dict[str, str]:
-    with file.Snapshot(str(path)) as opened:
+    with file.SnapshotFile(str(path)) as opened:
         return {note.uuid: note.text for note in opened.notes()}
 
 
@@ -189,7 +189,7 @@ def test_a_provider_that_never_is_stable_is_saved_and_listed(
 
     cloud.proxy.before = change
     cloud.save(path)
-    with file.Snapshot(str(path)) as opened:
+    with file.SnapshotFile(str(path)) as opened:
         texts = [note.text for note in opened.notes() if note.uuid == uuid]
     assert texts == [
         "changed during the save",

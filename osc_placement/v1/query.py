@@ -1,4 +1,4 @@
-"""``placement query replay``."""
+"""``placement query replay | record``."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
             return stack.enter_context(replay.opened(parsed_args.files[1]))
         return None
 
-    def _check_answers(self, source: replay.Source, parsed_args: argparse.Namespace) -> None:
+    def _check_answers(self, source: replay.QuerySource, parsed_args: argparse.Namespace) -> None:
         if all(query.answer is None for query in source.queries):
             self.usage_error(
                 f"{parsed_args.queries} has no recorded answers: give a second snapshot, or a plan"
@@ -160,8 +160,8 @@ openstack placement query record 8780 --queries recording.jsonl"""
 
     def _finish(
         self,
-        found: list[replay.Comparison],
-        source: replay.Source,
+        found: list[replay.QueryComparison],
+        source: replay.QuerySource,
         names: Mapping[str, str],
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], list[Any]]:
@@ -178,7 +178,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
         return self.column_names, [_row(item, names) for item in listed]
 
 
-def _row(item: replay.Comparison, names: Mapping[str, str]) -> rows.Row:
+def _row(item: replay.QueryComparison, names: Mapping[str, str]) -> rows.Row:
     return (
         item.query.text,
         item.query.version or None,

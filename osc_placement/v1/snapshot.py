@@ -1,4 +1,4 @@
-"""``placement snapshot save | show | diff``."""
+"""``placement snapshot save | show | diff | anonymize``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from osc_placement.v1.output import progress, rows
 if TYPE_CHECKING:
     from osc_placement.workflows.context import ReadContext
     from osc_placement.workflows.snapshot import diff, file, save
+
 
 #: The word that names the cloud of the command line where a file could be named.
 LIVE = "live"
@@ -205,7 +206,9 @@ openstack placement snapshot diff monday.sqlite live"""
         return self.column_names, [_difference_row(item, names) for item in found]
 
     @contextlib.contextmanager
-    def _live(self, parsed_args: argparse.Namespace, *, owners: bool) -> Iterator[file.Snapshot]:
+    def _live(
+        self, parsed_args: argparse.Namespace, *, owners: bool
+    ) -> Iterator[file.SnapshotFile]:
         """The cloud of the command line, in a temporary file."""
         from osc_placement.workflows.snapshot import file, save
 
@@ -218,7 +221,7 @@ openstack placement snapshot diff monday.sqlite live"""
             yield stack.enter_context(file.opened(path))
 
 
-def _summary(found: list[diff.Difference]) -> str:
+def _summary(found: list[diff.StateDifference]) -> str:
     """How many objects of each kind were added, removed and changed."""
     counts = collections.Counter((item.kind, item.change) for item in found)
     parts = [
@@ -248,7 +251,7 @@ class _Facts(rows.Amounts):
         return text if value is True else f"{text}={self._names.get(str(value), value)}"
 
 
-def _difference_row(item: diff.Difference, names: Mapping[str, str]) -> rows.Row:
+def _difference_row(item: diff.StateDifference, names: Mapping[str, str]) -> rows.Row:
     shown = item.change == "changed"
     return (
         str(item.kind),
@@ -300,7 +303,7 @@ def _shown_fields(path: pathlib.Path, found: file.SnapshotSummary) -> dict[str, 
     }
 
 
-def _source_fields(metadata: save.Metadata, found: file.SnapshotSummary) -> dict[str, Any]:
+def _source_fields(metadata: file.SnapshotMetadata, found: file.SnapshotSummary) -> dict[str, Any]:
     return {
         "source": metadata.target,
         "saved_from": _time(metadata.started),
@@ -332,3 +335,63 @@ class _Notes(rows.Lines):
         if len(self._value) > _MOST_NOTES:
             lines.append(f"... and {len(self._value) - _MOST_NOTES} more (-f json)")
         return "\n".join(lines)
+
+
+class AnonymizeSnapshot(base.ReportShowOne):
+    """Write a copy of a snapshot with pseudonyms, for a support case
+
+    Replaces names, projects, users, UUIDs, custom traits and custom resource classes; in the data
+    of nova and neutron also the names of servers, hosts, flavors, aggregates, availability zones
+    and ports. What no command reads of nova and neutron is left out: addresses, metadata, tags,
+    descriptions. Sizes, amounts, generations, states and times stay, so the commands give the same
+    answers. The key file has the real name of each pseudonym: keep it to yourself. With the same
+    key file, the next snapshot of the cloud has the same pseudonyms.
+    """
+
+    writes = False
+    example = """\
+openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
+    --key-file cloud.key.json"""
+
+    @property
+    def auth_required(self) -> bool:
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "file", metavar="<file>", type=pathlib.Path, help="The snapshot; it stays unchanged"
+        )
+        parser.add_argument(
+            "new_file", metavar="<new-file>", type=pathlib.Path, help="The anonymized file"
+        )
+        parser.add_argument(
+            "--key-file",
+            metavar="<key-file>",
+            type=pathlib.Path,
+            required=True,
+            help="Where the real name of each pseudonym is kept, readable for its owner only. An"
+            " existing key file of the same cloud is extended: its pseudonyms stay",
+        )
+        parser.add_argument(
+            "--keep-custom-names",
+            action="store_true",
+            help="Keep the names of custom traits, resource classes and consumer types",
+        )
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        from osc_placement.workflows.snapshot import anonymize, file
+
+        anonymization = anonymize.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)
+        anonymization.write(parsed_args.file, parsed_args.new_file)
+        self.summary = [f"Note: {parsed_args.key_file} has the real names: do not pass it on"]
+        found = file.summarize(parsed_args.new_file)
+        fields = {
+            "file": str(parsed_args.new_file),
+            "key_file": str(parsed_args.key_file),
+            "source": found.metadata.target if found.metadata else None,
+            "resource_providers": found.counts.providers,
+            "consumers": found.counts.consumers,
+        }
+        return tuple(fields), tuple(fields.values())

@@ -1,1 +1,0 @@
-"""The `placement snapshot` commands."""
