@@ -67,9 +67,9 @@ def plan_aggregate_ratios(
 def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> frozenset[str] | None:
     """The selected hosts; None for all. Errors: InvalidInput with every unknown name."""
     input_errors = errors.InputErrors(cloud.unknown_hosts(request.hosts))
-    found = lookup.find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
+    by_text = lookup.find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
     input_errors.check()
-    members = frozenset(host for each in found.values() for host in each.hosts)
+    members = frozenset(host for aggregate in by_text.values() for host in aggregate.hosts)
     if not request.host_aggregates:
         return request.hosts or None
     return members & request.hosts if request.hosts else members
@@ -114,20 +114,20 @@ class HostRatios:
 
     def reasons(self, classes: Iterable[str]) -> Iterator[Reason]:
         """Where each ratio comes from, and why a class gets none."""
-        for name, found in self.values.items():
+        for name, items in self.values.items():
             smallest = self._smallest(name)
             if name not in classes:
                 yield Reason(Code.NO_INVENTORY, f"it has no {name}")
             elif smallest is None:
-                invalid = ", ".join(each.aggregate.name for each in found if each.ratio is None)
+                invalid = ", ".join(item.aggregate.name for item in items if item.ratio is None)
                 yield Reason(Code.INVALID_VALUE, f"{name}: invalid value in {invalid}")
             else:
-                names = sorted({one.aggregate.name for one in found if one.ratio == smallest})
+                names = sorted({one.aggregate.name for one in items if one.ratio == smallest})
                 yield Reason(text=f"{name} from {', '.join(names)}")
 
     def _smallest(self, name: str) -> decimal.Decimal | None:
-        found = [each.ratio for each in self.values[name]]
-        return None if None in found else min(filter(None, found))
+        ratios = [item.ratio for item in self.values[name]]
+        return None if None in ratios else min(filter(None, ratios))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,17 +171,17 @@ def request_of(
 
     An invalid value, and a host without a provider, is skipped.
     """
-    found: dict[str, dict[str, list[_Value]]] = {}
+    by_host: dict[str, dict[str, list[_Value]]] = {}
     skipped = []
     for value in _values(aggregates):
         selected = [host for host in value.aggregate.hosts if hosts is None or host in hosts]
         for host in selected:
-            by_class = found.setdefault(host, {})
+            by_class = by_host.setdefault(host, {})
             by_class.setdefault(CLASSES[value.key], []).append(value)
         if value.ratio is None and selected:
             skipped.append(_invalid(value))
     by_provider = {}
-    for host, by_class in found.items():
+    for host, by_class in by_host.items():
         providers, missing = nodes.providers_of(host)
         by_provider.update({item.uuid: HostRatios(by_class) for item in providers})
         skipped += [_missing(subject, nodes) for subject in missing]

@@ -114,8 +114,8 @@ def parse(texts: Iterable[str]) -> tuple[Assignment, ...]:
 
 def resource_classes(texts: Iterable[str]) -> tuple[str, ...]:
     """The resource classes of all expressions, invalid expressions included."""
-    found = (text.partition(":")[0] for text in texts if ":" in text)
-    return tuple(dict.fromkeys(item for item in found if is_symbol(item)))
+    classes = (text.partition(":")[0] for text in texts if ":" in text)
+    return tuple(dict.fromkeys(item for item in classes if is_symbol(item)))
 
 
 def _parse(text: str) -> Assignment:
@@ -129,8 +129,8 @@ def _parse(text: str) -> Assignment:
             f"{text!r}: {match['rc']!r} is not a resource class (capital letters, digits, _)"
         )
     if match["field"] not in inventory.FIELDS:
-        known = ", ".join(inventory.FIELDS)
-        reasons.append(f"{text!r}: unknown field {match['field']!r}; the fields are {known}")
+        fields = ", ".join(inventory.FIELDS)
+        reasons.append(f"{text!r}: unknown field {match['field']!r}; the fields are {fields}")
     if not _NUMBER.fullmatch(match["value"]):
         reasons.append(f"{text!r}: {match['value']!r} is not a number")
     if reasons:
@@ -250,14 +250,14 @@ def releases_to(observed: Offered, target: Target) -> bool:
 
 def _targeted(observed: Offered, target: Target, allow: Collection[str], exactly: bool) -> Item:
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
-    found = InventoryState.of(observed.inventories)
+    current = InventoryState.of(observed.inventories)
     try:
         renewed = target(observed.inventories)
     except errors.InvalidInput as error:
         return _invalid(subject, error)
     target_state = InventoryState.of(renewed)
-    after = InventoryState({**dict.fromkeys(found.classes), **target_state.classes})
-    before = _KIND.select(found, after)
+    after = InventoryState({**dict.fromkeys(current.classes), **target_state.classes})
+    before = _KIND.select(current, after)
     if _KIND.equal(before, after):
         return change.Skipped(_KIND.name, subject, before, after, unchanged=True)
     if not exactly:
@@ -274,15 +274,15 @@ def _differing(
     """Both states without the fields that are equal."""
     classes = {}
     for name, fields in after.classes.items():
-        known = before.classes.get(name)
-        if fields is None or known is None:
-            if fields is not known:
+        current = before.classes.get(name)
+        if fields is None or current is None:
+            if fields is not current:
                 classes[name] = fields
             continue
         differing = {
             field: value
             for field, value in fields.items()
-            if not change.values_equal(known.get(field), value)
+            if not change.values_equal(current.get(field), value)
         }
         if differing:
             classes[name] = differing
@@ -395,12 +395,12 @@ def _requested(
     notes: list[str] = []
     invalid: list[str] = []
     for resource_class, assignments in _grouped(request.assignments).items():
-        known = observed.inventories.get(resource_class)
-        if known is None and not request.create:
+        current = observed.inventories.get(resource_class)
+        if current is None and not request.create:
             notes.append(f"it has no {resource_class} (--create adds it)")
             continue
         try:
-            fields, rounded = _fields(resource_class, known, assignments)
+            fields, rounded = _fields(resource_class, current, assignments)
         except ValueError as error:
             invalid += error.args
             continue

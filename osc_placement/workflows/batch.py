@@ -89,8 +89,8 @@ def plan_set_inventories(
     Requests: one GET per provider; where everything of a class was reserved, one listing of the
     one-time-use devices, and one GET of the usages of each.
     """
-    found = observe_inventories(client, members, context)
-    observed, unread = _without_skipped(found)
+    answers = observe_inventories(client, members, context)
+    observed, unread = _without_skipped(answers)
     released = [item for item in observed if amend.releases_to(item, target)]
     if released and guards.ONE_TIME_USE not in allow:
         released = observe_one_time_use(client, released)
@@ -100,13 +100,13 @@ def plan_set_inventories(
         observed = [by_uuid.get(item.provider.uuid, item) for item in observed]
     allowed = {*guards.ALL_BUT_DEVICES, *allow}
     planned = amend.plan_targets(observed, target, allowed, exactly=exactly)
-    known = {
+    by_key = {
         _key(inventories.TYPE.name, item.provider): inventories.observed(
             item.generation, item.inventories
         )
         for item in observed
     }
-    return plan.ObservedPlan(with_skipped(planned, unread), known)
+    return plan.ObservedPlan(with_skipped(planned, unread), by_key)
 
 
 def plan_traits(
@@ -141,8 +141,8 @@ def plan_traits(
     ]
     input_errors.check()
     existing = [item for item in request.names if item not in created]
-    found = _observed_traits(client, chosen, existing, context, remove)
-    observed, unread = _without_skipped(found)
+    answers = _observed_traits(client, chosen, existing, context, remove)
+    observed, unread = _without_skipped(answers)
     planned = with_skipped(decide_traits(observed, request, created), unread)
     if count_existing:
         planned = _counted(client, planned, memberships.TRAITS.unit, "required", request.remove)
@@ -160,15 +160,15 @@ def plan_set_traits(
     No guard applies. Requests: one GET per provider.
     """
     chosen = Selection(tuple(members))
-    found = observe_traits(client, chosen, traits, context)
-    observed, unread = _without_skipped(found)
-    known = {
+    answers = observe_traits(client, chosen, traits, context)
+    observed, unread = _without_skipped(answers)
+    by_key = {
         _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
             item.generation, (name for name, has in item.has.items() if has)
         )
         for item in observed
     }
-    return plan.ObservedPlan(with_skipped(decide_replacement(observed, traits), unread), known)
+    return plan.ObservedPlan(with_skipped(decide_replacement(observed, traits), unread), by_key)
 
 
 def plan_aggregates(
@@ -198,8 +198,8 @@ def plan_aggregates(
     )
     input_errors.reasons += _conflicts(request) if uuids else []
     input_errors.check()
-    found = observe_aggregates(client, chosen, request.names, context)
-    observed, unread = _without_skipped(found)
+    answers = observe_aggregates(client, chosen, request.names, context)
+    observed, unread = _without_skipped(answers)
     planned = with_skipped(decide_aggregates(observed, request), unread)
     if count_existing:
         unit = memberships.AGGREGATES.unit
@@ -235,8 +235,8 @@ def plan_observed(
     Requests: those of ``observe_inventories`` and ``observe_usages``; one listing of the
     one-time-use devices, if everything of a class was reserved.
     """
-    found = observe_inventories(client, chosen.providers, context)
-    observed, unread = _without_skipped(found)
+    answers = observe_inventories(client, chosen.providers, context)
+    observed, unread = _without_skipped(answers)
     if any(amend.releases(item, request_of(item)) for item in observed):
         observed = observe_one_time_use(client, observed)
     losing = [item for item in observed if amend.needs_usages(item, request_of(item))]
@@ -245,13 +245,13 @@ def plan_observed(
     observed = [with_usages.get(item.provider.uuid, item) for item in observed]
     planned = with_skipped(decide(observed), unread)
     by_uuid = {item.provider.uuid: item for item in observed}
-    known = {
+    by_key = {
         item.key: inventories.observed(
             by_uuid[item.subject.uuid].generation, by_uuid[item.subject.uuid].inventories
         )
         for item in planned.changes
     }
-    return plan.ObservedPlan(planned, known)
+    return plan.ObservedPlan(planned, by_key)
 
 
 def _observed_traits(
@@ -267,16 +267,16 @@ def _observed_traits(
     the traits that no provider has.
     """
     try:
-        found = observe_traits(client, chosen, names, context)
+        answers = observe_traits(client, chosen, names, context)
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
         _check_traits(client, names, removed)
         raise
     if chosen.filters is None:
-        had = {name for item in _without_skipped(found)[0] for name in item.has}
+        had = {name for item in _without_skipped(answers)[0] for name in item.has}
         _check_traits(client, [item for item in names if item not in had], removed)
-    return found
+    return answers
 
 
 def _check_traits(client: api.Client, names: Iterable[str], removed: Sequence[str]) -> None:
@@ -313,11 +313,11 @@ def _key(which: str, about: provider.Provider) -> str:
     return change.key(which, change.Subject(about.name, about.uuid))
 
 
-def _without_skipped(found: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
+def _without_skipped(answers: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
     """The providers that were read, and the skipped ones."""
     observed: list[T] = []
     unread: list[change.Skipped] = []
-    for item in found:
+    for item in answers:
         if isinstance(item, change.Skipped):
             unread.append(item)
         else:

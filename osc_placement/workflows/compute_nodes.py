@@ -38,9 +38,9 @@ class ComputeCloud:
 
     def unknown_hosts(self, requested: Iterable[str]) -> list[str]:
         """An error for each requested host that nova does not have."""
-        known = self.hosts.services | {node.host for node in self.hosts.nodes}
-        known |= {host for each in self.aggregates for host in each.hosts}
-        return unknown_hosts(requested, known)
+        existing = self.hosts.services | {node.host for node in self.hosts.nodes}
+        existing |= {host for aggregate in self.aggregates for host in aggregate.hosts}
+        return unknown_hosts(requested, existing)
 
 
 def observe_cloud(client: api.Client, nova: nova_api.Nova) -> ComputeCloud:
@@ -61,12 +61,12 @@ def observe_cloud(client: api.Client, nova: nova_api.Nova) -> ComputeCloud:
     return cloud
 
 
-def unknown_hosts(requested: Iterable[str], known: Container[str]) -> list[str]:
+def unknown_hosts(requested: Iterable[str], existing: Container[str]) -> list[str]:
     """An error for each requested host that nova does not have."""
     return [
         f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
         for host in sorted(requested)
-        if host not in known
+        if host not in existing
     ]
 
 
@@ -90,15 +90,15 @@ class ComputeNodes:
 
         The provider of a node has its UUID, or is the root provider with its hostname.
         """
-        found, without = [], []
+        existing, without = [], []
         nodes = self._nodes.get(host, ())
         for node in nodes:
             item = self._provider.get(node.uuid) or self._root.get(node.hostname)
             if item is None:
                 without.append(change.Subject(node.hostname, node.uuid))
             else:
-                found.append(item)
-        return found, without if nodes else [change.Subject(host, "")]
+                existing.append(item)
+        return existing, without if nodes else [change.Subject(host, "")]
 
     def why_missing(self, subject: change.Subject) -> Reason:
         """Why a node, or a host, of ``providers_of`` has no provider."""

@@ -39,7 +39,7 @@ class ReadContext:
         """
         if title and items:
             self.progress.start(title, len(items))
-        for found in plan_workers.each(read, items, self.workers):
+        for result in plan_workers.each(read, items, self.workers):
             if title:
                 self.progress.advance()
-            yield found
+            yield result

@@ -143,11 +143,11 @@ class _Mirror:
         """Decide for one aggregate; return its hosts and nodes without a provider."""
         expected, without_provider = set(), []
         for host in dict.fromkeys(aggregate.hosts):
-            found, without = self._nodes.providers_of(host)
-            expected |= {item.uuid for item in found}
+            providers, without = self._nodes.providers_of(host)
+            expected |= {item.uuid for item in providers}
             if self._request.concerns(host):
                 without_provider += without
-                for item in found:
+                for item in providers:
                     self._add_member(item, aggregate)
         self._find_stale(aggregate, frozenset(expected))
         return without_provider
@@ -386,18 +386,18 @@ def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
 def _known_providers(
     cloud: ComputeCloud, texts: Sequence[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
-    found = lookup.among(cloud.providers, texts)
+    by_text = lookup.among(cloud.providers, texts)
     input_errors.reasons += [
-        lookup.unknown_provider(text) for text, providers in found.items() if not providers
+        lookup.unknown_provider(text) for text, providers in by_text.items() if not providers
     ]
-    return frozenset(item.uuid for providers in found.values() for item in providers)
+    return frozenset(item.uuid for providers in by_text.values() for item in providers)
 
 
 def _deleted_aggregates(
     cloud: ComputeCloud, texts: Iterable[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
     current = {item.uuid: item.name for item in cloud.aggregates}
-    found = set()
+    uuids = set()
     for text in texts:
         if not is_uuid(text):
             input_errors.add(f"--forget {text}: not the UUID of a deleted host aggregate")
@@ -407,8 +407,8 @@ def _deleted_aggregates(
             input_errors.add(
                 f"--forget {text}: nova still has this host aggregate, {current[uuid]!r}"
             )
-        found.add(uuid)
-    return frozenset(found)
+        uuids.add(uuid)
+    return frozenset(uuids)
 
 
 def record_path(target: str) -> pathlib.Path:

@@ -95,8 +95,8 @@ class PlacementReader:
 
     def aggregates(self, providers: Iterable[str], title: str = "") -> dict[str, Sequence[str]]:
         """``{provider: its aggregates}``, without deleted ones. Requests: one for each provider."""
-        found = self.existing(self._client.list_aggregates, providers, title)
-        return {uuid: answer.aggregates for uuid, answer in found.items()}
+        answers = self.existing(self._client.list_aggregates, providers, title)
+        return {uuid: answer.aggregates for uuid, answer in answers.items()}
 
     def sharing(self, providers: Iterable[provider.Provider]) -> dict[str, tuple[str, ...]]:
         """``{root of a tree: the providers of other trees that share with it}``.

@@ -108,14 +108,14 @@ def select(
     else:
         listed = None
     input_errors.check()
-    found = _narrowed(named, listed, selector.name_globs)
+    chosen = _narrowed(named, listed, selector.name_globs)
     if selector.unused:
-        found = _unused(client, found)
-    if not found:
+        chosen = _unused(client, chosen)
+    if not chosen:
         raise errors.InvalidInput([f"the selection is empty: no provider meets {selector}"])
-    LOG.info("%d providers match %s", len(found), selector)
+    LOG.info("%d providers match %s", len(chosen), selector)
     many = listed is not None or len(set(selector.providers)) > lookup.MAX_SINGLE_REQUESTS
-    return Selection(tuple(found), filters if many else None)
+    return Selection(tuple(chosen), filters if many else None)
 
 
 def listed(
@@ -135,19 +135,19 @@ def listed(
     selected = _filters(client, selector, host_aggregates, input_errors)
     named = _named(client, selector.providers, input_errors)
     input_errors.check()
-    found = client.list_providers(**filters, **selected)
+    providers = client.list_providers(**filters, **selected)
     if named is not None:
         uuids = {item.uuid for item in named}
-        found = [item for item in found if item.uuid in uuids]
-    found = _with_names(found, selector.name_globs)
-    return _unused(client, found) if selector.unused else found
+        providers = [item for item in providers if item.uuid in uuids]
+    providers = _with_names(providers, selector.name_globs)
+    return _unused(client, providers) if selector.unused else providers
 
 
 def unknown_traits(client: api.Client, names: Iterable[str]) -> list[str]:
     """The traits of ``names`` that the cloud does not have. Requests: one GET, if any name."""
     requested = list(dict.fromkeys(names))
-    known = set(client.list_traits(name=f"in:{','.join(requested)}")) if requested else set()
-    return [item for item in requested if item not in known]
+    existing = set(client.list_traits(name=f"in:{','.join(requested)}")) if requested else set()
+    return [item for item in requested if item not in existing]
 
 
 def unknown_trait_message(trait: str, *, advise_create: bool = True) -> str:
@@ -173,19 +173,19 @@ def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None
     Requests: one GET to nova, if a text is not a UUID. Errors: InvalidInput.
     """
     requested = list(dict.fromkeys(texts))
-    found = {text: name.canonical_uuid(text) for text in requested if name.is_uuid(text)}
-    others = [text for text in requested if text not in found]
+    uuids = {text: name.canonical_uuid(text) for text in requested if name.is_uuid(text)}
+    others = [text for text in requested if text not in uuids]
     if others and host_aggregates is None:
         raise errors.InvalidInput(
             f"aggregate {text!r} is not a UUID, and without a compute service the name of a host"
             " aggregate cannot be looked up"
             for text in others
         )
-    known = host_aggregates() if others and host_aggregates else ()
+    aggregates = host_aggregates() if others and host_aggregates else ()
     input_errors = errors.InputErrors()
-    matching = nova_lookup.find_host_aggregates(known, others, input_errors)
+    matching = nova_lookup.find_host_aggregates(aggregates, others, input_errors)
     input_errors.check()
-    return found | {text: item.uuid for text, item in matching.items()}
+    return uuids | {text: item.uuid for text, item in matching.items()}
 
 
 def host_uuids(
@@ -260,13 +260,13 @@ def _named(
     """The providers with these names and UUIDs; None when no name is given."""
     if not texts:
         return None
-    found = lookup.find_providers(client, texts)
+    by_text = lookup.find_providers(client, texts)
     input_errors.reasons += [
         f"{lookup.unknown_provider(text)}: 'openstack resource provider list' shows all"
         for text in texts
-        if text not in found
+        if text not in by_text
     ]
-    return list(provider.by_uuid(found.values()).values())
+    return list(provider.by_uuid(by_text.values()).values())
 
 
 def _listed(
@@ -302,27 +302,29 @@ def _narrowed(
     globs: Sequence[str],
 ) -> list[provider.Provider]:
     if named is None:
-        found = list(listed or ())
+        chosen = list(listed or ())
     elif listed is None:
-        found = named
+        chosen = named
     else:
         kept = {item.uuid for item in listed}
-        found = [item for item in named if item.uuid in kept]
-    return sorted(_with_names(found, globs), key=lambda item: (item.name, item.uuid))
+        chosen = [item for item in named if item.uuid in kept]
+    return sorted(_with_names(chosen, globs), key=lambda item: (item.name, item.uuid))
 
 
-def _unused(client: api.Client, found: list[provider.Provider]) -> list[provider.Provider]:
+def _unused(client: api.Client, providers: list[provider.Provider]) -> list[provider.Provider]:
     """The providers from which nothing is allocated. Requests: one GET per provider."""
 
     def is_used(item: provider.Provider) -> bool:
         return any(retry.read(lambda: client.list_usages(item.uuid)).values())
 
-    used = workers.each(is_used, found)
-    return [item for item, has_usage in zip(found, used, strict=True) if not has_usage]
+    used = workers.each(is_used, providers)
+    return [item for item, has_usage in zip(providers, used, strict=True) if not has_usage]
 
 
-def _with_names(found: list[provider.Provider], globs: Sequence[str]) -> list[provider.Provider]:
+def _with_names(
+    providers: list[provider.Provider], globs: Sequence[str]
+) -> list[provider.Provider]:
     """The providers with a name that one of the patterns matches; all without patterns."""
     if not globs:
-        return found
-    return [item for item in found if name.matches_glob(item.name, globs)]
+        return providers
+    return [item for item in providers if name.matches_glob(item.name, globs)]

@@ -49,10 +49,10 @@ class TraitMatrix:
 
     def groups(self) -> list[TraitGroup]:
         """The providers by their traits; the largest group first."""
-        found: dict[frozenset[str], list[provider.Provider]] = {}
+        by_traits: dict[frozenset[str], list[provider.Provider]] = {}
         for item, traits in self.traits_of.items():
-            found.setdefault(traits, []).append(item)
-        groups = [TraitGroup(tuple(items), traits) for traits, items in found.items()]
+            by_traits.setdefault(traits, []).append(item)
+        groups = [TraitGroup(tuple(items), traits) for traits, items in by_traits.items()]
         return sorted(groups, key=lambda group: (-len(group.providers), group.providers[0].name))
 
 

@@ -83,7 +83,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> list[AllocationFindi
 
     A consumer may have several findings; each proposal builds on the proposals before.
     """
-    found: list[AllocationFinding] = []
+    all_findings: list[AllocationFinding] = []
     for number, step in enumerate(STEPS):
         new = [finding for check in step for finding in check.find(snapshot, context)]
         if number == 0:
@@ -91,15 +91,15 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> list[AllocationFindi
         else:
             new = _without_amounts(new, doubted)
         snapshot = repaired(snapshot, new)
-        found += new
-    found = sorted(_once(found), key=Finding.sort_key)
-    for finding in found:
+        all_findings += new
+    all_findings = sorted(_once(all_findings), key=Finding.sort_key)
+    for finding in all_findings:
         LOG.info("%s %s: %s", finding.code, finding.subject.uuid, finding.evidence.text)
-    return found
+    return all_findings
 
 
 def _without_amounts(
-    found: Iterable[AllocationFinding], doubted: Collection[str]
+    new: Iterable[AllocationFinding], doubted: Collection[str]
 ) -> list[AllocationFinding]:
     """The findings, without changes of amounts for servers whose location is in doubt.
 
@@ -107,15 +107,15 @@ def _without_amounts(
     """
     return [
         finding
-        for finding in found
+        for finding in new
         if finding.subject.uuid not in doubted or finding.repair is None or not finding.repair.parts
     ]
 
 
-def _once(found: Iterable[AllocationFinding]) -> Iterator[AllocationFinding]:
+def _once(new: Iterable[AllocationFinding]) -> Iterator[AllocationFinding]:
     """Only the first unknown finding of each server."""
     doubted: set[str] = set()
-    for finding in found:
+    for finding in new:
         if finding.code == UNKNOWN:
             if finding.subject.uuid in doubted:
                 continue
@@ -123,26 +123,26 @@ def _once(found: Iterable[AllocationFinding]) -> Iterator[AllocationFinding]:
         yield finding
 
 
-def repaired(snapshot: CloudSnapshot, found: Iterable[AllocationFinding]) -> CloudSnapshot:
+def repaired(snapshot: CloudSnapshot, new: Iterable[AllocationFinding]) -> CloudSnapshot:
     """The snapshot as it is after the repairs."""
     allocations = dict(snapshot.allocations)
-    for finding in found:
+    for finding in new:
         if finding.repair is not None and finding.repair.parts:
             uuid = finding.subject.uuid
             before = dataclasses.replace(
                 snapshot.consumer(uuid), allocations=allocations.get(uuid, {})
             )
             allocations[uuid] = finding.repair.apply(before).allocations
-    kept = {uuid: held for uuid, held in allocations.items() if held}
+    kept = {uuid: parts for uuid, parts in allocations.items() if parts}
     return dataclasses.replace(snapshot, allocations=kept)
 
 
-def plan_repair(snapshot: CloudSnapshot, found: Iterable[AllocationFinding]) -> plan.Plan:
+def plan_repair(snapshot: CloudSnapshot, chosen: Iterable[AllocationFinding]) -> plan.Plan:
     """One change for each consumer with a repair; other findings are not in the plan.
 
     ``snapshot`` contains these consumers with their owners.
     """
-    planned = findings.plan_repair(found, lambda repairs: _change(snapshot, repairs))
+    planned = findings.plan_repair(chosen, lambda repairs: _change(snapshot, repairs))
     return dataclasses.replace(planned, names=decision.provider_names(planned, snapshot))
 
 
@@ -225,18 +225,18 @@ def audit_cloud(
         hosts=request.hosts,
         request=reader.request,
     )
-    found = _find(snapshot, audit_context, request)
+    selected = _find(snapshot, audit_context, request)
     notes = observe.unchecked_owners(snapshot, reader.request)
     if nova.source:
         notes.append(f"nova's responses come from {nova.source}")
     if not request.repair:
-        return AuditResult(found, plan.ObservedPlan(_plan(snapshot, (), notes)))
-    repairable = [item.subject.uuid for item in found if item.repair]
+        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)))
+    repairable = [item.subject.uuid for item in selected if item.repair]
     snapshot = reader.read(snapshot, Reads(consumers=repairable))
     # A consumer may have changed since its allocations were read.
-    found = _find(snapshot, audit_context, request)
-    planned = _plan(snapshot, found, notes)
-    return AuditResult(found, decision.observed_plan(planned, snapshot))
+    selected = _find(snapshot, audit_context, request)
+    planned = _plan(snapshot, selected, notes)
+    return AuditResult(selected, decision.observed_plan(planned, snapshot))
 
 
 def _find(
@@ -246,10 +246,10 @@ def _find(
 
 
 def _plan(
-    snapshot: CloudSnapshot, found: Sequence[AllocationFinding], notes: Sequence[str]
+    snapshot: CloudSnapshot, chosen: Sequence[AllocationFinding], notes: Sequence[str]
 ) -> plan.Plan:
     existing = {kinds_allocations.TYPE.unit: sum(map(len, snapshot.allocations.values()))}
-    planned = plan_repair(snapshot, found)
+    planned = plan_repair(snapshot, chosen)
     return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
 
 
@@ -262,4 +262,6 @@ def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:
 def _other_service(nova: nova_api.Nova) -> str:
     """Another service of this cloud that allocates CPUs and memory; empty if there is none."""
     types = nova_api.service_types(nova)
-    return next((name for each, name in _OTHER_SERVICES.items() if each in types), "")
+    return next(
+        (name for service_type, name in _OTHER_SERVICES.items() if service_type in types), ""
+    )

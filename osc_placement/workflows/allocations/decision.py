@@ -47,8 +47,8 @@ class Scope:
 
     def unknown_hosts(self, hosts: values.Hosts) -> list[str]:
         """An error for each host that nova does not have; none if nova reports no host."""
-        known = hosts.services | hosts.of_host().keys()
-        return compute_nodes.unknown_hosts(self.hosts or (), known) if known else []
+        existing = hosts.services | hosts.of_host().keys()
+        return compute_nodes.unknown_hosts(self.hosts or (), existing) if existing else []
 
     def select(self, servers: Iterable[values.Server]) -> list[values.Server]:
         """The servers in the scope, the oldest first."""
@@ -185,11 +185,11 @@ class _Deciding:
         self, server: values.Server, before: allocation.Consumer, root: str
     ) -> HealDecision:
         """Everything that a server lacks, or what its ports lack."""
-        found = expected.expect(self._snapshot, server, root)
-        if any(not option.allocations for option in found.options):
+        lacking = expected.expect(self._snapshot, server, root)
+        if any(not option.allocations for option in lacking.options):
             return HealDecision(server, before, before, _NOTHING)
         options, names = self._request.options, self._snapshot.provider_names
-        chosen = choose(server.uuid, found, self._free, options, names)
+        chosen = choose(server.uuid, lacking, self._free, options, names)
         if chosen.option is None:
             return HealDecision(server, before, before, chosen.why_not, refused=True)
         self._free.allocate(chosen.option.allocations)
@@ -229,15 +229,15 @@ class _Deciding:
         self, server: values.Server, before: allocation.Consumer, away: list[str]
     ) -> HealDecision:
         """A server with allocations: its owner and its ports' bindings may be wrong."""
-        known = server.uuid in self._snapshot.owners
-        if known and (before.project_id, before.user_id) != (server.project_id, server.user_id):
+        is_read = server.uuid in self._snapshot.owners
+        if is_read and (before.project_id, before.user_id) != (server.project_id, server.user_id):
             after = dataclasses.replace(
                 before, project_id=server.project_id, user_id=server.user_id
             )
             return HealDecision(server, before, after, Reason(text=_owner_change(before, after)))
         wrong = self._why_wrong(server, before, away)
         bindings = ports.missing_bindings(self._snapshot, server)
-        if bindings and known and not wrong and self._request.bind:
+        if bindings and is_read and not wrong and self._request.bind:
             uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
             names = ", ".join(sorted(map(self._snapshot.name_of, uuids)))
             reason = Reason(text=f"bind its port to {names}")
@@ -252,14 +252,14 @@ class _Deciding:
             names = ", ".join(sorted(set(map(self._snapshot.name_of, away))))
             return Reason(Code.WRONG_HOST, _ELSEWHERE.format(names=names, audit=_AUDIT))
         request = expected.request_of(server)
-        requested, held = request.total(), before.total()
+        requested, allocated = request.total(), before.total()
         if (
             request.unknown
             or request.undecided
-            or all(held.get(name, 0) >= amount for name, amount in requested.items())
+            or all(allocated.get(name, 0) >= amount for name, amount in requested.items())
         ):
             return reasons.NONE
-        held_text, requested_text = _amounts(held), _amounts(requested)
+        held_text, requested_text = _amounts(allocated), _amounts(requested)
         text = _WRONG_SIZE.format(held=held_text, requested=requested_text, audit=_AUDIT)
         return Reason(Code.WRONG_SIZE, text)
 
@@ -336,7 +336,7 @@ def _assigned(assigned: frozenset[str], fitting: Sequence[Option], names: change
     ]
     if len(matching) == 1:
         return Choice(matching[0], guessed="as assigned")
-    text = ", ".join(sorted(names.get(each, each) for each in assigned))
+    text = ", ".join(sorted(names.get(label, label) for label in assigned))
     if not matching:
         why_not = f"it cannot be on {text}, only on {_alternatives(fitting, names)}"
         return Choice(why_not=Reason(Code.NOT_POSSIBLE, why_not))
@@ -356,7 +356,7 @@ def _distinctive(option: Option, options: Sequence[Option]) -> dict[str, allocat
     return {
         uuid: resources
         for uuid, resources in option.allocations.items()
-        if any(each.allocations.get(uuid) != resources for each in options)
+        if any(other.allocations.get(uuid) != resources for other in options)
     }
 
 
@@ -373,14 +373,14 @@ def _alternatives(options: Sequence[Option], names: change.Names) -> str:
 
 def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
     """The plan with the consumers that were read one by one, so that none is read again."""
-    known = {
-        change.key(allocations.TYPE.name, each.subject): allocations.observed(
-            snapshot.consumer(each.subject.uuid)
+    observed = {
+        change.key(allocations.TYPE.name, item.subject): allocations.observed(
+            snapshot.consumer(item.subject.uuid)
         )
-        for each in planned.changes
-        if each.subject.uuid in snapshot.owners
+        for item in planned.changes
+        if item.subject.uuid in snapshot.owners
     }
-    return plan.ObservedPlan(planned, known)
+    return plan.ObservedPlan(planned, observed)
 
 
 def with_bindings(

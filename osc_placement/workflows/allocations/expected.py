@@ -139,9 +139,9 @@ def expect(snapshot: CloudSnapshot, server: values.Server, root: str) -> Expecte
     if isinstance(candidates, errors.PlacementError) or not candidates:
         return Expected(why_none=_why_none(snapshot, root, request, sources, candidates))
     options = [
-        Option(_merge([{root: sources.root}, shared, each.allocations]), each.ports)
+        Option(_merge([{root: sources.root}, shared, candidate.allocations]), candidate.ports)
         for shared in _shared(request, sources)
-        for each in candidates
+        for candidate in candidates
     ]
     return Expected(tuple(options), doubts=tuple(_doubts(snapshot, root, request)))
 
@@ -180,9 +180,9 @@ def _candidates(
     needed = query_of(snapshot, server, root)
     if needed is None:
         return [Option({})]
-    found = snapshot.candidates.get(needed[0], _NOT_QUERIED)
-    if isinstance(found, errors.PlacementError):
-        return found
+    answer = snapshot.candidates.get(needed[0], _NOT_QUERIED)
+    if isinstance(answer, errors.PlacementError):
+        return answer
     ports = {
         suffix: port.allocation.get(suffix)
         for port in allocations_ports.unallocated(snapshot, server)
@@ -191,8 +191,8 @@ def _candidates(
     # Allocations do not show which group of a flavor a resource is for; a port's group counts.
     distinct = {
         repr((_sorted(option.allocations), sorted(option.ports.items()))): option
-        for each in found.requests
-        if (option := _option(each, ports)) is not None
+        for request in answer.requests
+        if (option := _option(request, ports)) is not None
     }
     # Placement's order may differ between two requests.
     ordered = sorted(distinct.items(), key=lambda item: (_names(snapshot, item[1]), item[0]))
@@ -229,16 +229,16 @@ def _sorted(allocations: allocation.Allocations) -> list[tuple[str, list[tuple[s
 
 def _merge(parts: Iterable[allocation.Allocations]) -> dict[str, dict[str, int]]:
     """The sum of allocations, without providers of which nothing is allocated."""
-    found: dict[str, dict[str, int]] = {}
+    merged: dict[str, dict[str, int]] = {}
     for part in parts:
         for uuid, resources in part.items():
             if resources:
-                found[uuid] = allocation.add_resources(found.get(uuid, {}), resources)
-    return found
+                merged[uuid] = allocation.add_resources(merged.get(uuid, {}), resources)
+    return merged
 
 
 def _tree(snapshot: CloudSnapshot, root: str) -> list[str]:
-    return [each.uuid for each in snapshot.trees.get(root, ())]
+    return [item.uuid for item in snapshot.trees.get(root, ())]
 
 
 def _why_none(
@@ -253,16 +253,18 @@ def _why_none(
     name = snapshot.name_of(root)
     grouped = (group.resources for suffix, group in request.groups.items() if suffix)
     needed = allocation.add_resources(sources.rest, *grouped)
-    absent = [each for each in needed if each not in offered]
+    absent = [resource_class for resource_class in needed if resource_class not in offered]
     if absent:
-        needs = ", ".join(f"{each} (it needs {needed[each]})" for each in absent)
+        needs = ", ".join(
+            f"{resource_class} (it needs {needed[resource_class]})" for resource_class in absent
+        )
         text = f"nothing in the tree of {name} has inventory of {needs}"
         return Reason(Code.NO_INVENTORY, text)
     if isinstance(candidates, errors.PlacementError):
         return Reason(Code.UNREADABLE, f"Placement returned no candidates: {candidates}")
     needs = ", ".join(
-        f"{each} needs {amount}, {_free(snapshot, root, each)} free"
-        for each, amount in needed.items()
+        f"{resource_class} needs {amount}, {_free(snapshot, root, resource_class)} free"
+        for resource_class, amount in needed.items()
     )
     return Reason(Code.NO_CAPACITY, f"no capacity in the tree of {name}: {needs}")
 
@@ -270,9 +272,9 @@ def _why_none(
 def _free(snapshot: CloudSnapshot, root: str, resource_class: str) -> int:
     """The free capacity of a class in a tree."""
     return sum(
-        max(found.capacity - snapshot.used.get(uuid, {}).get(resource_class, 0), 0)
+        max(offered.capacity - snapshot.used.get(uuid, {}).get(resource_class, 0), 0)
         for uuid in _tree(snapshot, root)
-        if (found := snapshot.inventories.get(uuid, {}).get(resource_class))
+        if (offered := snapshot.inventories.get(uuid, {}).get(resource_class))
     )
 
 
@@ -288,12 +290,14 @@ class FreeCapacity:
     """Capacities and usages of a snapshot; ``allocate`` adds to the usages."""
 
     def __init__(self, snapshot: CloudSnapshot) -> None:
-        self._inventories = {uuid: dict(each) for uuid, each in snapshot.inventories.items()}
-        self._used = {uuid: dict(each) for uuid, each in snapshot.used.items()}
+        self._inventories = {
+            uuid: dict(by_class) for uuid, by_class in snapshot.inventories.items()
+        }
+        self._used = {uuid: dict(by_class) for uuid, by_class in snapshot.used.items()}
         self._name_of = snapshot.name_of
-        for found in snapshot.candidates.values():
-            if not isinstance(found, errors.PlacementError):
-                self._add_summaries(found.summaries)
+        for answer in snapshot.candidates.values():
+            if not isinstance(answer, errors.PlacementError):
+                self._add_summaries(answer.summaries)
 
     def _add_summaries(self, summaries: Mapping[str, responses.ProviderSummary]) -> None:
         """Use the summaries of providers whose inventories were not read."""
@@ -308,15 +312,15 @@ class FreeCapacity:
 
     def shortages(self, allocations: allocation.Allocations) -> list[Reason]:
         """Why allocations do not fit, with what is needed and what is free; empty if they do."""
-        found: list[Reason] = []
+        problems: list[Reason] = []
         for uuid, resources in allocations.items():
             parts = [self._why_not(uuid, name, amount) for name, amount in resources.items()]
             full = ", ".join(part.text for part in parts if part.code is Code.NO_CAPACITY)
             if full:
                 text = f"no capacity on {self._name_of(uuid)}: {full}"
-                found.append(Reason(Code.NO_CAPACITY, text))
-            found += [part for part in parts if part and part.code is not Code.NO_CAPACITY]
-        return found
+                problems.append(Reason(Code.NO_CAPACITY, text))
+            problems += [part for part in parts if part and part.code is not Code.NO_CAPACITY]
+        return problems
 
     def allocate(self, allocations: allocation.Allocations) -> None:
         """Count allocations as used."""
@@ -340,17 +344,17 @@ class FreeCapacity:
 
     def _why_not(self, uuid: str, resource_class: str, amount: int) -> Reason:
         provider = self._name_of(uuid)
-        found = self._inventories.get(uuid, {}).get(resource_class)
-        if found is None:
+        offered = self._inventories.get(uuid, {}).get(resource_class)
+        if offered is None:
             text = f"{provider} has no inventory of {resource_class}, it needs {amount}"
             return Reason(Code.NO_INVENTORY, text)
         used = self._used_of(uuid, resource_class)
-        if not found.has_room(used, amount):
-            free = max(found.capacity - used, 0)
+        if not offered.has_room(used, amount):
+            free = max(offered.capacity - used, 0)
             return Reason(Code.NO_CAPACITY, f"{resource_class} needs {amount}, {free} free")
-        if not found.suits_units(amount):
-            text = f"{amount} {resource_class} do not suit {provider}: min_unit {found.min_unit},"
-            text += f" max_unit {found.max_unit}, step_size {found.step_size}"
+        if not offered.suits_units(amount):
+            text = f"{amount} {resource_class} do not suit {provider}: min_unit {offered.min_unit},"
+            text += f" max_unit {offered.max_unit}, step_size {offered.step_size}"
             return Reason(Code.WRONG_UNIT, text)
         return reasons.NONE
 

@@ -145,4 +145,4 @@ def read(path: pathlib.Path) -> dict[str, frozenset[str]]:
 
 
 def _are_names(providers: list[Any]) -> bool:
-    return bool(providers) and all(isinstance(each, str) and each for each in providers)
+    return bool(providers) and all(isinstance(item, str) and item for item in providers)

@@ -90,8 +90,8 @@ def locate(snapshot: CloudSnapshot, server: values.Server) -> Location:
 
 def elsewhere(snapshot: CloudSnapshot, server: values.Server, location: Location) -> list[str]:
     """The providers on which a server holds allocations though it is not there, by UUID."""
-    held = snapshot.allocations.get(server.uuid, {})
-    return [uuid for uuid in held if not location.may_hold(snapshot.root_of(uuid))]
+    allocations = snapshot.allocations.get(server.uuid, {})
+    return [uuid for uuid in allocations if not location.may_hold(snapshot.root_of(uuid))]
 
 
 def skip_reason(snapshot: CloudSnapshot, server: values.Server, location: Location) -> Reason:
@@ -105,15 +105,15 @@ def skip_reason(snapshot: CloudSnapshot, server: values.Server, location: Locati
     node = location.node
     if node.uuid not in snapshot.providers:
         same_name = any(
-            each.name == node.hostname and each.parent_uuid is None
-            for each in snapshot.providers.values()
+            item.name == node.hostname and item.parent_uuid is None
+            for item in snapshot.providers.values()
         )
         if same_name:
             return Reason(Code.OTHER_UUID, _OTHER_UUID.format(name=node.hostname))
         return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=node.host))
-    for each in snapshot.trees.get(node.uuid, ()):
-        if each.uuid in snapshot.read_errors:
-            text = _READ_ERROR.format(name=each.name, why=snapshot.read_errors[each.uuid])
+    for item in snapshot.trees.get(node.uuid, ()):
+        if item.uuid in snapshot.read_errors:
+            text = _READ_ERROR.format(name=item.name, why=snapshot.read_errors[item.uuid])
             return Reason(Code.UNREADABLE, text)
     return reasons.NONE
 
@@ -283,7 +283,7 @@ class NovaPreconditions:
         with self._lock:
             if self._migrations is None:
                 migrations = servers.migrations(self._nova)
-                self._migrations = frozenset(each.uuid for each in migrations)
+                self._migrations = frozenset(item.uuid for item in migrations)
             return uuid in self._migrations
 
     def _refresh(self) -> None:
@@ -291,11 +291,11 @@ class NovaPreconditions:
         if self._read_at is not None and self._is_fresh(self._read_at):
             return
         if self._read_at is None and self._is_old:
-            self._servers = {each.uuid: each for each in servers.servers(self._nova)}
+            self._servers = {item.uuid: item for item in servers.servers(self._nova)}
         changed = servers.servers(self._nova, **self._since())
-        self._servers |= {each.uuid: each for each in changed}
+        self._servers |= {item.uuid: item for item in changed}
         migrations = servers.migrations(self._nova, **self._since())
-        self._open_migrations = {each.server_uuid: each for each in migrations if not each.is_over}
+        self._open_migrations = {item.server_uuid: item for item in migrations if not item.is_over}
         self._read_at = self._clock()
 
     def _is_fresh(self, read_at: float) -> bool:

@@ -41,10 +41,10 @@ _LONG_BUILD = 3600
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """What heal would change, and what it cannot."""
     for decision in decide(snapshot, context.request):
-        found = _changes(snapshot, decision) if decision.is_change else ()
+        changes = _changes(snapshot, decision) if decision.is_change else ()
         too_young = context.too_young([decision.server.updated])
-        for each in found or _skipped(snapshot, decision, context):
-            yield each.as_unknown(too_young) if too_young and each.repair else each
+        for finding in changes or _skipped(snapshot, decision, context):
+            yield finding.as_unknown(too_young) if too_young and finding.repair else finding
 
 
 def _changes(snapshot: CloudSnapshot, decision: HealDecision) -> list[AllocationFinding]:
@@ -58,16 +58,16 @@ def _changes(snapshot: CloudSnapshot, decision: HealDecision) -> list[Allocation
         for uuid, part in after.allocations.items()
         if before.allocations.get(uuid) != part
     }
-    found = []
+    changes = []
     if parts or decision.bindings:
         repair = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
         evidence = _evidence(decision, parts)
         proposed = _proposal(snapshot, decision, parts)
-        found.append(Finding(MISSING, _subject(decision), hosts, evidence, proposed, repair))
+        changes.append(Finding(MISSING, _subject(decision), hosts, evidence, proposed, repair))
     if before.allocations and _owner_of(before) != _owner_of(after):
         repair = Repair(owner=owner, precondition=nova)
-        found.append(_wrong_owner(decision, hosts, repair))
-    return found
+        changes.append(_wrong_owner(decision, hosts, repair))
+    return changes
 
 
 def _subject(decision: HealDecision) -> change.Subject:
@@ -134,8 +134,8 @@ def _skipped(
     if decision.before.allocations:
         building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])
         if location.moving == BUILDING and not building:
-            held = repair.describe(snapshot, decision.before.allocations)
-            text = f"{location.moving}, but has {held}"
+            allocations = repair.describe(snapshot, decision.before.allocations)
+            text = f"{location.moving}, but has {allocations}"
             reason = Reason(Code.BUILDING, _STUCK.format(since=server.updated))
             yield _unknown(snapshot, server, text, reason)
     elif location.absent not in ON_NO_HOST and _requests_something(server):
@@ -150,8 +150,8 @@ def _requests_something(server: values.Server) -> bool:
 def _unknown(
     snapshot: CloudSnapshot, server: values.Server, text: str, reason: Reason
 ) -> AllocationFinding:
-    held = snapshot.allocations.get(server.uuid, {})
-    fields = {**repair.server_fields(server), "updated": server.updated, "allocations": held}
+    allocations = snapshot.allocations.get(server.uuid, {})
+    fields = {**repair.server_fields(server), "updated": server.updated, "allocations": allocations}
     action = Remedy.ASSIGN if reason.code is Code.AMBIGUOUS else Remedy.NONE
     return Finding(
         UNKNOWN,

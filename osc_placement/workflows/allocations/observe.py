@@ -115,12 +115,12 @@ def _owner_search(snapshot: CloudSnapshot, request: HealRequest) -> owners.Owner
 
 def port_requests(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
     """The ports of servers that have no allocations or whose host's tree has more providers."""
-    found = []
+    servers = []
     for server in request.scope.select(snapshot.servers.values()):
         root = location.root_to_heal(snapshot, server)
         if root is not None and (_lacks_all(snapshot, server) or len(snapshot.trees[root]) > 1):
-            found.append(server.uuid)
-    return Reads(ports=found)
+            servers.append(server.uuid)
+    return Reads(ports=servers)
 
 
 def port_consumers(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
@@ -162,13 +162,13 @@ def tree_inventories(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
         for server, root in _lacking(snapshot, request)
         if expected.request_of(server).pci_aliases or expected.needs_tree(snapshot, server, root)
     )
-    return Reads(inventories=[each.uuid for root in roots for each in snapshot.trees.get(root, ())])
+    return Reads(inventories=[item.uuid for root in roots for item in snapshot.trees.get(root, ())])
 
 
 def candidates(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
     """One candidates query per host and request of its servers."""
-    queries = (expected.query_of(snapshot, *each) for each in _lacking(snapshot, request))
-    return Reads(candidates=dict(each for each in queries if each is not None))
+    queries = (expected.query_of(snapshot, *query) for query in _lacking(snapshot, request))
+    return Reads(candidates=dict(query for query in queries if query is not None))
 
 
 #: The rounds that find what servers lack; those of heal, with owners; those of the audit.
@@ -200,9 +200,9 @@ def nearby(
     roots = {nodes.get((server.host or "", server.node or "")) for server in servers}
     shared = {uuid for root in roots if root for uuid in sharing.get(root, ())}
     return [
-        each.uuid
-        for each in providers
-        if (each.root_uuid or each.uuid) in roots or each.uuid in shared
+        item.uuid
+        for item in providers
+        if (item.root_uuid or item.uuid) in roots or item.uuid in shared
     ]
 
 
@@ -317,7 +317,7 @@ class HealReader:
             servers = [one for one in records.servers if scope.contains(one)]
             part = dataclasses.replace(records, servers=servers)
             self._read_allocations(part, nearby(part.hosts, servers, part.providers, part.sharing))
-            present = {uuid for each in part.allocations.values() for uuid in each.allocations}
+            present = {uuid for answer in part.allocations.values() for uuid in answer.allocations}
             part.consumers = self._reader.consumers(
                 one.uuid for one in servers if one.uuid not in present
             )
@@ -339,7 +339,7 @@ class HealReader:
 
         Ports: one to neutron for 64 servers. Capacities: none if a summary has reported them.
         """
-        known = {
+        capacities = {
             uuid: snapshot.capacities[uuid]
             for uuid in reads.capacities
             if uuid in snapshot.capacities
@@ -347,11 +347,11 @@ class HealReader:
         inventories, failed = self._read_inventories(
             uuid
             for uuid in reads.inventories
-            if uuid not in snapshot.inventories and uuid not in known
+            if uuid not in snapshot.inventories and uuid not in capacities
         )
         snapshot = dataclasses.replace(
             snapshot,
-            inventories={**known, **snapshot.inventories, **inventories},
+            inventories={**capacities, **snapshot.inventories, **inventories},
             read_errors={**snapshot.read_errors, **failed},
             usages={**snapshot.usages, **self._read_usages(reads.usages)},
             ports={**snapshot.ports, **self._read_ports(reads.ports)},
@@ -396,7 +396,7 @@ class HealReader:
             for uuid, summary in records.summaries.items()
             if not any(amount.used for amount in summary.resources.values())
         }
-        uuids = [each.uuid for each in records.providers if each.uuid not in empty]
+        uuids = [item.uuid for item in records.providers if item.uuid not in empty]
         self._read_allocations(records, uuids)
 
     def _read_summaries(self, limit: int) -> Mapping[str, responses.ProviderSummary]:
@@ -434,10 +434,10 @@ class HealReader:
     def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[neutron_api.Port, ...]]:
         if self._neutron is None:
             return {}
-        found: dict[str, tuple[neutron_api.Port, ...]] = {}
+        by_server: dict[str, tuple[neutron_api.Port, ...]] = {}
         for port in neutron_api.ports_of(self._neutron, servers):
-            found[port.server_uuid] = (*found.get(port.server_uuid, ()), port)
-        return found
+            by_server[port.server_uuid] = (*by_server.get(port.server_uuid, ()), port)
+        return by_server
 
     def _read_candidates(
         self, queries: Mapping[str, CandidateQuery]
@@ -459,8 +459,10 @@ class HealReader:
         if self._nova.source:
             return snapshot
         show = functools.partial(nova_servers.server, self._nova)
-        found, failed = self._reader.readable(show, uuids, "looking for servers")
-        servers = {uuid: each for uuid, each in found.items() if each and not each.is_deleted}
+        answers, failed = self._reader.readable(show, uuids, "looking for servers")
+        servers = {
+            uuid: server for uuid, server in answers.items() if server and not server.is_deleted
+        }
         return dataclasses.replace(
             snapshot,
             servers={**snapshot.servers, **servers},
@@ -502,7 +504,7 @@ def _list_servers(nova: nova_api.Nova, scope: decision.Scope) -> list[values.Ser
         listed = [one for host in hosts for one in nova_servers.servers(nova, host=host)]
     else:
         listed = nova_servers.servers(nova)
-    known = {one.uuid: one for one in listed}
-    unknown = sorted((scope.servers or frozenset()) - known.keys())
+    by_uuid = {one.uuid: one for one in listed}
+    unknown = sorted((scope.servers or frozenset()) - by_uuid.keys())
     errors.InputErrors(f"nova has no server {uuid}, or has deleted it" for uuid in unknown).check()
-    return [one for one in known.values() if scope.contains(one)]
+    return [one for one in by_uuid.values() if scope.contains(one)]

@@ -41,24 +41,24 @@ _SHOW = "find out which service created it; if none: resource provider allocatio
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """Consumers of finished migrations and deleted servers, and consumers nova does not know."""
     foreign = _foreign_roots(snapshot, context)
-    for uuid, held in snapshot.allocations.items():
+    for uuid, allocations in snapshot.allocations.items():
         if uuid in snapshot.servers:
             continue
         move, deleted = snapshot.migrations.get(uuid), snapshot.deleted_servers.get(uuid)
         if move is not None:
-            found = _of_migration(snapshot, move, held, context)
+            finding = _of_migration(snapshot, move, allocations, context)
         elif deleted is not None:
-            found = _of_deleted(snapshot, deleted, held, context)
+            finding = _of_deleted(snapshot, deleted, allocations, context)
         else:
-            found = _of_unknown(snapshot, uuid, held, context, foreign)
-        if found is not None:
-            yield found
+            finding = _of_unknown(snapshot, uuid, allocations, context, foreign)
+        if finding is not None:
+            yield finding
 
 
 def _of_migration(
     snapshot: CloudSnapshot,
     move: values.Migration,
-    held: allocation.Allocations,
+    allocations: allocation.Allocations,
     context: AuditContext,
 ) -> AllocationFinding | None:
     """A migration holds the source of its move until the move is over."""
@@ -74,19 +74,19 @@ def _of_migration(
         "migration_status": move.status,
         "server_uuid": move.server_uuid,
         "updated": move.updated,
-        "allocations": held,
+        "allocations": allocations,
     }
     if server is None and not move.is_over:
         evidence = Evidence(Code.SERVER_DELETED, "nova has its server no more", fields)
-        found = _orphaned(snapshot, subject, held, evidence)
-        return found.as_unknown(Reason(Code.MOVING, f"the migration is {move.status}"))
+        finding = _orphaned(snapshot, subject, allocations, evidence)
+        return finding.as_unknown(Reason(Code.MOVING, f"the migration is {move.status}"))
     evidence = Evidence(Code.SERVER_DELETED, "its server is deleted", fields)
     if move.is_over:
         text = f"the migration is {move.status}, since {move.updated[:19]}"
         evidence = Evidence(Code.MIGRATION_OVER, text, fields)
-    found = _orphaned(snapshot, subject, held, evidence, None)
+    finding = _orphaned(snapshot, subject, allocations, evidence, None)
     reason = context.too_young([move.updated]) or _why_open(move, server)
-    return found.as_unknown(reason) if reason else found
+    return finding.as_unknown(reason) if reason else finding
 
 
 def _why_open(move: values.Migration, server: values.Server | None) -> Reason:
@@ -102,22 +102,22 @@ def _why_open(move: values.Migration, server: values.Server | None) -> Reason:
 def _of_deleted(
     snapshot: CloudSnapshot,
     server: values.Server,
-    held: allocation.Allocations,
+    allocations: allocation.Allocations,
     context: AuditContext,
 ) -> AllocationFinding:
     text = f"nova has deleted the server, at {server.updated}"
-    fields = {"updated": server.updated, "allocations": held}
+    fields = {"updated": server.updated, "allocations": allocations}
     evidence = Evidence(Code.SERVER_DELETED, text, fields)
     subject = change.Subject(server.name or server.uuid, server.uuid)
-    found = _orphaned(snapshot, subject, held, evidence)
+    finding = _orphaned(snapshot, subject, allocations, evidence)
     reason = context.too_young([server.updated])
-    return found.as_unknown(reason) if reason else found
+    return finding.as_unknown(reason) if reason else finding
 
 
 def _of_unknown(
     snapshot: CloudSnapshot,
     uuid: str,
-    held: allocation.Allocations,
+    allocations: allocation.Allocations,
     context: AuditContext,
     foreign: Collection[str],
 ) -> AllocationFinding | None:
@@ -132,33 +132,33 @@ def _of_unknown(
         "project_id": owner.project_id,
         "user_id": owner.user_id,
         "consumer_type": owner.type,
-        "allocations": held,
+        "allocations": allocations,
     }
     evidence = Evidence(Code.NOT_IN_NOVA, text, fields)
     subject = change.Subject(uuid, uuid)
-    found = _orphaned(snapshot, subject, held, evidence, location.NOT_IN_NOVA)
+    finding = _orphaned(snapshot, subject, allocations, evidence, location.NOT_IN_NOVA)
     reason = (
         Reason(Code.UNREADABLE, snapshot.unconfirmed.get(uuid, ""))
-        or _why_hidden(snapshot, held)
-        or _why_foreign(snapshot, held, foreign)
-        or _why_not_novas(snapshot, owner, held, context)
+        or _why_hidden(snapshot, allocations)
+        or _why_foreign(snapshot, allocations, foreign)
+        or _why_not_novas(snapshot, owner, allocations, context)
     )
     if not reason:
-        return found
-    text = f"{text}; but {reason}: {repair.describe(snapshot, held)}"
+        return finding
+    text = f"{text}; but {reason}: {repair.describe(snapshot, allocations)}"
     return Finding(
         UNKNOWN,
         subject,
-        found.hosts,
+        finding.hosts,
         Evidence(reason.code, text, {"seems": ORPHANED, **fields}),
         Proposal(Remedy.IDENTIFY_SERVICE, _SHOW),
     )
 
 
-def _why_hidden(snapshot: CloudSnapshot, held: allocation.Allocations) -> Reason:
+def _why_hidden(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> Reason:
     """Why nova's listings may lack a consumer's server; empty if they are complete."""
     hosts = snapshot.hosts
-    elsewhere = any(snapshot.root_of(uuid) not in snapshot.compute_nodes for uuid in held)
+    elsewhere = any(snapshot.root_of(uuid) not in snapshot.compute_nodes for uuid in allocations)
     if elsewhere and (hosts.unreachable or not hosts.lists_down_cells):
         return _CELL_DOWN
     # The cell went down between two listings; nova omits the migrations of such a cell.
@@ -167,10 +167,10 @@ def _why_hidden(snapshot: CloudSnapshot, held: allocation.Allocations) -> Reason
 
 
 def _why_foreign(
-    snapshot: CloudSnapshot, held: allocation.Allocations, foreign: Collection[str]
+    snapshot: CloudSnapshot, allocations: allocation.Allocations, foreign: Collection[str]
 ) -> Reason:
     """Why a consumer may be another nova's; empty if it is on no foreign root."""
-    roots = sorted({snapshot.root_of(uuid) for uuid in held} & {*foreign})
+    roots = sorted({snapshot.root_of(uuid) for uuid in allocations} & {*foreign})
     if not roots:
         return reasons.NONE
     text = _FOREIGN.format(count=len(foreign), name=snapshot.name_of(roots[0]))
@@ -184,8 +184,8 @@ def _foreign_roots(snapshot: CloudSnapshot, context: AuditContext) -> frozenset[
     root is a removed host; roots that the operator named are this nova's.
     """
     ours, unknown = {*snapshot.compute_nodes}, set[str]()
-    for uuid, held in snapshot.allocations.items():
-        for provider_uuid, part in held.items():
+    for uuid, allocations in snapshot.allocations.items():
+        for provider_uuid, part in allocations.items():
             root = snapshot.root_of(provider_uuid)
             if snapshot.knows(uuid):
                 ours.add(root)
@@ -200,7 +200,10 @@ def _foreign_roots(snapshot: CloudSnapshot, context: AuditContext) -> frozenset[
 
 
 def _why_not_novas(
-    snapshot: CloudSnapshot, owner: Owner, held: allocation.Allocations, context: AuditContext
+    snapshot: CloudSnapshot,
+    owner: Owner,
+    allocations: allocation.Allocations,
+    context: AuditContext,
 ) -> Reason:
     """Why a consumer may be another service's; empty if it is nova's."""
     if owner.type in _NOVA_TYPES:
@@ -211,7 +214,7 @@ def _why_not_novas(
     if owner.project_id not in {*snapshot.projects, allocation.PLACEHOLDER}:
         text = f"nova knows no server of its project {owner.project_id}"
         return Reason(Code.OTHER_SERVICE, text)
-    if not any(_is_novas(snapshot, uuid, part) for uuid, part in held.items()):
+    if not any(_is_novas(snapshot, uuid, part) for uuid, part in allocations.items()):
         return _NOT_ONLY_NOVAS
     return reasons.NONE
 
@@ -233,15 +236,15 @@ def _is_novas(snapshot: CloudSnapshot, uuid: str, part: allocation.Resources) ->
 def _orphaned(
     snapshot: CloudSnapshot,
     subject: change.Subject,
-    held: allocation.Allocations,
+    allocations: allocation.Allocations,
     evidence: Evidence,
     nova: Precondition | None = location.NOT_A_SERVER,
 ) -> AllocationFinding:
     return Finding(
         ORPHANED,
         subject,
-        repair.hosts_of(snapshot, held),
+        repair.hosts_of(snapshot, allocations),
         evidence,
-        repair.propose_removal(snapshot, held),
-        Repair(repair.removal(held), precondition=nova, frees=True),
+        repair.propose_removal(snapshot, allocations),
+        Repair(repair.removal(allocations), precondition=nova, frees=True),
     )

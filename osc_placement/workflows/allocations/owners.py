@@ -100,8 +100,8 @@ class OwnerSearch:
             probable += account.first_part(vectors or ())
             others += account.first_part(account.unread)
         # Each wrong owner that is found may explain the sums of another owner too.
-        found = probable or others
-        return found[: max(MOST_READS - self.reads, 0)]
+        suspects = probable or others
+        return suspects[: max(MOST_READS - self.reads, 0)]
 
     def learn(self, snapshot: CloudSnapshot, uuids: Iterable[str]) -> None:
         """Correct the sums with the owners of consumers that were read."""
@@ -111,9 +111,9 @@ class OwnerSearch:
             account.forget(uuid, vector)
             if uuid in snapshot.allocations:
                 actual = self._account(snapshot, uuid)
-                held = allocation.add_resources(*snapshot.allocations[uuid].values())
+                resources = allocation.add_resources(*snapshot.allocations[uuid].values())
                 if actual is not None:
-                    actual.expect(self._amounts(held))
+                    actual.expect(self._amounts(resources))
 
     def _differing(self) -> list[_Account]:
         return [account for account in self._accounts.values() if account.differs]
@@ -171,13 +171,13 @@ class _Account:
 def _classes(snapshot: CloudSnapshot) -> list[str]:
     """The resource classes of all allocations and sums."""
     used = {name for usage in snapshot.usages.values() for name in usage.resources}
-    held = {
+    allocated = {
         name
         for allocations in snapshot.allocations.values()
         for resources in allocations.values()
         for name in resources
     }
-    return sorted(used | held)
+    return sorted(used | allocated)
 
 
 def owner_of(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
@@ -213,14 +213,14 @@ def explanations(
     """
     missing, extra = frozenset(own), frozenset(others)
     for size in (1, 2, 3):
-        found = [
+        subsets = [
             lost
             for lost, gained in _combinations(difference, size, missing, extra)
             if count is None or count == gained - len(lost)
         ]
-        if found:
+        if subsets:
             # Missing consumers first: each of them is extra in another owner's sum.
-            return {vector for lost in found for vector in lost}
+            return {vector for lost in subsets for vector in lost}
     return None
 
 

@@ -20,11 +20,11 @@ Bindings = dict[str, dict[str, str]]
 def unallocated(snapshot: CloudSnapshot, server: values.Server) -> list[api.Port]:
     """The ports for which a server holds no allocation, regardless of their binding profiles."""
     unbound = missing_bindings(snapshot, server)
-    held = snapshot.allocations.get(server.uuid, {})
+    allocations = snapshot.allocations.get(server.uuid, {})
     return [
         port
         for port in snapshot.ports.get(server.uuid, ())
-        if port.uuid not in unbound and not _is_allocated(port, held)
+        if port.uuid not in unbound and not _is_allocated(port, allocations)
     ]
 
 
@@ -33,35 +33,35 @@ def missing_bindings(snapshot: CloudSnapshot, server: values.Server) -> Bindings
 
     Each allocation counts for one port only, so that no port is allocated twice.
     """
-    held = snapshot.allocations.get(server.uuid, {})
+    allocations = snapshot.allocations.get(server.uuid, {})
     ports = snapshot.ports.get(server.uuid, ())
-    spare = {uuid: dict(resources) for uuid, resources in held.items()}
+    spare = {uuid: dict(resources) for uuid, resources in allocations.items()}
     for port in ports:
-        if _is_allocated(port, held):
+        if _is_allocated(port, allocations):
             for suffix, group in port.groups.items():
                 _subtract(spare[port.allocation[suffix]], group.resources)
-    found: Bindings = {}
+    bindings: Bindings = {}
     for port in ports:
-        providers = {} if _is_allocated(port, held) else _take_all(spare, port)
+        providers = {} if _is_allocated(port, allocations) else _take_all(spare, port)
         if providers:
-            found[port.uuid] = providers
-    return found
+            bindings[port.uuid] = providers
+    return bindings
 
 
-def _is_allocated(port: api.Port, held: allocation.Allocations) -> bool:
+def _is_allocated(port: api.Port, allocations: allocation.Allocations) -> bool:
     return all(
-        _contains(held.get(port.allocation.get(suffix, ""), {}), group.resources)
+        _contains(allocations.get(port.allocation.get(suffix, ""), {}), group.resources)
         for suffix, group in port.groups.items()
     )
 
 
-def _contains(held: allocation.Resources, requested: allocation.Resources) -> bool:
-    return all(held.get(name, 0) >= amount for name, amount in requested.items())
+def _contains(resources: allocation.Resources, requested: allocation.Resources) -> bool:
+    return all(resources.get(name, 0) >= amount for name, amount in requested.items())
 
 
-def _subtract(held: dict[str, int], requested: allocation.Resources) -> None:
+def _subtract(resources: dict[str, int], requested: allocation.Resources) -> None:
     for name, amount in requested.items():
-        held[name] -= amount
+        resources[name] -= amount
 
 
 def _take_all(spare: Mapping[str, dict[str, int]], port: api.Port) -> dict[str, str]:

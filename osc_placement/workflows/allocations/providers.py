@@ -45,16 +45,16 @@ _DOUBTS = {
 
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """Findings about providers."""
-    for each in snapshot.providers.values():
-        if each.uuid in snapshot.read_errors:
-            subject = change.Subject(each.name, each.uuid)
-            hosts = repair.hosts_of(snapshot, [each.uuid])
-            yield findings.unreadable(subject, hosts, snapshot.read_errors[each.uuid])
+    for item in snapshot.providers.values():
+        if item.uuid in snapshot.read_errors:
+            subject = change.Subject(item.name, item.uuid)
+            hosts = repair.hosts_of(snapshot, [item.uuid])
+            yield findings.unreadable(subject, hosts, snapshot.read_errors[item.uuid])
             continue
-        over = _over_capacity(snapshot, each, context)
+        over = _over_capacity(snapshot, item, context)
         if over is not None:
             yield over
-        stale = _stale(snapshot, each, context)
+        stale = _stale(snapshot, item, context)
         if stale is not None:
             yield stale
 
@@ -69,57 +69,57 @@ def has_use_without_capacity(snapshot: CloudSnapshot) -> bool:
 
 
 def _over_capacity(
-    snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
+    snapshot: CloudSnapshot, item: provider.Provider, context: AuditContext
 ) -> AllocationFinding | None:
-    used = snapshot.used.get(found.uuid, {})
+    used = snapshot.used.get(item.uuid, {})
     over = {
         name: {"used": used[name], "capacity": offered.capacity}
-        for name, offered in sorted(snapshot.inventories.get(found.uuid, {}).items())
+        for name, offered in sorted(snapshot.inventories.get(item.uuid, {}).items())
         if used.get(name, 0) > offered.capacity
         # Nova reserves all of a one-time-use device when a server gets it.
-        and not (found.uuid in context.one_time_use and offered.capacity <= 0)
+        and not (item.uuid in context.one_time_use and offered.capacity <= 0)
     }
     if not over:
         return None
     text = ", ".join(
-        f"{name} {each['used']} used of {each['capacity']}" for name, each in over.items()
+        f"{name} {amounts['used']} used of {amounts['capacity']}" for name, amounts in over.items()
     )
     return Finding(
         OVER_CAPACITY,
-        change.Subject(found.name, found.uuid),
-        repair.hosts_of(snapshot, [found.uuid]),
+        change.Subject(item.name, item.uuid),
+        repair.hosts_of(snapshot, [item.uuid]),
         Evidence(Code.OVER_CAPACITY, text, {"resources": over}),
         Proposal(Remedy.FREE_CAPACITY, _MORE),
     )
 
 
 def _stale(
-    snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
+    snapshot: CloudSnapshot, item: provider.Provider, context: AuditContext
 ) -> AllocationFinding | None:
     """A root like a compute node's without compute node; other services have such roots too."""
-    if found.uuid != snapshot.root_of(found.uuid) or found.uuid in snapshot.compute_nodes:
+    if item.uuid != snapshot.root_of(item.uuid) or item.uuid in snapshot.compute_nodes:
         return None
-    evidence = _nova_evidence(snapshot, found, context)
-    offered = snapshot.inventories.get(found.uuid, {}).keys()
+    evidence = _nova_evidence(snapshot, item, context)
+    offered = snapshot.inventories.get(item.uuid, {}).keys()
     if not evidence and not flavor.HOST_CLASSES & offered:
         return None
-    in_use = any(snapshot.used.get(each.uuid) for each in snapshot.trees[found.uuid])
+    in_use = any(snapshot.used.get(member.uuid) for member in snapshot.trees[item.uuid])
     shown = evidence or Reason(Code.NO_COMPUTE_NODE, "nova has no compute node for it")
     fields = {
-        "compute_node_trait": found.uuid in context.computes,
-        "recorded_by_nova": found.name in snapshot.recorded_nodes,
+        "compute_node_trait": item.uuid in context.computes,
+        "recorded_by_nova": item.name in snapshot.recorded_nodes,
         "in_use": in_use,
     }
     stale: AllocationFinding = Finding(
         STALE_PROVIDER,
-        change.Subject(found.name, found.uuid),
-        (found.name,),
+        change.Subject(item.name, item.uuid),
+        (item.name,),
         Evidence(shown.code, shown.text, fields),
         Proposal(Remedy.REPAIR_CONSUMERS, _EMPTY_FIRST)
         if in_use
         else Proposal(Remedy.DELETE_PROVIDER, _DELETE),
     )
-    doubt = compute_nodes.why_not_stale(snapshot.hosts, found, was_node=bool(evidence))
+    doubt = compute_nodes.why_not_stale(snapshot.hosts, item, was_node=bool(evidence))
     if doubt is None:
         return stale
     hosts = ", ".join(doubt.hosts)
@@ -129,14 +129,14 @@ def _stale(
 
 
 def _nova_evidence(
-    snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
+    snapshot: CloudSnapshot, item: provider.Provider, context: AuditContext
 ) -> Reason:
     """The evidence that a provider was a compute node's; empty if there is none."""
-    if found.name in snapshot.hostnames:
+    if item.name in snapshot.hostnames:
         return Reason(Code.OTHER_UUID, "nova's compute node of this name has another UUID")
-    if found.uuid in context.computes:
+    if item.uuid in context.computes:
         text = "nova has no compute node for it, but it has the trait COMPUTE_NODE"
         return Reason(Code.NO_COMPUTE_NODE, text)
-    if found.name in snapshot.recorded_nodes:
+    if item.name in snapshot.recorded_nodes:
         return Reason(Code.NO_COMPUTE_NODE, "nova has no compute node for it any more")
     return reasons.NONE

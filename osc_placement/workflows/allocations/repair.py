@@ -105,10 +105,10 @@ def removal(provider_uuids: Iterable[str]) -> allocation.Allocations:
     return {uuid: {} for uuid in provider_uuids}
 
 
-def propose_removal(snapshot: CloudSnapshot, held: allocation.Allocations) -> Proposal:
+def propose_removal(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> Proposal:
     """The removal of allocations."""
-    text = f"remove {describe(snapshot, held)}"
-    return Proposal(Remedy.REMOVE_ALLOCATIONS, text, {"allocations": held})
+    text = f"remove {describe(snapshot, allocations)}"
+    return Proposal(Remedy.REMOVE_ALLOCATIONS, text, {"allocations": allocations})
 
 
 def describe(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> str:
@@ -137,5 +137,5 @@ def hosts_of(snapshot: CloudSnapshot, provider_uuids: Iterable[str]) -> tuple[st
 
 def _parse_time(text: str) -> datetime.datetime:
     """A time from nova, with or without a zone; always UTC."""
-    found = datetime.datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+    time = datetime.datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=datetime.UTC)

@@ -89,10 +89,10 @@ class CloudSnapshot:
     @functools.cached_property
     def migrations_of(self) -> dict[str, list[values.Migration]]:
         """``{server uuid: its migrations}``, the newest first."""
-        found: dict[str, list[values.Migration]] = {}
+        by_server: dict[str, list[values.Migration]] = {}
         for migration in self.migrations.values():
-            found.setdefault(migration.server_uuid, []).append(migration)
-        return found
+            by_server.setdefault(migration.server_uuid, []).append(migration)
+        return by_server
 
     @functools.cached_property
     def projects(self) -> frozenset[str]:
@@ -119,26 +119,26 @@ class CloudSnapshot:
     @functools.cached_property
     def used(self) -> dict[str, dict[str, int]]:
         """``{provider uuid: {class: used}}``, the sums of the allocations."""
-        found: dict[str, dict[str, int]] = {}
+        by_provider: dict[str, dict[str, int]] = {}
         for allocations in self.allocations.values():
             for provider_uuid, resources in allocations.items():
-                used = found.setdefault(provider_uuid, {})
+                used = by_provider.setdefault(provider_uuid, {})
                 for resource_class, amount in resources.items():
                     used[resource_class] = used.get(resource_class, 0) + amount
-        return found
+        return by_provider
 
     @functools.cached_property
     def trees(self) -> dict[str, list[provider.Provider]]:
         """``{root uuid: the providers of its tree}``, including the root."""
-        found: dict[str, list[provider.Provider]] = {}
-        for each in self.providers.values():
-            found.setdefault(each.root_uuid or each.uuid, []).append(each)
-        return found
+        by_root: dict[str, list[provider.Provider]] = {}
+        for item in self.providers.values():
+            by_root.setdefault(item.root_uuid or item.uuid, []).append(item)
+        return by_root
 
     @functools.cached_property
     def provider_names(self) -> dict[str, str]:
         """``{provider uuid: its name}``."""
-        return {uuid: each.name for uuid, each in self.providers.items()}
+        return {uuid: item.name for uuid, item in self.providers.items()}
 
     def name_of(self, provider_uuid: str) -> str:
         """A provider's name; its UUID if it is not known."""
@@ -146,13 +146,13 @@ class CloudSnapshot:
 
     def root_of(self, provider_uuid: str) -> str:
         """The root of a provider's tree; the provider itself if it is not known."""
-        known = self.providers.get(provider_uuid)
-        return (known.root_uuid if known else None) or provider_uuid
+        item = self.providers.get(provider_uuid)
+        return (item.root_uuid if item else None) or provider_uuid
 
     def classes_in_tree(self, root_uuid: str) -> frozenset[str]:
         """The resource classes of which some provider of a tree has inventory."""
         tree = self.trees.get(root_uuid, ())
-        return frozenset(name for each in tree for name in self.inventories.get(each.uuid, {}))
+        return frozenset(name for item in tree for name in self.inventories.get(item.uuid, {}))
 
     def node_of(self, server: values.Server) -> values.ComputeNode | None:
         """The compute node of a server, if nova lists it."""
@@ -168,8 +168,8 @@ class CloudSnapshot:
 
     def knows(self, consumer_uuid: str) -> bool:
         """Whether nova has a server or a migration with this UUID, deleted ones included."""
-        known = (self.servers, self.deleted_servers, self.migrations)
-        return any(consumer_uuid in each for each in known)
+        records = (self.servers, self.deleted_servers, self.migrations)
+        return any(consumer_uuid in by_uuid for by_uuid in records)
 
     def consumer(self, uuid: str) -> allocation.Consumer:
         """A consumer; its owner only if it was read one by one."""
@@ -206,8 +206,8 @@ def from_records(records: CloudRecords) -> CloudSnapshot:
     """The first snapshot of an observation."""
     allocations: dict[str, dict[str, allocation.Resources]] = {}
     generations: dict[str, int | None] = {}
-    for provider_uuid, found in records.allocations.items():
-        for consumer_uuid, share in found.allocations.items():
+    for provider_uuid, answer in records.allocations.items():
+        for consumer_uuid, share in answer.allocations.items():
             allocations.setdefault(consumer_uuid, {})[provider_uuid] = share.resources
             _keep_oldest(generations, consumer_uuid, share.consumer_generation)
     # The listing of deleted servers contains soft-deleted ones, which still exist.
@@ -240,7 +240,11 @@ def with_consumers(
     if not consumers:
         return snapshot
     existing = {uuid: one for uuid, one in consumers.items() if one.allocations}
-    kept = {uuid: held for uuid, held in snapshot.allocations.items() if uuid not in consumers}
+    kept = {
+        uuid: allocations
+        for uuid, allocations in snapshot.allocations.items()
+        if uuid not in consumers
+    }
     owners = {
         uuid: Owner(one.project_id, one.user_id, one.consumer_type)
         for uuid, one in existing.items()
@@ -259,5 +263,5 @@ def _keep_oldest(
 ) -> None:
     """A consumer that was written between two reads must not be written at the later generation."""
     before = generations.get(consumer_uuid, generation)
-    known = [each for each in (before, generation) if each is not None]
-    generations[consumer_uuid] = min(known, default=None)
+    reported = [number for number in (before, generation) if number is not None]
+    generations[consumer_uuid] = min(reported, default=None)

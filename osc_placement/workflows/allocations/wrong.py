@@ -41,16 +41,16 @@ def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
     """Servers with allocations where they must not have any."""
     free = FreeCapacity(snapshot)
     for uuid, server in snapshot.servers.items():
-        held = snapshot.allocations.get(uuid)
-        if not held:
+        allocations = snapshot.allocations.get(uuid)
+        if not allocations:
             continue
         location = locate(snapshot, server)
-        away = {part: held[part] for part in elsewhere(snapshot, server, location)}
+        away = {part: allocations[part] for part in elsewhere(snapshot, server, location)}
         if away:
-            found = _judge_host(snapshot, server, location, away, free)
+            finding = _judge_host(snapshot, server, location, away, free)
             moves = snapshot.migrations_of.get(uuid, ())
             reason = context.too_young([server.updated, *(move.updated for move in moves)])
-            yield found.as_unknown(reason) if reason and found.repair else found
+            yield finding.as_unknown(reason) if reason and finding.repair else finding
 
 
 def _judge_host(
@@ -69,8 +69,8 @@ def _judge_host(
     reason = _why_not_a_host(snapshot, away)
     if reason:
         return wrong.as_unknown(reason)
-    held = snapshot.allocations[server.uuid]
-    own = {uuid: part for uuid, part in held.items() if uuid not in away}
+    allocations = snapshot.allocations[server.uuid]
+    own = {uuid: part for uuid, part in allocations.items() if uuid not in away}
     classes = {name for part in own.values() for name in part}
     if own and classes >= {name for part in away.values() for name in part}:
         text = f"it is on {server.host}, and has all its resources there:"
@@ -100,11 +100,11 @@ def _on_no_host(
     away: allocation.Allocations,
 ) -> AllocationFinding:
     """A server on no host uses nothing; certain only if it never ran or is shelved."""
-    found = _removed(snapshot, server, WRONG_HOST, evidence, away)
+    finding = _removed(snapshot, server, WRONG_HOST, evidence, away)
     if server.vm_state in _STATES_ON_NO_HOST:
-        return found
+        return finding
     text = f"a server that is {server.vm_state} is on some host"
-    return found.as_unknown(Reason(Code.NO_HOST, text))
+    return finding.as_unknown(Reason(Code.NO_HOST, text))
 
 
 def _removed(
@@ -166,7 +166,7 @@ def _why_unmovable(snapshot: CloudSnapshot, root: str) -> Reason:
     """Why nothing can be allocated on a host."""
     if root not in snapshot.providers:
         return Reason(Code.NO_PROVIDER, "its host has no resource provider")
-    unread = [each.uuid for each in snapshot.trees[root] if each.uuid in snapshot.read_errors]
+    unread = [item.uuid for item in snapshot.trees[root] if item.uuid in snapshot.read_errors]
     if unread:
         text = f"the allocations on {snapshot.name_of(unread[0])} cannot be read"
         return Reason(Code.UNREADABLE, text)
@@ -191,11 +191,13 @@ def _wrong_host(
 ) -> AllocationFinding:
     here = Reason(Code.WRONG_HOST, f"it is on {server.host}")
     where = here if location.node else location.absent
-    held = snapshot.allocations[server.uuid]
+    allocations = snapshot.allocations[server.uuid]
     fields = {
         **repair.server_fields(server),
         "allocations": away,
-        "allocations_on_host": {uuid: part for uuid, part in held.items() if uuid not in away},
+        "allocations_on_host": {
+            uuid: part for uuid, part in allocations.items() if uuid not in away
+        },
     }
     return Finding(
         WRONG_HOST,
@@ -218,25 +220,25 @@ def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
     """Servers at rest with too much or too little of a class."""
     free = FreeCapacity(snapshot)
     for server in snapshot.servers.values():
-        found = _judge_size(snapshot, server, free)
-        if found is not None:
+        finding = _judge_size(snapshot, server, free)
+        if finding is not None:
             reason = context.too_young([server.updated])
-            yield found.as_unknown(reason) if reason and found.repair else found
+            yield finding.as_unknown(reason) if reason and finding.repair else finding
 
 
 def _judge_size(
     snapshot: CloudSnapshot, server: values.Server, free: FreeCapacity
 ) -> AllocationFinding | None:
-    held = snapshot.allocations.get(server.uuid, {})
+    allocations = snapshot.allocations.get(server.uuid, {})
     location = locate(snapshot, server)
     node = location.node
-    if not held or location.moving or node is None or node.uuid not in snapshot.providers:
+    if not allocations or location.moving or node is None or node.uuid not in snapshot.providers:
         return None
-    if any(each.uuid in snapshot.read_errors for each in snapshot.trees[node.uuid]):
+    if any(item.uuid in snapshot.read_errors for item in snapshot.trees[node.uuid]):
         return None
-    own = _on(snapshot, held, location.shared | {node.uuid})
+    own = _on(snapshot, allocations, location.shared | {node.uuid})
     if not own:
-        left = _on(snapshot, held, location.roots - {node.uuid})
+        left = _on(snapshot, allocations, location.roots - {node.uuid})
         return _left_on_source(snapshot, server, left) if left else None
     total = allocation.add_resources(*own.values())
     compared = compare(snapshot, server, node.uuid, total, total)
@@ -250,10 +252,10 @@ def _judge_size(
     subject = change.Subject(server.name, server.uuid)
     correction = correct(snapshot, node.uuid, own, compared.wrong, free)
     if correction.why_not:
-        found: AllocationFinding = Finding(
+        finding: AllocationFinding = Finding(
             WRONG_SIZE, subject, (node.host,), evidence, repair.NOTHING_PROPOSED
         )
-        return found.as_unknown(correction.why_not)
+        return finding.as_unknown(correction.why_not)
     return Finding(
         WRONG_SIZE,
         subject,
@@ -274,20 +276,20 @@ def _left_on_source(
     """An evacuated server with allocations on its source only."""
     text = f"it is on {server.host}, but has {repair.describe(snapshot, left)}"
     fields = {**repair.server_fields(server), "allocations": left, "allocations_on_host": {}}
-    found: AllocationFinding = Finding(
+    finding: AllocationFinding = Finding(
         WRONG_HOST,
         change.Subject(server.name, server.uuid),
         repair.hosts_of(snapshot, left),
         Evidence(Code.WRONG_HOST, text, fields),
         repair.NOTHING_PROPOSED,
     )
-    return found.as_unknown(_NOT_CLEANED_UP)
+    return finding.as_unknown(_NOT_CLEANED_UP)
 
 
 def _on(
-    snapshot: CloudSnapshot, held: allocation.Allocations, roots: frozenset[str]
+    snapshot: CloudSnapshot, allocations: allocation.Allocations, roots: frozenset[str]
 ) -> allocation.Allocations:
-    return {uuid: part for uuid, part in held.items() if snapshot.root_of(uuid) in roots}
+    return {uuid: part for uuid, part in allocations.items() if snapshot.root_of(uuid) in roots}
 
 
 #: Classes that a server has because of its flavor only.
@@ -355,13 +357,13 @@ def _undecided(
     not pinned by its image.
     """
     offered = snapshot.classes_in_tree(root)
-    found = {name for name in request.undecided if name in offered or name in total}
-    if flavor.PCPU in found:
+    undecided = {name for name in request.undecided if name in offered or name in total}
+    if flavor.PCPU in undecided:
         if flavor.VCPU in total and flavor.PCPU not in total:
-            found.discard(flavor.PCPU)
+            undecided.discard(flavor.PCPU)
         else:
-            found.add(flavor.VCPU)
-    return frozenset(found)
+            undecided.add(flavor.VCPU)
+    return frozenset(undecided)
 
 
 def _variable(
@@ -384,10 +386,10 @@ def _variable(
 
 
 def _wrong(
-    requested: allocation.Resources, held: allocation.Resources, undecided: frozenset[str]
+    requested: allocation.Resources, resources: allocation.Resources, undecided: frozenset[str]
 ) -> Iterator[str]:
-    for name in sorted({*requested, *(OF_FLAVORS & held.keys())} - undecided):
-        has, needs = held.get(name, 0), requested.get(name, 0)
+    for name in sorted({*requested, *(OF_FLAVORS & resources.keys())} - undecided):
+        has, needs = resources.get(name, 0), requested.get(name, 0)
         # A surplus of a custom class may be for a device that the server has too.
         if has < needs or (has > needs and name in OF_FLAVORS):
             yield name
@@ -424,8 +426,8 @@ def correct(
             added.append(addition)
         if amount:
             part[resource_class] = amount
-    for each in added:
-        free.allocate(each)
+    for extra in added:
+        free.allocate(extra)
     return Correction({uuid: parts[uuid] for uuid in changed})
 
 

@@ -58,14 +58,14 @@ class _Remaining:
     def __init__(self, counts: dict[_Owner, int]) -> None:
         self._counts = counts
 
-    def may_include(self, known: _NovaConsumer) -> bool:
-        return self._counts.get(self._key(known), 0) > 0
+    def may_include(self, consumer: _NovaConsumer) -> bool:
+        return self._counts.get(self._key(consumer), 0) > 0
 
-    def subtract(self, known: _NovaConsumer) -> None:
-        self._counts[self._key(known)] -= 1
+    def subtract(self, consumer: _NovaConsumer) -> None:
+        self._counts[self._key(consumer)] -= 1
 
-    def _key(self, known: _NovaConsumer) -> _Owner:
-        return _ALL_OWNERS if _ALL_OWNERS in self._counts else known.owner
+    def _key(self, consumer: _NovaConsumer) -> _Owner:
+        return _ALL_OWNERS if _ALL_OWNERS in self._counts else consumer.owner
 
 
 def plan_types(
@@ -79,15 +79,17 @@ def plan_types(
     without type, per user; one per consumer until all are found.
     """
     client.require_owners()
-    known = _list_consumers(nova)
+    listed = _list_consumers(nova)
 
-    def complete(consumer: allocation.Consumer, known: _NovaConsumer) -> allocation.Consumer | None:
+    def complete(
+        consumer: allocation.Consumer, reported: _NovaConsumer
+    ) -> allocation.Consumer | None:
         if consumer.consumer_type != allocation.UNKNOWN_TYPE:
             return None
-        return dataclasses.replace(consumer, consumer_type=known.type)
+        return dataclasses.replace(consumer, consumer_type=reported.type)
 
-    remaining = _Remaining(_count_untyped(client, known))
-    return _in_slices(client, known, remaining, complete, after, workers)
+    remaining = _Remaining(_count_untyped(client, listed))
+    return _in_slices(client, listed, remaining, complete, after, workers)
 
 
 def plan_owners(
@@ -99,16 +101,20 @@ def plan_owners(
     found.
     """
     client.require_owners()
-    known = [each for each in _list_consumers(nova) if each.project_id and each.user_id]
+    listed = [item for item in _list_consumers(nova) if item.project_id and item.user_id]
 
-    def complete(consumer: allocation.Consumer, known: _NovaConsumer) -> allocation.Consumer | None:
+    def complete(
+        consumer: allocation.Consumer, reported: _NovaConsumer
+    ) -> allocation.Consumer | None:
         if consumer.project_id != allocation.PLACEHOLDER:
             return None
-        return dataclasses.replace(consumer, project_id=known.project_id, user_id=known.user_id)
+        return dataclasses.replace(
+            consumer, project_id=reported.project_id, user_id=reported.user_id
+        )
 
     total = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
     remaining = _Remaining({_ALL_OWNERS: total.consumer_count or 0})
-    return _in_slices(client, known, remaining, complete, after, workers)
+    return _in_slices(client, listed, remaining, complete, after, workers)
 
 
 def _list_consumers(nova: nova_api.Nova) -> list[_NovaConsumer]:
@@ -132,36 +138,36 @@ def _list_consumers(nova: nova_api.Nova) -> list[_NovaConsumer]:
 
 def _in_slices(
     client: api.Client,
-    known: Iterable[_NovaConsumer],
+    listed: Iterable[_NovaConsumer],
     remaining: _Remaining,
     complete: _Complete,
     after: str,
     workers: int,
 ) -> Slices:
-    ordered = sorted((each for each in known if each.uuid > after), key=lambda each: each.uuid)
-    possible = [each for each in ordered if remaining.may_include(each)]
+    ordered = sorted((item for item in listed if item.uuid > after), key=lambda item: item.uuid)
+    possible = [item for item in ordered if remaining.may_include(item)]
     reader = PlacementReader(client, ReadContext(workers=workers))
     for start in range(0, len(possible), _SLICE):
         part = possible[start : start + _SLICE]
-        by_uuid = {each.uuid: each for each in part if remaining.may_include(each)}
+        by_uuid = {item.uuid: item for item in part if remaining.may_include(item)}
         changes, observed = [], {}
         for consumer in reader.consumers(by_uuid).values():
-            each = by_uuid[consumer.uuid]
-            completed = complete(consumer, each) if consumer.allocations else None
+            item = by_uuid[consumer.uuid]
+            completed = complete(consumer, item) if consumer.allocations else None
             if completed is not None:
-                remaining.subtract(each)
-                changes.append(allocations.planned(each.name, consumer, completed))
+                remaining.subtract(item)
+                changes.append(allocations.planned(item.name, consumer, completed))
                 observed[changes[-1].key] = allocations.observed(consumer)
         LOG.info("%d of %d consumers to complete", len(changes), len(by_uuid))
         yield part[-1].uuid, plan.ObservedPlan(plan.make(changes), observed)
 
 
-def _count_untyped(client: api.Client, known: Iterable[_NovaConsumer]) -> dict[_Owner, int]:
+def _count_untyped(client: api.Client, listed: Iterable[_NovaConsumer]) -> dict[_Owner, int]:
     """How many consumers of each owner have no type, without owners of none."""
     users: dict[str, set[str]] = {}
-    for each in known:
-        if each.project_id and each.user_id:
-            users.setdefault(each.project_id, set()).add(each.user_id)
+    for item in listed:
+        if item.project_id and item.user_id:
+            users.setdefault(item.project_id, set()).add(item.user_id)
 
     def count(project: str, user: str | None = None) -> int:
         usages = retry.read(lambda: client.show_usages(project, user, allocation.UNKNOWN_TYPE))

@@ -69,13 +69,13 @@ def plan_removal(client: api.Client, context: ReadContext) -> plan.ObservedPlan:
 
     observed = list(context.each(with_usages, snapshot.observed))
     planned = decide_removal(dataclasses.replace(snapshot, observed=observed))
-    known = {
+    by_key = {
         change.key(inventories.TYPE.name, _subject(item)): inventories.observed(
             item.generation, item.inventories
         )
         for item in observed
     }
-    return plan.ObservedPlan(planned, known)
+    return plan.ObservedPlan(planned, by_key)
 
 
 def decide_traits(snapshot: HeadSnapshot) -> plan.Plan:
@@ -106,8 +106,8 @@ def trait_of(offered: model_inventory.Inventory) -> str | None:
 
 def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     providers = retry.read(client.list_providers)
-    found = batch.observe_inventories(client, providers, context)
-    read = [item for item in found if isinstance(item, amend.Offered)]
+    answers = batch.observe_inventories(client, providers, context)
+    read = [item for item in answers if isinstance(item, amend.Offered)]
     having = [item for item in read if CLASS in item.inventories]
     LOG.info("%d of %d providers have inventory of %s", len(having), len(read), CLASS)
     traits: list[batch.Membership | change.Skipped] = []
@@ -119,7 +119,7 @@ def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     return HeadSnapshot(
         having,
         [item for item in traits if isinstance(item, batch.Membership)],
-        [item for item in [*found, *traits] if isinstance(item, change.Skipped)],
+        [item for item in [*answers, *traits] if isinstance(item, change.Skipped)],
         sum(len(item.inventories) for item in read),
     )
 

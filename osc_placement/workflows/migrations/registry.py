@@ -299,14 +299,14 @@ class _Run:
         """Apply a slice and count what was not changed; whether to continue with the next one."""
         count = self._result.counts[item.name]
         planned = self._stamped(item, part)
-        found = len(planned.plan.changes)
+        count_planned = len(planned.plan.changes)
         results = plan_result.of_plan(planned.plan)
-        count.left += found
+        count.left += count_planned
         refusal = removal_limit.refusal(planned.plan)
         if refusal:
             self._result.failures.append(f"{item.name}: {refusal}")
             return False
-        if found and not self._options.dry_run:
+        if count_planned and not self._options.dry_run:
             report = self._apply(part, planned)
             self._result.incomplete = self._result.incomplete or report.is_incomplete
             applied = report.count(plan_result.Status.APPLIED)
@@ -316,7 +316,7 @@ class _Run:
             if report.is_incomplete:
                 return False
         not_made.update(ended.status for ended in results if _needs_attention(ended))
-        LOG.info("%s: %d planned, position %s", item.name, found, part.position)
+        LOG.info("%s: %d planned, position %s", item.name, count_planned, part.position)
         self._cursor.move(item.name, part.position)
         return True
 

@@ -56,9 +56,9 @@ def find(snapshot: ProviderSnapshot) -> list[ProviderFinding]:
     return sorted([*found, *unread], key=Finding.sort_key)
 
 
-def plan_repair(snapshot: ProviderSnapshot, found: Iterable[ProviderFinding]) -> plan.Plan:
+def plan_repair(snapshot: ProviderSnapshot, chosen: Iterable[ProviderFinding]) -> plan.Plan:
     """One change of traits per provider, for all its repairs; other findings are not in it."""
-    return findings.plan_repair(found, lambda repairs: _change(snapshot, repairs))
+    return findings.plan_repair(chosen, lambda repairs: _change(snapshot, repairs))
 
 
 def _change(
@@ -95,16 +95,18 @@ def audit_providers(
     """
     snapshot = observe.read(client, nova, neutron, request, context)
     findings.check_hosts(request.hosts, _existing_hosts(snapshot))
-    found = findings.select(find(snapshot), request.hosts, request.only, by_name=True)
+    selected = findings.select(find(snapshot), request.hosts, request.only, by_name=True)
     notes = tuple(observe.notes(snapshot, nova.source))
-    planned = plan_repair(snapshot, found if request.repair else ())
-    known = {
+    planned = plan_repair(snapshot, selected if request.repair else ())
+    observed = {
         change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
             snapshot.generations[item.subject.uuid], snapshot.traits[item.subject.uuid]
         )
         for item in planned.changes
     }
-    return AuditResult(found, plan.ObservedPlan(dataclasses.replace(planned, notes=notes), known))
+    return AuditResult(
+        selected, plan.ObservedPlan(dataclasses.replace(planned, notes=notes), observed)
+    )
 
 
 def _existing_hosts(snapshot: ProviderSnapshot) -> set[str]:

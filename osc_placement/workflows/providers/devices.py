@@ -128,20 +128,20 @@ def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
     }
 
 
-def _without_host(found: provider.Provider, agent: Agent) -> ProviderFinding:
+def _without_host(item: provider.Provider, agent: Agent) -> ProviderFinding:
     text = f"it is of neutron's {agent.type} on {agent.host}, and no compute node is above it"
     return Finding(
         AGENT_WITHOUT_HOST,
-        change.Subject(found.name, found.uuid),
+        change.Subject(item.name, item.uuid),
         (agent.host,),
         Evidence(Code.NO_HOST, text, {"agent_host": agent.host, "agent_type": agent.type}),
         _RESTART,
     )
 
 
-def _wrong_host(found: provider.Provider, agent: Agent, host: str) -> ProviderFinding:
+def _wrong_host(item: provider.Provider, agent: Agent, host: str) -> ProviderFinding:
     text = f"it is of neutron's {agent.type} on {agent.host}, and below the compute node of {host}"
     fields = {"agent_host": agent.host, "agent_type": agent.type, "host": host}
     evidence = Evidence(Code.OTHER_HOST, text, fields)
-    subject = change.Subject(found.name, found.uuid)
+    subject = change.Subject(item.name, item.uuid)
     return Finding(AGENT_WRONG_HOST, subject, tuple(sorted({agent.host, host})), evidence, _RESTART)

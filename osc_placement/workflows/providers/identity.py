@@ -75,33 +75,33 @@ def _missing(node: values.ComputeNode) -> ProviderFinding:
     return Finding(MISSING_PROVIDER, subject, (node.host,), evidence, _RESTART)
 
 
-def _other_uuid(node: values.ComputeNode, found: provider.Provider) -> ProviderFinding:
+def _other_uuid(node: values.ComputeNode, item: provider.Provider) -> ProviderFinding:
     text = f"nova's compute node of this name has the UUID {node.uuid}"
     return Finding(
         OTHER_UUID,
-        change.Subject(found.name, found.uuid),
+        change.Subject(item.name, item.uuid),
         (node.host,),
         Evidence(Code.OTHER_UUID, text, {"node": node.uuid}),
         Proposal(Remedy.REPAIR_CONSUMERS, _REPLACE),
     )
 
 
-def _other_name(node: values.ComputeNode, found: provider.Provider) -> ProviderFinding:
+def _other_name(node: values.ComputeNode, item: provider.Provider) -> ProviderFinding:
     text = f"nova's compute node of this UUID is called {node.hostname}"
     return Finding(
         OTHER_NAME,
-        change.Subject(found.name, found.uuid),
+        change.Subject(item.name, item.uuid),
         (node.host,),
         Evidence(Code.OTHER_NAME, text, {"hostname": node.hostname}),
         Proposal(Remedy.CHECK_CONFIGURATION, _RENAME.format(name=node.hostname)),
     )
 
 
-def _double(node: values.ComputeNode, found: provider.Provider) -> ProviderFinding:
+def _double(node: values.ComputeNode, item: provider.Provider) -> ProviderFinding:
     text = f"it has the name of host {node.host} in another form; nova's is {node.hostname}"
     return Finding(
         DOUBLE_PROVIDER,
-        change.Subject(found.name, found.uuid),
+        change.Subject(item.name, item.uuid),
         (node.host,),
         Evidence(Code.SAME_HOST, text, {"node": node.uuid, "hostname": node.hostname}),
         Proposal(Remedy.DELETE_PROVIDER, _DELETE),

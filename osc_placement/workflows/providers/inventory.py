@@ -44,7 +44,7 @@ def find_totals(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     trees = snapshot.trees
     for item in snapshot.host_nodes:
         tree = trees[item.provider.root_uuid or item.provider.uuid]
-        is_complete = all(each.uuid in snapshot.inventories for each in tree)
+        is_complete = all(member.uuid in snapshot.inventories for member in tree)
         if item.node.hypervisor[0] in _TYPES and is_complete:
             yield from _compare(item, _totals(snapshot, tree))
 
@@ -52,8 +52,8 @@ def find_totals(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
 def _totals(snapshot: ProviderSnapshot, tree: list[provider.Provider]) -> Mapping[str, int]:
     """``{class: total}`` over a tree: VCPU can be on NUMA nodes; a pinned CPU is PCPU."""
     totals: collections.Counter[str] = collections.Counter()
-    for each in tree:
-        for name, item in snapshot.inventories[each.uuid].items():
+    for member in tree:
+        for name, item in snapshot.inventories[member.uuid].items():
             totals[name] += item.total
     return totals
 
@@ -72,8 +72,8 @@ def _compare(item: HostNode, totals: Mapping[str, int]) -> Iterator[ProviderFind
     }
     if wrong:
         text = ", ".join(
-            f"{name} total {each['total']}, the hypervisor has {each['hypervisor']}"
-            for name, each in wrong.items()
+            f"{name} total {amounts['total']}, the hypervisor has {amounts['hypervisor']}"
+            for name, amounts in wrong.items()
         )
         evidence = Evidence(Code.DIFFERENT_TOTAL, text, {"resources": wrong})
         yield Finding(WRONG_INVENTORY, item.subject, hosts, evidence, _SEE_LOG)
@@ -116,19 +116,19 @@ _COMPARE_HOSTS = Proposal(
 
 def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node whose traits were read."""
-    known = [item for item in snapshot.host_nodes if item.provider.uuid in snapshot.traits]
+    read = [item for item in snapshot.host_nodes if item.provider.uuid in snapshot.traits]
     owned = {
-        item.node.hypervisor[0] for item in known if _OWNER in snapshot.traits[item.provider.uuid]
+        item.node.hypervisor[0] for item in read if _OWNER in snapshot.traits[item.provider.uuid]
     }
-    services = {each.host: each for each in snapshot.hosts.compute_services}
-    for item in known:
+    services = {host_service.host: host_service for host_service in snapshot.hosts.compute_services}
+    for item in read:
         traits = snapshot.traits[item.provider.uuid]
         service = services.get(item.node.host)
         if service is not None and service.is_reachable:
             yield from _status(item, traits, is_disabled=not service.is_enabled)
         if item.node.hypervisor[0] in owned and _OWNER not in traits:
             yield _owner(item)
-    yield from _compare_peers(snapshot, known)
+    yield from _compare_peers(snapshot, read)
 
 
 def _status(
@@ -162,11 +162,11 @@ def _owner(item: HostNode) -> ProviderFinding:
 
 
 def _compare_peers(
-    snapshot: ProviderSnapshot, known: Sequence[HostNode]
+    snapshot: ProviderSnapshot, read: Sequence[HostNode]
 ) -> Iterator[ProviderFinding]:
     """Compare hosts of the same hypervisor and version."""
     groups: dict[tuple[str, int], list[HostNode]] = collections.defaultdict(list)
-    for item in known:
+    for item in read:
         groups[item.node.hypervisor].append(item)
     for (name, version), group in groups.items():
         having = collections.Counter(
@@ -240,11 +240,11 @@ def _unnamed(
     has: Iterable[str],
     named: Mapping[str, frozenset[str]],
 ) -> Iterator[ProviderFinding]:
-    known = frozenset[str]().union(*(named.get(each, ()) for each in _identifications(item)))
-    found = sorted(each for each in has if is_custom(each) and each not in known)
-    if found:
-        text = f"no provider.yaml names {what} {', '.join(found)}"
-        evidence = Evidence(Code.NOT_CONFIGURED, text, {"names": found})
+    configured = frozenset[str]().union(*(named.get(label, ()) for label in _identifications(item)))
+    unnamed = sorted(label for label in has if is_custom(label) and label not in configured)
+    if unnamed:
+        text = f"no provider.yaml names {what} {', '.join(unnamed)}"
+        evidence = Evidence(Code.NOT_CONFIGURED, text, {"names": unnamed})
         yield Finding(code, item.subject, (item.node.host,), evidence, _CHECK)
 
 

@@ -89,16 +89,16 @@ class ProviderSnapshot:
     def host_nodes(self) -> list[HostNode]:
         """The compute nodes that have a provider."""
         by_uuid, roots = self.by_uuid, self.roots
-        found = ((node, by_uuid.get(node.uuid) or roots.get(node.hostname)) for node in self.nodes)
-        return [HostNode(node, item) for node, item in found if item is not None]
+        pairs = ((node, by_uuid.get(node.uuid) or roots.get(node.hostname)) for node in self.nodes)
+        return [HostNode(node, item) for node, item in pairs if item is not None]
 
     @functools.cached_property
     def trees(self) -> Mapping[str, list[provider.Provider]]:
         """``{root: all providers of its tree}``."""
-        found: dict[str, list[provider.Provider]] = collections.defaultdict(list)
+        by_root: dict[str, list[provider.Provider]] = collections.defaultdict(list)
         for item in self.providers:
-            found[item.root_uuid or item.uuid].append(item)
-        return found
+            by_root[item.root_uuid or item.uuid].append(item)
+        return by_root
 
     @functools.cached_property
     def roots_without_node(self) -> list[provider.Provider]:
