@@ -138,12 +138,19 @@ def undo(cloud: Cloud, ended: Ended) -> None:
     assert cloud.run(command=command).code == 0
 
 
-def pairs(faults: Iterable[str], for_all: Collection[str]) -> Iterator[Any]:
+def pairs(faults: Iterable[str | None], for_all: Collection[str]) -> Iterator[Any]:
     """Workflows and faults: ``for_all`` workflows, and the others for one of them."""
     for name in WORKFLOWS:
         for fault in faults:
             is_short = fault in for_all or name == "amend"
             yield pytest.param(name, fault, marks=() if is_short else pytest.mark.long)
+
+
+def workflows(*chosen: str) -> list[Any]:
+    """All workflows; those that are not chosen only with ``--long``."""
+    return [
+        pytest.param(name, marks=() if name in chosen else pytest.mark.long) for name in WORKFLOWS
+    ]
 
 
 @pytest.mark.parametrize(("name", "fault"), list(pairs(TRANSIENT, ["in turn"])))
@@ -170,7 +177,7 @@ def test_a_lasting_fault_is_reported_and_the_printed_command_completes(
         check_completed(cloud, reference(name), failed)
 
 
-@pytest.mark.parametrize("name", list(WORKFLOWS))
+@pytest.mark.parametrize("name", workflows("amend", "migrations", "reshape"))
 def test_an_expired_token_is_replaced_during_the_run(name: str) -> None:
     service, expected = identity.Identity(), reference(name)
     with Cloud(name, service) as cloud:
@@ -180,7 +187,7 @@ def test_an_expired_token_is_replaced_during_the_run(name: str) -> None:
         assert service.tokens.issued >= 2
 
 
-@pytest.mark.parametrize("name", list(WORKFLOWS))
+@pytest.mark.parametrize("name", workflows("amend", "migrations", "reshape"))
 def test_a_token_that_cannot_be_replaced_stops_the_run(name: str) -> None:
     service = identity.Identity(locked=True)
     with Cloud(name, service) as cloud:
@@ -190,7 +197,7 @@ def test_a_token_that_cannot_be_replaced_stops_the_run(name: str) -> None:
         check_completed(cloud, reference(name), failed)
 
 
-@pytest.mark.parametrize("name", list(WORKFLOWS))
+@pytest.mark.parametrize("name", workflows("amend", "migrations", "reshape"))
 def test_a_write_with_a_slow_answer_is_checked_and_counted(name: str) -> None:
     expected = reference(name)
     with Cloud(name) as cloud:
@@ -201,24 +208,22 @@ def test_a_write_with_a_slow_answer_is_checked_and_counted(name: str) -> None:
         assert ended.after == expected.after
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "message"),
-    [
-        ("{proxy}/identity/v3", "not Placement"),
-        ("http://127.0.0.1:9", "http://127.0.0.1:9"),
-        (None, "endpoint for placement service"),
-    ],
-)
-@pytest.mark.parametrize("name", list(WORKFLOWS))
-def test_a_wrong_catalog_is_reported_before_any_change(
-    name: str, endpoint: str | None, message: str
-) -> None:
+#: ``{endpoint of the catalog: a part of the error}``
+WRONG_ENDPOINTS = {
+    "{proxy}/identity/v3": "not Placement",
+    "http://127.0.0.1:9": "http://127.0.0.1:9",
+    None: "endpoint for placement service",
+}
+
+
+@pytest.mark.parametrize(("name", "endpoint"), list(pairs(WRONG_ENDPOINTS, ["http://127.0.0.1:9"])))
+def test_a_wrong_catalog_is_reported_before_any_change(name: str, endpoint: str | None) -> None:
     service = identity.Identity()
     with Cloud(name, service) as cloud:
         service.endpoint = endpoint and endpoint.format(proxy=cloud.proxy.url)
         ended = cloud.run()
         assert (ended.code, ended.rows) == (1, [])
-        assert message in ended.stderr
+        assert WRONG_ENDPOINTS[endpoint] in ended.stderr
         assert ended.after == ended.before
 
 
