@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.nova import api as nova_api, flavor, lookup, values
+from osc_placement.nova import flavor, lookup, values
+from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.reasons import Code, Reason
@@ -41,7 +42,7 @@ class AggregateRatioRequest:
 
 def plan_aggregate_ratios(
     client: api.Client,
-    nova: nova_api.Nova,
+    nova: Nova,
     request: AggregateRatioRequest,
     context: ReadContext | None = None,
 ) -> plan.ObservedPlan:

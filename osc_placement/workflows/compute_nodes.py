@@ -13,7 +13,8 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.client import api, retry
 from osc_placement.model import provider
-from osc_placement.nova import api as nova_api, servers, values
+from osc_placement.nova import servers, values
+from osc_placement.nova.api import Nova, collected, host_aggregates
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 
@@ -43,7 +44,7 @@ class ComputeCloud:
         return unknown_hosts(requested, existing)
 
 
-def observe_cloud(client: api.Client, nova: nova_api.Nova) -> ComputeCloud:
+def observe_cloud(client: api.Client, nova: Nova) -> ComputeCloud:
     """Read both services.
 
     Requests: to nova, the host aggregates, the services, and the hypervisors in pages; to
@@ -51,11 +52,11 @@ def observe_cloud(client: api.Client, nova: nova_api.Nova) -> ComputeCloud:
     """
     input_errors = errors.InputErrors()
     cloud = ComputeCloud()
-    with nova_api.collected(input_errors):
-        cloud = dataclasses.replace(cloud, aggregates=nova_api.host_aggregates(nova))
-    with nova_api.collected(input_errors):
+    with collected(input_errors):
+        cloud = dataclasses.replace(cloud, aggregates=host_aggregates(nova))
+    with collected(input_errors):
         cloud = dataclasses.replace(cloud, hosts=servers.read_hosts(nova))
-    with nova_api.collected(input_errors):
+    with collected(input_errors):
         cloud = dataclasses.replace(cloud, providers=retry.read(client.list_providers))
     input_errors.check()
     return cloud
@@ -190,7 +191,7 @@ def _why_refused(service: values.ComputeService | None) -> str:
     return "" if service.is_up else "nova-compute down"
 
 
-def read_server_hosts(nova: nova_api.Nova | None) -> ServerHosts:
+def read_server_hosts(nova: Nova | None) -> ServerHosts:
     """Read the compute services and the compute nodes; ``nova`` is None without nova.
 
     Requests: those of ``hosts.read_all``. If nova refuses them, the services are not judged.

@@ -20,7 +20,8 @@ from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.model import provider
 from osc_placement.model.name import canonical_uuid, is_uuid
-from osc_placement.nova import api as nova_api, lookup as nova_lookup, values
+from osc_placement.nova import api as nova_api, values
+from osc_placement.nova.lookup import find_host_aggregates
 from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
 from osc_placement.plan.reasons import Code, Reason
@@ -367,9 +368,7 @@ def _read_members(
 def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
     input_errors = errors.InputErrors(cloud.unknown_hosts(request.hosts))
-    aggregates = nova_lookup.find_host_aggregates(
-        cloud.aggregates, request.host_aggregates, input_errors
-    )
+    aggregates = find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
     resolved = ResolvedMirror(
         hosts=frozenset(request.hosts),
         aggregates=frozenset(item.uuid for item in aggregates.values()),

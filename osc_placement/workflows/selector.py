@@ -17,7 +17,8 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.nova import lookup as nova_lookup, values
+from osc_placement.nova import values
+from osc_placement.nova.lookup import find_host_aggregates
 from osc_placement.plan import workers
 from osc_placement.workflows.context import HostAggregates
 
@@ -183,7 +184,7 @@ def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None
         )
     aggregates = host_aggregates() if others and host_aggregates else ()
     input_errors = errors.InputErrors()
-    matching = nova_lookup.find_host_aggregates(aggregates, others, input_errors)
+    matching = find_host_aggregates(aggregates, others, input_errors)
     input_errors.check()
     return uuids | {text: item.uuid for text, item in matching.items()}
 

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from osc_placement.client import api, retry
 from osc_placement.model import provider
-from osc_placement.workflows import selector as selectors
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reading import PlacementReader
+from osc_placement.workflows.selector import Selection, Selector, select
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class TraitMatrix:
 
 def observe_matrix(
     client: api.Client,
-    selector: selectors.Selector,
+    selector: Selector,
     globs: Sequence[str] = (),
     context: ReadContext | None = None,
 ) -> TraitMatrix:
@@ -69,7 +69,7 @@ def observe_matrix(
     Errors: InvalidInput for an invalid or empty selection.
     """
     context = context or ReadContext()
-    chosen = selectors.select(client, selector, context.host_aggregates)
+    chosen = select(client, selector, context.host_aggregates)
     in_use = retry.read(lambda: client.list_traits(associated=True))
     names = [name for name in sorted(in_use) if not globs or _matches(name, globs)]
     if len(names) < len(chosen.providers):
@@ -86,7 +86,7 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
 
 
 def _by_trait(
-    client: api.Client, chosen: selectors.Selection, names: Sequence[str], context: ReadContext
+    client: api.Client, chosen: Selection, names: Sequence[str], context: ReadContext
 ) -> dict[provider.Provider, frozenset[str]]:
     filters = dict(chosen.filters or {})
 
@@ -103,7 +103,7 @@ def _by_trait(
 
 
 def _by_provider(
-    client: api.Client, chosen: selectors.Selection, names: frozenset[str], context: ReadContext
+    client: api.Client, chosen: Selection, names: frozenset[str], context: ReadContext
 ) -> dict[provider.Provider, frozenset[str]]:
     answers = PlacementReader(client, context).answers(
         lambda item: client.list_provider_traits(item.uuid), chosen.providers, "reading traits"

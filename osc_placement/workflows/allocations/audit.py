@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from osc_placement.client import api, lookup
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api
+from osc_placement.neutron.api import Neutron
+from osc_placement.nova.api import Nova, clock_offset, service_types
 from osc_placement.plan import change, plan
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
@@ -192,10 +192,10 @@ class AuditRequest:
 
 def audit_cloud(
     client: api.Client,
-    nova: nova_api.Nova,
+    nova: Nova,
     request: AuditRequest,
     context: ReadContext | None = None,
-    neutron: neutron_api.Neutron | None = None,
+    neutron: Neutron | None = None,
 ) -> AuditResult[Repair]:
     """Everything that is wrong with allocations, and the plan that repairs it.
 
@@ -213,7 +213,7 @@ def audit_cloud(
     findings.check_hosts(request.hosts, _existing_hosts(snapshot))
     snapshot = reader.complete(snapshot, observe.AUDIT_ROUNDS, reader.request)
     audit_context = AuditContext(
-        now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(nova),
+        now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
         min_age=request.min_age,
         computes=lookup.providers_with_trait(client, _COMPUTE_NODE),
         one_time_use=(
@@ -259,9 +259,9 @@ def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:
     return hosts | set(snapshot.provider_names.values())
 
 
-def _other_service(nova: nova_api.Nova) -> str:
+def _other_service(nova: Nova) -> str:
     """Another service of this cloud that allocates CPUs and memory; empty if there is none."""
-    types = nova_api.service_types(nova)
+    types = service_types(nova)
     return next(
         (name for service_type, name in _OTHER_SERVICES.items() if service_type in types), ""
     )

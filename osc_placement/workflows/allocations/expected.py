@@ -23,7 +23,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations import ports as allocations_ports
+from osc_placement.workflows.allocations.ports import unallocated
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 _PCI = "only the host knows which PCI devices it has (alias {aliases})"
@@ -80,7 +80,7 @@ def missing_request(snapshot: CloudSnapshot, server: values.Server) -> flavor.Se
     """What a server lacks: everything with its ports' groups, or the groups of some ports."""
     groups = {
         suffix: group
-        for port in allocations_ports.unallocated(snapshot, server)
+        for port in unallocated(snapshot, server)
         for suffix, group in port.groups.items()
     }
     if snapshot.allocations.get(server.uuid):
@@ -104,7 +104,7 @@ def query_of(
     if not needs_tree(snapshot, server, root):
         return None
     request = missing_request(snapshot, server)
-    subtrees = [port.same_subtree for port in allocations_ports.unallocated(snapshot, server)]
+    subtrees = [port.same_subtree for port in unallocated(snapshot, server)]
     rest = _sources(snapshot, root, request).rest
     whole = request.query(root)
     groups = [
@@ -185,7 +185,7 @@ def _candidates(
         return answer
     ports = {
         suffix: port.allocation.get(suffix)
-        for port in allocations_ports.unallocated(snapshot, server)
+        for port in unallocated(snapshot, server)
         for suffix in port.groups
     }
     # Allocations do not show which group of a flavor a resource is for; a port's group counts.

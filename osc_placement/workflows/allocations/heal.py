@@ -11,8 +11,8 @@ from typing import Any
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.model import name
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api
+from osc_placement.neutron.api import Neutron
+from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.workflows.allocations import location, observe
@@ -31,11 +31,11 @@ from osc_placement.workflows.context import ReadContext
 
 def plan_healing(
     client: api.Client,
-    nova: nova_api.Nova,
+    nova: Nova,
     request: HealRequest,
     context: ReadContext | None = None,
     *,
-    neutron: neutron_api.Neutron | None = None,
+    neutron: Neutron | None = None,
 ) -> plan.ObservedPlan:
     """The plan that gives the servers in scope what they lack; it removes nothing.
 
@@ -56,11 +56,11 @@ def plan_healing(
 
 def plan_missing(
     client: api.Client,
-    nova: nova_api.Nova,
+    nova: Nova,
     request: HealRequest,
     context: ReadContext | None = None,
     *,
-    neutron: neutron_api.Neutron | None = None,
+    neutron: Neutron | None = None,
     after: str = "",
 ) -> Iterator[tuple[str, plan.ObservedPlan]]:
     """Plans for some hosts at a time, without owners.

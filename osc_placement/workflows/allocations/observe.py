@@ -21,12 +21,9 @@ from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.model import inventory, provider
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import (
-    api as nova_api,
-    servers as nova_servers,
-    values,
-)
+from osc_placement.neutron.api import Neutron, Port, ports_of
+from osc_placement.nova import servers as nova_servers, values
+from osc_placement.nova.api import Nova, collected
 from osc_placement.workflows.allocations import decision, expected, location, owners, ports
 from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.snapshot import (
@@ -244,8 +241,8 @@ class HealReader:
     def __init__(
         self,
         client: api.Client,
-        nova: nova_api.Nova,
-        neutron: neutron_api.Neutron | None = None,
+        nova: Nova,
+        neutron: Neutron | None = None,
         context: ReadContext | None = None,
         request: HealRequest | None = None,
     ) -> None:
@@ -364,9 +361,9 @@ class HealReader:
 
     def _read_hosts(self, found_errors: errors.InputErrors) -> CloudRecords:
         records = CloudRecords()
-        with nova_api.collected(found_errors):
+        with collected(found_errors):
             records.hosts = nova_servers.read_hosts(self._nova)
-        with nova_api.collected(found_errors):
+        with collected(found_errors):
             records.providers = retry.read(self._client.list_providers)
         return records
 
@@ -379,12 +376,12 @@ class HealReader:
         with_deleted: bool,
     ) -> None:
         """Servers, then migrations: a server that starts to move in between counts as moving."""
-        with nova_api.collected(found_errors):
+        with collected(found_errors):
             records.servers = _list_servers(self._nova, scope)
-        with nova_api.collected(found_errors):
+        with collected(found_errors):
             records.migrations = nova_servers.migrations(self._nova)
         if with_deleted:
-            with nova_api.collected(found_errors):
+            with collected(found_errors):
                 records.deleted = nova_servers.deleted_servers(self._nova)
 
     def _read_all_allocations(self, records: CloudRecords) -> None:
@@ -431,11 +428,11 @@ class HealReader:
 
         return self._reader.answers(usage, owners, "reading usages")
 
-    def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[neutron_api.Port, ...]]:
+    def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[Port, ...]]:
         if self._neutron is None:
             return {}
-        by_server: dict[str, tuple[neutron_api.Port, ...]] = {}
-        for port in neutron_api.ports_of(self._neutron, servers):
+        by_server: dict[str, tuple[Port, ...]] = {}
+        for port in ports_of(self._neutron, servers):
             by_server[port.server_uuid] = (*by_server.get(port.server_uuid, ()), port)
         return by_server
 
@@ -495,7 +492,7 @@ class HealReader:
         return dataclasses.replace(snapshot, servers={**snapshot.servers, **changed})
 
 
-def _list_servers(nova: nova_api.Nova, scope: decision.Scope) -> list[values.Server]:
+def _list_servers(nova: Nova, scope: decision.Scope) -> list[values.Server]:
     """The servers in a scope. Errors: InvalidInput for servers that nova does not have."""
     if scope.servers is not None:
         listed = [*nova_servers.find_servers(nova, scope.servers).values()]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from osc_placement.client import api, retry
 from osc_placement.model import allocation
-from osc_placement.nova import api as nova_api, servers as nova_servers
+from osc_placement.nova import servers as nova_servers
+from osc_placement.nova.api import Nova
 from osc_placement.plan import plan
 from osc_placement.plan.kinds import allocations
 from osc_placement.workflows.context import ReadContext
@@ -68,9 +69,7 @@ class _Remaining:
         return _ALL_OWNERS if _ALL_OWNERS in self._counts else consumer.owner
 
 
-def plan_types(
-    client: api.Client, nova: nova_api.Nova, *, after: str = "", workers: int = 1
-) -> Slices:
+def plan_types(client: api.Client, nova: Nova, *, after: str = "", workers: int = 1) -> Slices:
     """Plans that set the type of servers' and migrations' consumers without type (1.38).
 
     Starts behind the position ``after``. Consumers of other services are not read. A type
@@ -92,9 +91,7 @@ def plan_types(
     return _in_slices(client, listed, remaining, complete, after, workers)
 
 
-def plan_owners(
-    client: api.Client, nova: nova_api.Nova, *, after: str = "", workers: int = 1
-) -> Slices:
+def plan_owners(client: api.Client, nova: Nova, *, after: str = "", workers: int = 1) -> Slices:
     """Plans that replace the placeholder owners of nova's consumers.
 
     Requests: nova's servers and migrations; one for the count; one per consumer until all are
@@ -117,7 +114,7 @@ def plan_owners(
     return _in_slices(client, listed, remaining, complete, after, workers)
 
 
-def _list_consumers(nova: nova_api.Nova) -> list[_NovaConsumer]:
+def _list_consumers(nova: Nova) -> list[_NovaConsumer]:
     """Servers that are not deleted, and migrations."""
     servers = [
         _NovaConsumer(one.uuid, one.name, allocation.INSTANCE, one.project_id, one.user_id)

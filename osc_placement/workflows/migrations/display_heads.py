@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from osc_placement.client import api, retry
-from osc_placement.model import inventory as model_inventory
+from osc_placement.model.inventory import Inventory
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.plan.reasons import Code
@@ -94,7 +94,7 @@ def decide_removal(snapshot: HeadSnapshot) -> plan.Plan:
     return dataclasses.replace(planned, existing=existing)
 
 
-def trait_of(offered: model_inventory.Inventory) -> str | None:
+def trait_of(offered: Inventory) -> str | None:
     """The trait of a GPU with this inventory; None if a server can allocate no head.
 
     ``max_unit`` is what one server can have; without it (the API's default), the total. Between
@@ -124,9 +124,7 @@ def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     )
 
 
-def _decide_trait(
-    observed: batch.Membership, offered: model_inventory.Inventory
-) -> change.Change | change.Skipped:
+def _decide_trait(observed: batch.Membership, offered: Inventory) -> change.Change | change.Skipped:
     subject, kind = _subject(observed), memberships.TRAITS.name
     trait, present = trait_of(offered), _names(observed)
     if trait is None:

@@ -18,17 +18,10 @@ from typing import Protocol
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api
-from osc_placement.plan import (
-    apply,
-    attempt,
-    executor,
-    plan,
-    reasons,
-    removal_limit,
-    result as plan_result,
-)
+from osc_placement.neutron.api import Neutron
+from osc_placement.nova.api import Nova
+from osc_placement.plan import apply, attempt, executor, plan, reasons, removal_limit
+from osc_placement.plan.result import ChangeResult, RunReport, Status, of_plan
 from osc_placement.workflows import aggregate_ratios, mirror, state_file
 from osc_placement.workflows.allocations import heal, location
 from osc_placement.workflows.allocations.decision import HealRequest
@@ -42,10 +35,10 @@ class Cloud(Protocol):
     """Nova and neutron, which are opened when a migration first uses them."""
 
     @property
-    def nova(self) -> nova_api.Nova: ...
+    def nova(self) -> Nova: ...
 
     @property
-    def neutron(self) -> neutron_api.Neutron: ...
+    def neutron(self) -> Neutron: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,11 +60,11 @@ class Slice:
     position: str
     planned: plan.ObservedPlan
     check_precondition: attempt.PreconditionCheck | None = None
-    neutron: neutron_api.Neutron | None = None
+    neutron: Neutron | None = None
 
 
 #: The statuses of items that a run did not change, although there may be something to do.
-_NOT_MADE = (plan_result.Status.SKIPPED, plan_result.Status.REFUSED, plan_result.Status.STALE)
+_NOT_MADE = (Status.SKIPPED, Status.REFUSED, Status.STALE)
 
 #: Yields the slices after a position; a pass begins with "".
 Slices = Callable[[CloudServices, str], Iterator[Slice]]
@@ -94,9 +87,9 @@ class DataMigration:
     reads_nova: bool = True
 
 
-def _needs_attention(ended: plan_result.ChangeResult) -> bool:
+def _needs_attention(ended: ChangeResult) -> bool:
     """False for items that need no change; true for a server that nova changed since."""
-    is_skipped = ended.status is plan_result.Status.SKIPPED
+    is_skipped = ended.status is Status.SKIPPED
     return not is_skipped or ended.code == reasons.Code.CHANGED_IN_NOVA
 
 
@@ -275,7 +268,7 @@ class _Run:
         after = self._cursor.positions.get(item.name, "")
         if after == Cursor.END:
             return
-        not_made: collections.Counter[plan_result.Status] = collections.Counter()
+        not_made: collections.Counter[Status] = collections.Counter()
         try:
             self._services.client.require_feature(item.needs)
             for part in item.slices(self._services, after):
@@ -294,13 +287,13 @@ class _Run:
         self._cursor.move(item.name, Cursor.END)
 
     def _slice(
-        self, item: DataMigration, part: Slice, not_made: collections.Counter[plan_result.Status]
+        self, item: DataMigration, part: Slice, not_made: collections.Counter[Status]
     ) -> bool:
         """Apply a slice and count what was not changed; whether to continue with the next one."""
         count = self._result.counts[item.name]
         planned = self._stamped(item, part)
         count_planned = len(planned.plan.changes)
-        results = plan_result.of_plan(planned.plan)
+        results = of_plan(planned.plan)
         count.left += count_planned
         refusal = removal_limit.refusal(planned.plan)
         if refusal:
@@ -309,7 +302,7 @@ class _Run:
         if count_planned and not self._options.dry_run:
             report = self._apply(part, planned)
             self._result.incomplete = self._result.incomplete or report.is_incomplete
-            applied = report.count(plan_result.Status.APPLIED)
+            applied = report.count(Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied
             results = report.results
             self._record(item, report)
@@ -329,7 +322,7 @@ class _Run:
             max_percent=options.max_percent,
         )
 
-    def _apply(self, part: Slice, planned: plan.ObservedPlan) -> plan_result.RunReport:
+    def _apply(self, part: Slice, planned: plan.ObservedPlan) -> RunReport:
         most, context = self._options.max_count, self._services.context
         left = None if most is None else most - self._result.done
         options = apply.Options(
@@ -340,12 +333,12 @@ class _Run:
         )
         return apply.apply_plan(self._services.client, planned, options)
 
-    def _record(self, item: DataMigration, report: plan_result.RunReport) -> None:
+    def _record(self, item: DataMigration, report: RunReport) -> None:
         self._result.interrupted = report.interrupted
         self._result.failures += [
             f"{item.name}: {ended.subject.name}: {ended.reason}"
             for ended in report.results
-            if ended.status is plan_result.Status.FAILED
+            if ended.status is Status.FAILED
         ]
         self._result.undo += [str(report.undo_path)] if report.undo_path else []
 

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.client import api
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api
+from osc_placement.neutron.api import Neutron
+from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
 from osc_placement.workflows import findings
@@ -78,8 +78,8 @@ def _change(
 
 def audit_providers(
     client: api.Client,
-    nova: nova_api.Nova,
-    neutron: neutron_api.Neutron | None,
+    nova: Nova,
+    neutron: Neutron | None,
     request: observe.ProviderAuditRequest,
     context: ReadContext,
 ) -> AuditResult[Mapping[str, bool]]:

@@ -17,10 +17,11 @@ from osc_placement.model import inventory, provider
 from osc_placement.model.name import and_more
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
-from osc_placement.nova import api as nova_api, pci, servers, values
+from osc_placement.nova import pci, servers, values
+from osc_placement.nova.api import Nova, collected
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
-from osc_placement.plan.kinds import inventories as inventories_kind
+from osc_placement.plan.kinds.inventories import ONE_TIME_USE
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import Finding
 from osc_placement.workflows.reading import PlacementReader
@@ -176,16 +177,16 @@ class ProviderAuditRequest:
 
 def read(
     client: api.Client,
-    nova: nova_api.Nova,
+    nova: Nova,
     neutron: neutron_api.Neutron | None,
     request: ProviderAuditRequest,
     context: ReadContext,
 ) -> ProviderSnapshot:
     input_errors = errors.InputErrors()
     hosts = values.Hosts()
-    with nova_api.collected(input_errors):
+    with collected(input_errors):
         hosts = servers.read_hosts(nova)
-    with nova_api.collected(input_errors):
+    with collected(input_errors):
         providers = retry.read(client.list_providers)
     input_errors.check()
     agents = None if neutron is None else neutron_api.agents(neutron)
@@ -206,7 +207,7 @@ def read(
     nodes = [item.provider.uuid for item in snapshot.host_nodes]
     traits = each(client.list_provider_traits, nodes, "reading traits")
     offered = {uuid: item.inventories for uuid, item in inventories.items()}
-    one_time_use = lookup.providers_with_trait(client, inventories_kind.ONE_TIME_USE)
+    one_time_use = lookup.providers_with_trait(client, ONE_TIME_USE)
     devices = list(used_up_devices(offered, one_time_use))
     sev_es = _sev_es_with_snp(client, snapshot)
     usages = each(client.list_usages, [*devices, *sev_es], "reading usages")
