@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
+import docutils.core
 import pytest
 
 from osc_placement import microversion, v1
@@ -125,11 +126,29 @@ def test_the_programs_of_the_package_exist() -> None:
         assert callable(load(path))
 
 
-def test_the_readme_begins_with_its_two_commands() -> None:
-    lines = [line.split() for line in (process.ROOT / "README.rst").read_text().splitlines()]
-    assert [line[0] for line in lines if line][1:3] == ["tools/demo", "tools/test"]
+def test_the_readme_names_its_two_commands_and_fits_a_screen() -> None:
+    lines = (process.ROOT / "README.rst").read_text().splitlines()
+    assert lines[1] == "osc-placement"
+    assert len(lines) <= 120
     for name in ("demo", "test"):
+        assert any(line.startswith(f"    tools/{name} ") for line in lines)
         assert (process.ROOT / "tools" / name).stat().st_mode & 0o111
+
+
+def test_the_readme_is_valid_without_sphinx() -> None:
+    text = (process.ROOT / "README.rst").read_text()
+    docutils.core.publish_string(
+        text, writer="null", settings_overrides={"halt_level": 2, "report_level": 5}
+    )
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    text = (process.ROOT / "README.rst").read_text()
+    table = text.partition("\nNo valid host was found")[2].partition("\nWhat stays")[0]
+    named = {text.partition(" --")[0] for text in re.findall("``(.+?)``", table)}
+    assert len(named) >= 13
+    known = {name.replace("_", " ") for name in COMMANDS} | {"placement recipe", "snapshot diff"}
+    assert {name for name in named if name not in known} == set()
 
 
 def test_the_documentation_names_the_newest_microversion() -> None:

@@ -15,6 +15,8 @@ autoprogram_cliff_application = "openstack"
 root_doc = "index"
 exclude_patterns: list[str] = []
 nitpicky = True
+# Smart quotes would print "--dry-run" with a dash that no shell accepts.
+smartquotes = False
 highlight_language = "console"
 
 html_theme = "alabaster"

@@ -53,8 +53,8 @@ CONFIGURATION = "/etc/placement/placement.conf"
 
 #: Exit codes of a command without output: done, changes found, repaired, limit reached, refused.
 ACCEPTED_CODES = {0, 3, 4, 5, 6}
-#: The width of the terminal that the pages show.
-WIDTH = "150"
+#: The width of the terminal that the pages show, and that the README shows.
+WIDTH, README_WIDTH = "150", "80"
 #: Where the pages keep their files.
 HOME = "/home/op"
 
@@ -101,6 +101,7 @@ class Terminal:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
+        self.width = WIDTH
         self._cloud: targets.Target = targets.OnFile(folder / "cloud.sqlite")
         self._cloud.load("12-hosts")
         self.code = 0
@@ -125,7 +126,7 @@ class Terminal:
         if WITH_NOVA.match(command) and RECORDING not in words and not is_offline:
             words += [RECORDING, "12-hosts"]
             added = f" {RECORDING} 12-hosts"
-        with mock.patch.dict(os.environ, CLIFF_MAX_TERM_WIDTH=WIDTH):
+        with mock.patch.dict(os.environ, CLIFF_MAX_TERM_WIDTH=self.width):
             ended = shell.run([*self._cloud.options, *words[1:]], merge=not file)
         self.code = ended.code
         if file:
@@ -198,6 +199,7 @@ def _is_shown(line: str, *, has_note: bool) -> bool:
 
 def differences(page: pathlib.Path, terminal: Terminal) -> Iterator[str]:
     """Each command of a page whose real output or exit code is another than the page shows."""
+    terminal.width = README_WIDTH if page == README else WIDTH
     for step in steps(page.read_text()):
         printed = terminal.run(step)
         if printed is None:
