@@ -321,6 +321,11 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
         "pci": ("not_judged", 2, 2),
     }
     assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
+    owner = "nova does not require OWNER_NOVA (--filter owner"
+    assert {row["name"] for row in rows if any(owner in text for text in row["assumed"])} == {
+        "small", "large", "avx", "typo", "pci",
+    }  # fmt: skip
+    assert "None" not in openstack.run(AUDIT, *nova).stdout
     assert openstack.run(AUDIT, "small", "pci", *nova).code == 0
     assert openstack.run(AUDIT, "small", "avx", "--fail-on", "no_host", *nova).code == 0
     assert openstack.run(AUDIT, "--fail-on", "no_host", *nova).code == 3

@@ -42,7 +42,8 @@ class Formatter:
         parsed_args: argparse.Namespace,
     ) -> None:
         """Write one table of rows, whose cells are text or plain values."""
-        self._draw([Table("", column_names, list(data))], stdout, parsed_args)
+        cells = [[_cell(cell) for cell in row] for row in data]
+        self._draw([Table("", column_names, cells)], stdout, parsed_args)
 
     def emit_one(
         self,
@@ -52,7 +53,7 @@ class Formatter:
         parsed_args: argparse.Namespace,
     ) -> None:
         """Write the fields of one object."""
-        pairs = zip(column_names, map(str, data), strict=True)
+        pairs = zip(column_names, (str(_cell(value)) for value in data), strict=True)
         self._may_drop = False
         self.emit_list(("Field", "Value"), pairs, stdout, parsed_args)
 
@@ -87,7 +88,12 @@ class Formatter:
 
 
 def _texts(row: Sequence[Any]) -> Sequence[str]:
-    return [str(cell) for cell in format_row("table", row)]
+    return [str(_cell(cell)) for cell in format_row("table", row)]
+
+
+def _cell(value: Any) -> Any:
+    """What a table shows of a value: an empty cell where JSON has null."""
+    return "" if value is None else value
 
 
 def width_limit(parsed_args: argparse.Namespace) -> int | None:
