@@ -41,6 +41,7 @@ COLUMNS = (
     "with_failures_at_most",
     "unsafe_hosts",
     "classes",
+    "assumed",
     "not_counted",
     "not_judged",
 )
@@ -119,6 +120,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         self._refused: dict[str, str] = {}
         #: ``{request: what its flavor leaves open}``
         self._not_judged: dict[str, Sequence[str]] = {}
+        #: ``{request: what was assumed about nova's query for its flavor}``
+        self._assumed: dict[str, Sequence[str]] = {}
         client, queries, assumptions = self._queries(parsed_args)
         request = show.ShowRequest(
             queries,
@@ -134,7 +137,9 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             context = ReadContext(parsed_args.workers, shown)
             with self._with_every_record(client, request, context, nova) as copy:
                 found = show.show(copy, request, context, host_aggregates, nova)
-        self.summary = list(dict.fromkeys(assumptions))
+        self.summary = list(
+            dict.fromkeys([*assumptions, *(f"Assumed: {text}" for text in found.assumed)])
+        )
         self.summary += [f"Not applied: {failure}" for failure in found.failures]
         refused = {name: why for row in found.rows for name, why in row.not_counted.items()}
         self.summary += services.judgement_lines(refused, found.not_judged)
@@ -153,7 +158,12 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             for name in unsafe
         ]
         return COLUMNS, [
-            _row(row, [*found.not_judged, *self._not_judged.get(row.title, ())], parsed_args)
+            _row(
+                row,
+                dict.fromkeys([*self._assumed.get(row.title, ()), *found.assumed]),
+                [*found.not_judged, *self._not_judged.get(row.title, ())],
+                parsed_args,
+            )
             for row in found.rows
         ]
 
@@ -208,6 +218,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             self._require_any(known)
             queries = {name: single.query for name, single in known.items()}
             self._not_judged = {name: single.not_judged for name, single in known.items()}
+            self._assumed = {name: single.assumptions for name, single in known.items()}
             assumptions = [
                 *(f"Assumed: {text}" for single in known.values() for text in single.assumptions),
                 *(
@@ -276,7 +287,12 @@ class _Classes(rows.Lines):
         return "\n".join(f"{each['class']}={each['left']}" for each in self._value)
 
 
-def _row(row: show.Row, not_judged: Sequence[str], parsed_args: argparse.Namespace) -> rows.Row:
+def _row(
+    row: show.Row,
+    assumed: Collection[str],
+    not_judged: Sequence[str],
+    parsed_args: argparse.Namespace,
+) -> rows.Row:
     capacity, kept = row.capacity, row.kept
     return (
         row.title,
@@ -305,6 +321,7 @@ def _row(row: show.Row, not_judged: Sequence[str], parsed_args: argparse.Namespa
                 for each in capacity.classes
             ]
         ),
+        rows.Lines(list(assumed)),
         rows.Lines(services.not_counted_rows(row.not_counted)),
         rows.Lines(list(not_judged)),
     )

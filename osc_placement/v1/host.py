@@ -113,6 +113,7 @@ openstack --os-placement-database cloud.sqlite \\
         self.exit_code = services.exit_code(code, found.not_judged, parsed_args)
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [found.reason])),
+            *(f"Assumed: {text}" for text in found.assumed),
             *services.judgement_lines(found.not_counted, found.not_judged),
         ]
         fields = _fields(found)
@@ -149,6 +150,7 @@ def _fields(found: stop_hosts.Judgement) -> dict[str, Any]:
         ),
         "without_allocations": rows.Lines(list(found.without_allocations)),
         "reason": found.reason,
+        "assumed": rows.Lines(list(found.assumed)),
         "not_counted": rows.Lines(services.not_counted_rows(found.not_counted)),
         "not_judged": rows.Lines(list(found.not_judged)),
     }

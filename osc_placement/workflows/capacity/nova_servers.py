@@ -24,12 +24,14 @@ class KnownServers:
     """What nova says about servers.
 
     ``queries`` is ``{uuid: nova's request}``. ``groups`` are the server groups of nova with
-    (anti-)affinity. ``not_judged`` are lines about what else may tie servers to a host.
+    (anti-)affinity. ``not_judged`` are lines about what else may tie servers to a host;
+    ``assumed`` those about what nova's requests were assumed to be.
     """
 
     queries: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
     groups: Sequence[values.ServerGroup] = ()
     not_judged: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 WITHOUT_NOVA = KnownServers(
@@ -132,6 +134,7 @@ def observe(
             *dict.fromkeys(text for single in found.values() for text in single.not_judged),
             *_ties(single.server for single in found.values()),
         ),
+        tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),
     )
 
 

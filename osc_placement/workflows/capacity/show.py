@@ -68,12 +68,13 @@ class Shown:
     """The counts; ``failures`` are the changes of the plan that could not be applied.
 
     ``not_judged`` are lines about the compute services, and about what else may tie the servers of
-    failed hosts.
+    failed hosts; ``assumed`` those about nova's requests for these servers.
     """
 
     rows: tuple[Row, ...]
     failures: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 #: Gives nova's host aggregates; None where nova is not available.
@@ -123,7 +124,9 @@ def show(
                     shown = _State(changed.state, query, request, parts, title, known, nova.compute)
                     rows += shown.rows(is_after=True)
                     failures = changed.failures
-    return Shown(tuple(rows), failures, (*nova.compute.not_judged, *known.not_judged))
+    return Shown(
+        tuple(rows), failures, (*nova.compute.not_judged, *known.not_judged), known.assumed
+    )
 
 
 def _known_servers(client: api.Client, nova: nova_servers.NovaReader) -> nova_servers.KnownServers:

@@ -68,6 +68,7 @@ class Judgement:
     ``servers`` is the number of their servers, those without allocations (UUIDs in
     ``without_allocations``) included. ``not_counted`` is ``{host: why it takes no server}``, for
     the hosts that Placement would use. ``commands`` carry out the moves of servers that nova has.
+    ``assumed`` are lines about nova's requests for the servers.
     """
 
     answer: stop.Answer
@@ -80,6 +81,7 @@ class Judgement:
     without_allocations: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 def judge(
@@ -157,6 +159,7 @@ def _judge(
             *_affinity(found, verdict.hosts),
         ),
         tuple(_commands(found, verdict, read.on_hosts, compute)),
+        nova.assumed,
     )
 
 
