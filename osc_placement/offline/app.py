@@ -84,10 +84,10 @@ class OfflineApp:
         """Refuse a database of another release of openstack-placement."""
         folder = pathlib.Path(migration.__file__).with_name("alembic")
         needed = alembic.script.ScriptDirectory(str(folder)).get_current_head()
-        found = migration.version()
-        if found == needed:
+        version = migration.version()
+        if version == needed:
             return
-        state = f"has the schema {found}" if found else "has no tables of Placement"
+        state = f"has the schema {version}" if version else "has no tables of Placement"
         raise self._configuration.failure(
             f"it {state}, and this openstack-placement needs {needed}: install the release of"
             f" the service, or run 'placement-manage --config-file {self._configuration.file}"

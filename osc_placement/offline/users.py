@@ -34,17 +34,19 @@ _CONNECTIONS: Mapping[str, str] = {
 }
 
 
-def find(found: configuration.Configuration) -> tuple[str, ...]:
+def find(configured: configuration.Configuration) -> tuple[str, ...]:
     """The other users of a database, as text for a message; empty for none.
 
     Errors: PlacementError for a database that cannot be read.
     """
-    with found.connection() as connection:
+    with configured.connection() as connection:
         name = (
-            "mysql" if found.url.get_backend_name() == "mariadb" else found.url.get_backend_name()
+            "mysql"
+            if configured.url.get_backend_name() == "mariadb"
+            else configured.url.get_backend_name()
         )
         if name == "sqlite":
-            users = list(_processes(found.sqlite_file))
+            users = list(_processes(configured.sqlite_file))
         elif name in _CONNECTIONS:
             users = list(_connections(connection, _CONNECTIONS[name]))
         else:

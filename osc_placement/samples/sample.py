@@ -43,12 +43,12 @@ def sample_nova(name: str) -> dict[str, Any]:
 
 def _names(kind: str) -> list[str]:
     files = (resources.files(__package__) / "data").iterdir()
-    found = (
+    names = (
         file.name.removeprefix(kind).removesuffix(".json")
         for file in files
         if file.name.startswith(kind)
     )
-    return sorted(found, key=lambda name: (len(name), name))
+    return sorted(names, key=lambda name: (len(name), name))
 
 
 def _read(kind: str, name: str) -> dict[str, Any]:

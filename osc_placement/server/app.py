@@ -230,22 +230,22 @@ def _version(environ: Mapping[str, Any]) -> microversion.Microversion:
 def _parse_version(header: str | None) -> microversion.Microversion:
     headers = {} if header is None else {"openstack-api-version": header}
     try:
-        found = microversion_parse.extract_version(headers, SERVICE_TYPE, _VERSIONS)
+        version = microversion_parse.extract_version(headers, SERVICE_TYPE, _VERSIONS)
     except ValueError as error:
         raise http_errors.VersionNotAcceptable(f"Invalid microversion: {error}") from error
     except TypeError as error:
         raise http_errors.HttpBadRequest(f"Invalid microversion: {error}") from error
-    return microversion.Microversion(found.major, found.minor)
+    return microversion.Microversion(version.major, version.minor)
 
 
 def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
     # Web servers may collapse leading slashes in PATH_INFO; a path with two does not exist.
     if _TWO_SLASHES.match(request.environ.get("REQUEST_URI", "")):
         raise http_errors.HttpNotFound
-    found = routes.match(_decoded(request.environ.get("PATH_INFO", "")))
-    if found is None:
+    matched = routes.match(_decoded(request.environ.get("PATH_INFO", "")))
+    if matched is None:
         raise http_errors.HttpNotFound()
-    methods, params = found
+    methods, params = matched
     if request.method not in methods:
         raise http_errors.MethodNotAllowed(
             "The method specified is not allowed for this resource.", methods

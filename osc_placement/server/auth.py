@@ -148,10 +148,10 @@ def _middleware(app: Wsgi, path: str) -> Wsgi:
         for name, value in DEFAULTS.items():
             config.set_default(name, value, GROUP)
         middleware: Wsgi = auth_token.AuthProtocol(app, {"oslo_config_config": config})
-        known = config[GROUP].auth_type or config[GROUP].auth_section
+        plugin = config[GROUP].auth_type or config[GROUP].auth_section
     except Exception as error:  # authentication plugins raise what they like
         raise AuthConfigInvalid(f"{path}: {error}") from error
-    if not known:
+    if not plugin:
         raise AuthConfigInvalid(
             f"{path}: [{GROUP}] has no auth_type: the server needs a service user"
             " for keystone (auth_type = password, auth_url, username, ...)"

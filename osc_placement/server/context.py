@@ -144,8 +144,8 @@ class Limits:
 
     def lowered(self, limit: int | None) -> int | None:
         """The ``limit`` of a query, lowered to ``max_candidates``."""
-        given = [each for each in (limit, self.max_candidates) if each is not None]
-        return min(given, default=None)
+        bounds = [bound for bound in (limit, self.max_candidates) if bound is not None]
+        return min(bounds, default=None)
 
     def budget(self) -> search.SearchBudget:
         """The budget of one search, which starts now."""

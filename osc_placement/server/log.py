@@ -39,6 +39,6 @@ def configure(*, debug: bool = False) -> None:
         logging.getLogger("osc_placement").setLevel(logging.DEBUG)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -219,8 +219,8 @@ def _strategy(text: str) -> context.Strategy:
     try:
         return context.Strategy(text)
     except ValueError as error:
-        known = " or ".join(context.Strategy)
-        raise argparse.ArgumentTypeError(f"{text!r} is not a strategy: use {known}") from error
+        strategies = " or ".join(context.Strategy)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a strategy: use {strategies}") from error
 
 
 def _port(text: str) -> int:

@@ -207,14 +207,14 @@ def _groups(
         match = _GROUP_KEY.fullmatch(key)
         if not match:
             continue
-        given = fields.setdefault(match[2], {})
+        group = fields.setdefault(match[2], {})
         if match[1] == "resources":
-            given["resources"] = parse_resources(value)
+            group["resources"] = parse_resources(value)
         elif match[1] == "in_tree":
-            given["in_tree"] = parse_in_tree(value)
-        elif match[1] not in given:
-            given |= _repeatable_fields(match[1], values[key], version, match[2])
-    return {suffix: candidate.RequestGroup(suffix, **given) for suffix, given in fields.items()}
+            group["in_tree"] = parse_in_tree(value)
+        elif match[1] not in group:
+            group |= _repeatable_fields(match[1], values[key], version, match[2])
+    return {suffix: candidate.RequestGroup(suffix, **group) for suffix, group in fields.items()}
 
 
 def _repeatable_fields(
@@ -311,25 +311,25 @@ def _check_orphans(without_resources: list[candidate.RequestGroup]) -> None:
 
 def _subtree_suffixes(values: dict[str, list[str]]) -> tuple[frozenset[str], ...]:
     """The suffixes of each ``same_subtree``. Errors: HttpBadRequest for an unnamed group."""
-    found = tuple(frozenset(_stripped(value)) for value in values.get("same_subtree", []))
-    if any("" in suffixes for suffixes in found):
+    subtrees = tuple(frozenset(_stripped(value)) for value in values.get("same_subtree", []))
+    if any("" in suffixes for suffixes in subtrees):
         raise http_errors.HttpBadRequest(
             "Empty string (unsuffixed group) can not be specified in `same_subtree` ",
             http_errors.QUERY_BAD_VALUE,
         )
-    return found
+    return subtrees
 
 
 def _root_traits(
     values: dict[str, list[str]], version: microversion.Microversion
 ) -> tuple[frozenset[str], frozenset[str]]:
-    given = values.get("root_required", [])
-    if len(given) > 1:
+    texts = values.get("root_required", [])
+    if len(texts) > 1:
         raise http_errors.HttpBadRequest(
             "Query parameter 'root_required' may be specified only once.",
             http_errors.QUERY_DUPLICATE_KEY,
         )
-    alternatives, forbidden = parse_traits(given, version, may_be_any=False)
+    alternatives, forbidden = parse_traits(texts, version, may_be_any=False)
     required = frozenset().union(*alternatives)
     both = sorted(required & forbidden)
     if both:

@@ -172,15 +172,15 @@ def match(path: str) -> tuple[dict[str, Route], Mapping[str, str]] | None:
     """The methods and the variable parts of a path; None for an unknown path."""
     if path and not path.startswith("/"):
         return None
-    found = tuple(path[1:].split("/"))
-    for segments, methods in _BY_LENGTH.get(len(found), ()):
+    requested = tuple(path[1:].split("/"))
+    for segments, methods in _BY_LENGTH.get(len(requested), ()):
         params = {}
-        for expected, given in zip(segments, found, strict=True):
+        for expected, segment in zip(segments, requested, strict=True):
             if expected.startswith("{"):
-                if not given:
+                if not segment:
                     break
-                params[expected[1:-1]] = given
-            elif expected != given:
+                params[expected[1:-1]] = segment
+            elif expected != segment:
                 break
         else:
             return methods, params

@@ -74,11 +74,11 @@ def of_provider(context: RequestContext) -> webob.Response:
 
 def write_one(context: RequestContext) -> webob.Response:
     """PUT /allocations/{consumer_uuid}"""
-    given = context.params["consumer_uuid"]
-    if not names.is_uuid(given):
-        raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {given}")
+    uuid = context.params["consumer_uuid"]
+    if not names.is_uuid(uuid):
+        raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {uuid}")
     body = context.body(validation.at(schemas.ALLOCATIONS_WRITE, context.version.minor))
-    claim = _claim(context, names.canonical_uuid(given), body)
+    claim = _claim(context, names.canonical_uuid(uuid), body)
     _write(context, [claim], lambda draft: rules.write(draft, [claim]))
     return empty_response(context)
 
@@ -103,10 +103,10 @@ def reshape_all(context: RequestContext) -> webob.Response:
     body = context.body(validation.at(schemas.RESHAPE, context.version.minor))
     inventories_by_provider = {
         uuid: (
-            given["resource_provider_generation"],
-            inventories.read_all(given["inventories"]),
+            document["resource_provider_generation"],
+            inventories.read_all(document["inventories"]),
         )
-        for uuid, given in body["inventories"].items()
+        for uuid, document in body["inventories"].items()
     }
     claims = _claims(context, body["allocations"])
     _write(context, claims, lambda draft: reshape.reshape(draft, inventories_by_provider, claims))
@@ -130,16 +130,18 @@ def _claims(context: RequestContext, body: dict[str, Any]) -> list[rules.Claim]:
     for uuid in body:
         if not names.is_uuid(uuid):
             raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {uuid}")
-    return [_claim(context, names.canonical_uuid(uuid), given) for uuid, given in body.items()]
+    return [_claim(context, names.canonical_uuid(uuid), claim) for uuid, claim in body.items()]
 
 
 def _claim(context: RequestContext, consumer_uuid: str, body: dict[str, Any]) -> rules.Claim:
     """The claim of one consumer, from any of the three body forms."""
-    given = body["allocations"]
+    requested = body["allocations"]
     if microversion.supports(context.version, "allocation dict form"):
-        allocations = {uuid: entry["resources"] for uuid, entry in given.items()}
+        allocations = {uuid: entry["resources"] for uuid, entry in requested.items()}
     else:
-        allocations = {entry["resource_provider"]["uuid"]: entry["resources"] for entry in given}
+        allocations = {
+            entry["resource_provider"]["uuid"]: entry["resources"] for entry in requested
+        }
     return rules.Claim(
         consumer_uuid=consumer_uuid,
         allocations=allocations,

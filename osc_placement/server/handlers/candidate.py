@@ -66,14 +66,16 @@ def list_all(context: RequestContext) -> webob.Response:
     Candidates are encoded as they are found, so that only the text of a large response is in
     memory. The search does not block other requests: only searches wait for each other.
     """
-    given = context.checked_query(validation.at(schemas.CANDIDATES_QUERY, context.version.minor))
-    candidate_query = query.parse_candidates(list(given.items()), context.version)
+    parameters = context.checked_query(
+        validation.at(schemas.CANDIDATES_QUERY, context.version.minor)
+    )
+    candidate_query = query.parse_candidates(list(parameters.items()), context.version)
     parts = _Parts(context.limits.response_bytes)
     with context.limits.search_slot(), context.repository.snapshot() as base:
         named: dict[str, Any] = {}
-        found = _found(context, base, candidate_query)
+        candidates = _found(context, base, candidate_query)
         parts.add(b'{"allocation_requests": [')
-        parts.add_members(_encoded(context, found, named))
+        parts.add_members(_encoded(context, candidates, named))
         parts.add(b'], "provider_summaries": {')
         parts.add_members(_summaries(context, base, candidate_query, named))
         parts.add(b"}}")
@@ -81,7 +83,7 @@ def list_all(context: RequestContext) -> webob.Response:
 
 
 def _encoded(
-    context: RequestContext, found: Iterator[model.Candidate], named: dict[str, Any]
+    context: RequestContext, candidates: Iterator[model.Candidate], named: dict[str, Any]
 ) -> Iterator[bytes]:
     """The candidates as members of a JSON list; adds their providers to the keys of ``named``.
 
@@ -90,7 +92,7 @@ def _encoded(
     form = _request_form(context)
     batch: list[dict[str, Any]] = []
     size = 0
-    for candidate in found:
+    for candidate in candidates:
         named.update(candidate.allocations)
         batch.append(form(candidate))
         size += len(candidate.allocations) + len(candidate.mappings)
@@ -120,19 +122,22 @@ def _found(
 def _request_form(context: RequestContext) -> Callable[[model.Candidate], dict[str, Any]]:
     """The format of an allocation request: the microversion of the request accepts it back."""
     if microversion.supports(context.version, "candidate mappings"):
-        return lambda found: {"allocations": _by_provider(found), "mappings": found.mappings}
+        return lambda candidate: {
+            "allocations": _by_provider(candidate),
+            "mappings": candidate.mappings,
+        }
     if microversion.supports(context.version, "allocation dict form"):
-        return lambda found: {"allocations": _by_provider(found)}
-    return lambda found: {
+        return lambda candidate: {"allocations": _by_provider(candidate)}
+    return lambda candidate: {
         "allocations": [
             {"resource_provider": {"uuid": uuid}, "resources": resources}
-            for uuid, resources in found.allocations.items()
+            for uuid, resources in candidate.allocations.items()
         ]
     }
 
 
-def _by_provider(found: model.Candidate) -> dict[str, Any]:
-    return {uuid: {"resources": resources} for uuid, resources in found.allocations.items()}
+def _by_provider(candidate: model.Candidate) -> dict[str, Any]:
+    return {uuid: {"resources": resources} for uuid, resources in candidate.allocations.items()}
 
 
 def _summaries(

@@ -21,7 +21,7 @@ def _view(inventory: model.Inventory) -> dict[str, Any]:
     return {field: getattr(inventory, field) for field in _FIELDS}
 
 
-def read_all(given: dict[str, Any]) -> dict[str, model.Inventory]:
+def read_all(inventories: dict[str, Any]) -> dict[str, model.Inventory]:
     """Parse inventories by resource class.
 
     The schema does not check the values of names that no class can have. Values without a capacity
@@ -31,7 +31,7 @@ def read_all(given: dict[str, Any]) -> dict[str, model.Inventory]:
         name: model.Inventory.from_dict(fields)
         if names.is_symbol(name) or _has_capacity(fields)
         else model.Inventory(1)
-        for name, fields in given.items()
+        for name, fields in inventories.items()
     }
 
 

@@ -71,23 +71,31 @@ def provider_body(context: RequestContext, schema: validation.Schema) -> Any:
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_providers"""
-    given = context.checked_query(validation.at(schemas.PROVIDERS_QUERY, context.version.minor))
-    traits = given.getall("required")
+    parameters = context.checked_query(
+        validation.at(schemas.PROVIDERS_QUERY, context.version.minor)
+    )
+    traits = parameters.getall("required")
     if not microversion.supports(context.version, "any traits"):
         traits = traits[-1:]
-    member_of, not_member_of = query.parse_member_of(given.getall("member_of"), context.version)
+    member_of, not_member_of = query.parse_member_of(
+        parameters.getall("member_of"), context.version
+    )
     required, forbidden = query.parse_traits(traits, context.version)
     request_group = candidate.RequestGroup(
-        resources=query.parse_resources(given["resources"]) if "resources" in given else {},
+        resources=query.parse_resources(parameters["resources"])
+        if "resources" in parameters
+        else {},
         required=required,
         forbidden=forbidden,
         member_of=member_of,
         forbidden_aggregates=not_member_of,
-        in_tree=given.get("in_tree"),
+        in_tree=parameters.get("in_tree"),
     )
     with context.repository.read() as base:
-        found = listing.matching(base, request_group, given.get("name"), given.get("uuid"))
-    return _list_response(context, found)
+        providers = listing.matching(
+            base, request_group, parameters.get("name"), parameters.get("uuid")
+        )
+    return _list_response(context, providers)
 
 
 def _list_response(

@@ -26,8 +26,8 @@ def _view(name: str) -> dict[str, Any]:
 def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_classes"""
     with context.repository.read() as base:
-        found = [_view(name) for name in (*standard.RESOURCE_CLASSES, *base.resource_classes)]
-    return json_response(context, {"resource_classes": found})
+        classes = [_view(name) for name in (*standard.RESOURCE_CLASSES, *base.resource_classes)]
+    return json_response(context, {"resource_classes": classes})
 
 
 def create(context: RequestContext) -> webob.Response:

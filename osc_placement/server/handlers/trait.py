@@ -16,17 +16,17 @@ _QUERY = validation.Schema(schemas.closed({"name": schemas.STRING, "associated":
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /traits"""
-    given = context.checked_query(_QUERY)
-    name_filter = _name_filter(given["name"]) if "name" in given else None
-    associated = _flag(given["associated"]) if "associated" in given else None
+    parameters = context.checked_query(_QUERY)
+    name_filter = _name_filter(parameters["name"]) if "name" in parameters else None
+    associated = _flag(parameters["associated"]) if "associated" in parameters else None
     with context.repository.read() as base:
-        found = [
+        traits = [
             name
             for name in (*standard.in_order(standard.traits()), *base.traits)
             if (name_filter is None or name_filter(name))
             and (associated is None or (name in base.with_trait) == associated)
         ]
-    return json_response(context, {"traits": found})
+    return json_response(context, {"traits": traits})
 
 
 def _name_filter(text: str) -> Callable[[str], bool] | None:

@@ -46,12 +46,12 @@ def of_provider(context: RequestContext) -> webob.Response:
 def of_project(context: RequestContext) -> webob.Response:
     """GET /usages"""
     context.authorize({"project_id": context.query.get("project_id")})
-    given = context.checked_query(validation.at(_QUERY, context.version.minor))
+    parameters = context.checked_query(validation.at(_QUERY, context.version.minor))
     with context.repository.read() as base:
-        consumers = usage.consumers_of(base, given["project_id"], given.get("user_id"))
+        consumers = usage.consumers_of(base, parameters["project_id"], parameters.get("user_id"))
         if microversion.supports(context.version, "consumer types"):
             return json_response(
-                context, {"usages": _by_type(consumers, given.get("consumer_type"))}
+                context, {"usages": _by_type(consumers, parameters.get("consumer_type"))}
             )
         return json_response(context, {"usages": usage.total(consumers)})
 
@@ -64,7 +64,8 @@ def _by_type(
     else:
         groups = usage.by_type(consumers)
         if consumer_type is not None:
-            groups = {name: found for name, found in groups.items() if name == consumer_type}
+            groups = {name: members for name, members in groups.items() if name == consumer_type}
     return {
-        name: {**usage.total(found), "consumer_count": len(found)} for name, found in groups.items()
+        name: {**usage.total(members), "consumer_count": len(members)}
+        for name, members in groups.items()
     }

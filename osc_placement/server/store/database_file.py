@@ -315,8 +315,8 @@ def pending_steps(done: list[str]) -> list[SchemaStep]:
 
 def unknown_steps(done: list[str]) -> list[str]:
     """The steps of a file that this program does not know, because it is older."""
-    known = {migration.name for migration in SCHEMA_STEPS}
-    return [name for name in done if name not in known]
+    own = {migration.name for migration in SCHEMA_STEPS}
+    return [name for name in done if name not in own]
 
 
 def apply_step(connection: sqlite3.Connection, migration: SchemaStep, first: bool) -> None:

@@ -203,16 +203,16 @@ Providers = Mapping[str, record.ProviderRecord]
 
 def find_problems(changes: record.Changes) -> list[str]:
     """All invalid references, each with its record."""
-    known = state.State()
-    known.traits.update(dict.fromkeys(changes.traits, 0.0))
-    known.resource_classes.update(dict.fromkeys(changes.resource_classes, 0.0))
-    providers = {uuid: found for uuid, found in changes.providers.items() if found is not None}
-    consumers = [found for found in changes.consumers.values() if found is not None]
+    names = state.State()
+    names.traits.update(dict.fromkeys(changes.traits, 0.0))
+    names.resource_classes.update(dict.fromkeys(changes.resource_classes, 0.0))
+    providers = {uuid: item for uuid, item in changes.providers.items() if item is not None}
+    consumers = [item for item in changes.consumers.values() if item is not None]
     return [
         *(
             problem
             for provider in providers.values()
-            for problem in _unknown_names(provider, known)
+            for problem in _unknown_names(provider, names)
         ),
         *_duplicate_names(providers),
         *_broken_trees(providers),
@@ -224,13 +224,13 @@ def find_problems(changes: record.Changes) -> list[str]:
     ]
 
 
-def _unknown_names(provider: record.ProviderRecord, known: state.State) -> Iterator[str]:
+def _unknown_names(provider: record.ProviderRecord, names: state.State) -> Iterator[str]:
     where = f"provider {provider.uuid}"
     for name in provider.traits:
-        if not known.knows_trait(name):
+        if not names.knows_trait(name):
             yield f"{where}: trait {name} does not exist"
     for name in provider.inventories:
-        if not known.knows_resource_class(name):
+        if not names.knows_resource_class(name):
             yield f"{where}: resource class {name} does not exist"
 
 

@@ -159,12 +159,12 @@ class SqliteStore:
         ``load`` checks the records.
         """
         try:
-            found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
+            problems = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
         except sqlite3.DatabaseError as error:
-            found = [str(error)]
-        if found != ["ok"]:
+            problems = [str(error)]
+        if problems != ["ok"]:
             raise errors.NotADatabase(
-                f"the database {self.path} is damaged ({errors.listed(found)}):"
+                f"the database {self.path} is damaged ({errors.listed(problems)}):"
                 " restore it from a copy"
             )
         check_additions(self._connection, self.path)
@@ -236,10 +236,10 @@ def _saved_cloud(connection: sqlite3.Connection, path: str) -> SavedCloud | None
 def _identity(path: str) -> tuple[int, int] | None:
     """The device and the inode of a file; None if it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @functools.cache

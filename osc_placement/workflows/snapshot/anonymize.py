@@ -44,13 +44,13 @@ class Anonymization:
 
         Errors: PlacementError for the key of another cloud.
         """
-        found = pseudonyms.read(self.key_path) or pseudonyms.create(origin)
-        if found.origin != origin:
+        key = pseudonyms.read(self.key_path) or pseudonyms.create(origin)
+        if key.origin != origin:
             raise errors.PlacementError(
-                f"{self.key_path} is the key of snapshots of {found.origin}, this one is of"
+                f"{self.key_path} is the key of snapshots of {key.origin}, this one is of"
                 f" {origin}: give another --key-file; nothing was changed"
             )
-        return found
+        return key
 
     def write(self, path: pathlib.Path, target: pathlib.Path) -> None:
         """Write the anonymized form of a snapshot to ``target``, a new file.
@@ -60,10 +60,10 @@ class Anonymization:
         """
         with file.opened(path) as opened:
             metadata = _anonymizable(path, opened.metadata)
-            known = frozenset({*opened.traits(), *opened.resource_classes()})
+            listed = frozenset({*opened.traits(), *opened.resource_classes()})
             compared = metadata_keys(opened.recording())
         self._check_paths(target)
-        standard = frozenset(text for text in known if not text.startswith(name.CUSTOM_PREFIX))
+        standard = frozenset(text for text in listed if not text.startswith(name.CUSTOM_PREFIX))
         key = self.key(metadata.origin)
         with file.explained():
             key.add(self._names_in(path, standard, compared))
@@ -98,16 +98,16 @@ class Anonymization:
         self, path: pathlib.Path, standard: frozenset[str], compared: frozenset[str]
     ) -> Mapping[NameKind, set[str]]:
         """Everything in a snapshot that gets a pseudonym."""
-        found: dict[NameKind, set[str]] = {kind: set() for kind in NameKind}
+        texts: dict[NameKind, set[str]] = {kind: set() for kind in NameKind}
 
         def collect(kind: NameKind, text: str) -> str:
-            found[kind].add(text)
+            texts[kind].add(text)
             return text
 
         with database_file.reading(str(path)) as connection:
             for _ in self._anonymizer(collect, standard, compared).rows(connection):
                 pass
-        return found
+        return texts
 
 
 def _anonymizable(
@@ -434,8 +434,8 @@ def extra_specs(names: Names, specs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _extra_specs(names: Names, specs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, given in specs.items():
-        text = str(given)
+    for key, raw in specs.items():
+        text = str(raw)
         group = flavor.parse_group_key(key)
         if group is not None:
             suffix = group.suffix
@@ -461,12 +461,12 @@ def _requirement(names: Names, key: str, text: str) -> str:
     words = text.split()
     if not words or words[0] not in operators:
         return _value_of(names, key, text)
-    return " ".join(each if each in operators else _value_of(names, key, each) for each in words)
+    return " ".join(word if word in operators else _value_of(names, key, word) for word in words)
 
 
-def metadata(names: Names, found: Mapping[str, str]) -> dict[str, str]:
+def metadata(names: Names, pairs: Mapping[str, str]) -> dict[str, str]:
     """The metadata of a host aggregate; equal keys and values of flavors and images stay equal."""
-    return {_metadata_key(names, key): _metadata(names, key, found[key]) for key in found}
+    return {_metadata_key(names, key): _metadata(names, key, pairs[key]) for key in pairs}
 
 
 def _metadata_key(names: Names, key: str) -> str:
@@ -483,10 +483,10 @@ def _metadata_key(names: Names, key: str) -> str:
 def _metadata(names: Names, key: str, text: str) -> str:
     if key == "availability_zone":
         return names.of(NameKind.ZONE, text)
-    parts = [each.strip() for each in text.split(",")]
+    parts = [part.strip() for part in text.split(",")]
     if key.startswith(_TENANT):
         return ",".join(map(names.project, parts))
-    return ",".join(_value_of(names, key, each) for each in parts)
+    return ",".join(_value_of(names, key, part) for part in parts)
 
 
 def _value_of(names: Names, key: str, text: str) -> str:
@@ -499,14 +499,14 @@ def _key(names: Names, key: str) -> str:
     return key if is_defined(key) else names.of(NameKind.VALUE, key)
 
 
-def image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
+def image_properties(names: Names, properties: Mapping[str, Any]) -> dict[str, str]:
     """The properties of an image."""
     replaced = {}
-    for key, given in found.items():
+    for key, raw in properties.items():
         if key.startswith("trait:"):
-            replaced[f"trait:{names.trait(key.removeprefix('trait:'))}"] = value(names, str(given))
+            replaced[f"trait:{names.trait(key.removeprefix('trait:'))}"] = value(names, str(raw))
         elif is_defined(key) or key in names.compared:
-            replaced[_key(names, key)] = _value_of(names, key, str(given))
+            replaced[_key(names, key)] = _value_of(names, key, str(raw))
     return replaced
 
 

@@ -80,19 +80,19 @@ def differences(
         ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
     )
     for old, new in _pairs(before.providers(), after.providers(), lambda item: item.uuid):
-        known = new or old
+        provider = new or old
         yield from _difference(
             ObjectKind.PROVIDER,
-            known.uuid if known else "",
-            known.name if known else "",
+            provider.uuid if provider else "",
+            provider.name if provider else "",
             provider_facts(old) if old else None,
             provider_facts(new) if new else None,
         )
     for left, right in _pairs(before.consumers(), after.consumers(), lambda item: item.uuid):
-        held = right or left
+        consumer = right or left
         yield from _difference(
             ObjectKind.CONSUMER,
-            held.uuid if held else "",
+            consumer.uuid if consumer else "",
             "",
             consumer_facts(left) if left else None,
             consumer_facts(right) if right else None,

@@ -197,20 +197,20 @@ def read_consumers(connection: sqlite3.Connection) -> Iterator[SavedConsumer]:
 
 def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
     """SHA-256 of all records in the order of their keys; timestamps are left out."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
 
     def add(records: Iterable[SavedProvider | SavedConsumer]) -> None:
         for record in records:
             fields = record._asdict()
             if not generations:
                 del fields["generation"]
-            found.update(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+            digest.update(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
 
     add(read_providers(connection))
     add(read_consumers(connection))
     names = [_names(connection, table) for table in ("trait", "resource_class")]
-    found.update(orjson.dumps(names))
-    return f"sha256:{found.hexdigest()}"
+    digest.update(orjson.dumps(names))
+    return f"sha256:{digest.hexdigest()}"
 
 
 def _names(connection: sqlite3.Connection, table: str) -> list[str]:
@@ -220,8 +220,8 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 @contextlib.contextmanager
 def opened(path: pathlib.Path) -> Iterator[SnapshotFile]:
     """A snapshot, or any database file. Errors: PlacementError, which names it."""
-    with explained(), SnapshotFile(str(path)) as found:
-        yield found
+    with explained(), SnapshotFile(str(path)) as snapshot:
+        yield snapshot
 
 
 @contextlib.contextmanager

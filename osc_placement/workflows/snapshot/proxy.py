@@ -110,11 +110,11 @@ class Proxy:
 
 def _headers(environ: dict[str, Any]) -> dict[str, str]:
     """The headers of a WSGI request that the proxy forwards."""
-    found = {
+    headers = {
         name.removeprefix("HTTP_").replace("_", "-").lower(): value
         for name, value in environ.items()
         if name.startswith("HTTP_")
     }
     if environ.get("CONTENT_TYPE"):
-        found["content-type"] = environ["CONTENT_TYPE"]
-    return {name: value for name, value in found.items() if name not in _NOT_FORWARDED}
+        headers["content-type"] = environ["CONTENT_TYPE"]
+    return {name: value for name, value in headers.items() if name not in _NOT_FORWARDED}

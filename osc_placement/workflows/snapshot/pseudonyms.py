@@ -71,19 +71,21 @@ class PseudonymKey:
         """The pseudonym of a name that was added."""
         return self.pseudonyms[kind][text]
 
-    def add(self, found: Mapping[NameKind, Iterable[str]]) -> None:
+    def add(self, texts_by_kind: Mapping[NameKind, Iterable[str]]) -> None:
         """Give each new name a pseudonym that is not the name of anything else.
 
         New names are numbered in their order, so the first snapshot keeps the order of names.
         """
-        taken = {text for texts in (*found.values(), *self.pseudonyms.values()) for text in texts}
-        for kind, texts in found.items():
-            known = self.pseudonyms[kind]
-            new = sorted(set(texts) - known.keys())
-            taken.update(known.values())
-            numbers = itertools.count(len(known) + 1)
+        taken = {
+            text for texts in (*texts_by_kind.values(), *self.pseudonyms.values()) for text in texts
+        }
+        for kind, texts in texts_by_kind.items():
+            pseudonyms = self.pseudonyms[kind]
+            new = sorted(set(texts) - pseudonyms.keys())
+            taken.update(pseudonyms.values())
+            numbers = itertools.count(len(pseudonyms) + 1)
             for text in new:
-                known[text] = next(
+                pseudonyms[text] = next(
                     pseudonym
                     for pseudonym in (_make(kind, text, at) for at in numbers)
                     if pseudonym not in taken
@@ -103,9 +105,9 @@ def read(path: pathlib.Path) -> PseudonymKey | None:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format_version"] != FORMAT_VERSION:
             raise errors.PlacementError(f"{path} was written by another version of this program")
-        known = document["pseudonyms"]
+        by_kind = document["pseudonyms"]
         pseudonyms = {
-            kind: {str(text): str(pseudonym) for text, pseudonym in known.get(kind, {}).items()}
+            kind: {str(text): str(pseudonym) for text, pseudonym in by_kind.get(kind, {}).items()}
             for kind in NameKind
         }
         return PseudonymKey(str(document["origin"]), str(document["identity"]), pseudonyms)
@@ -123,7 +125,7 @@ def write(path: pathlib.Path, key: PseudonymKey) -> None:
         "format_version": FORMAT_VERSION,
         "origin": key.origin,
         "identity": key.identity,
-        "pseudonyms": {str(kind): known for kind, known in key.pseudonyms.items()},
+        "pseudonyms": {str(kind): by_name for kind, by_name in key.pseudonyms.items()},
     }
     plan_file.replace(path, [json.dumps(document, indent=1), "\n"])
 
@@ -137,7 +139,7 @@ def _make(kind: NameKind, text: str, number: int) -> str:
         prefix = names.CUSTOM_PREFIX if text.startswith(names.CUSTOM_PREFIX) else ""
         return f"{prefix}ANON_TRAIT_{padded}"
     if kind is NameKind.RESOURCE_CLASS:
-        prefix = next(each for each in _CLASS_PREFIXES if text.startswith(each))
+        prefix = next(beginning for beginning in _CLASS_PREFIXES if text.startswith(beginning))
         return f"{prefix}ANON_CLASS_{padded}"
     if kind is NameKind.CONSUMER_TYPE:
         return f"ANON_TYPE_{padded}"
@@ -173,14 +175,14 @@ class Names:
     def __init__(
         self,
         replace: Replace,
-        known: AbstractSet[str] = frozenset(),
+        standard_names: AbstractSet[str] = frozenset(),
         compared: AbstractSet[str] = frozenset(),
         *,
         keep_custom: bool = False,
     ) -> None:
         self.of = replace
         self.compared = compared
-        self._known = known
+        self._known = standard_names
         self._keep_custom = keep_custom
 
     def uuid(self, text: str) -> str:
@@ -205,8 +207,8 @@ class Names:
                 dot,
                 self._label(NameKind.DOMAIN, domain),
                 *(
-                    each if _SEPARATOR.fullmatch(each) else self._label(NameKind.PART, each)
-                    for each in rest
+                    label if _SEPARATOR.fullmatch(label) else self._label(NameKind.PART, label)
+                    for label in rest
                 ),
             ]
         )

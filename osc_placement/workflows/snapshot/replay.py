@@ -54,8 +54,8 @@ class QueryComparison:
     @property
     def percent(self) -> float:
         """The share of the candidates that is lost."""
-        known = len(self.before.candidates)
-        return 100 * len(self.lost) / known if known else 0.0
+        total = len(self.before.candidates)
+        return 100 * len(self.lost) / total if total else 0.0
 
     @property
     def is_exhausted(self) -> bool:
@@ -219,7 +219,7 @@ def parse(lines: Iterable[str]) -> QuerySource:
 
     Empty lines and lines that begin with ``#`` are skipped.
     """
-    found: dict[tuple[str, str], Query] = {}
+    queries: dict[tuple[str, str], Query] = {}
     ignored = 0
     for line in map(str.strip, lines):
         if not line or line.startswith("#"):
@@ -229,11 +229,11 @@ def parse(lines: Iterable[str]) -> QuerySource:
             ignored += 1
             continue
         key = query.text, query.version
-        known = found.get(key)
-        if known is not None:
-            query = dataclasses.replace(query, count=known.count + 1)
-        found[key] = query
-    return QuerySource(list(found.values()), ignored)
+        earlier = queries.get(key)
+        if earlier is not None:
+            query = dataclasses.replace(query, count=earlier.count + 1)
+        queries[key] = query
+    return QuerySource(list(queries.values()), ignored)
 
 
 def record(text: str, version: str, body: Any) -> str:

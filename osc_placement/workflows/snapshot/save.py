@@ -193,12 +193,12 @@ class _Save:
 
     def _begin(self) -> bool:
         """Record the source; whether the file has readings of an earlier run."""
-        client, known = self._client, self._file.metadata
-        if known is not None:
-            check_origin(self._file.path, known, client.target)
-            refreshes = known.refreshes + known.is_finished
+        client, earlier = self._client, self._file.metadata
+        if earlier is not None:
+            check_origin(self._file.path, earlier, client.target)
+            refreshes = earlier.refreshes + earlier.is_finished
             self._metadata = dataclasses.replace(
-                self._metadata, nova_saved=known.nova_saved, refreshes=refreshes
+                self._metadata, nova_saved=earlier.nova_saved, refreshes=refreshes
             )
         self._file.begin(self._metadata)
         if not self._request.owners:
@@ -251,11 +251,11 @@ class _Save:
             return
         self._failures.pop(one.uuid, None)
         self._read.add(one.uuid)
-        for known, applies in (
+        for group, applies in (
             (self._verified, one.is_verified),
             (self._unstable, not one.is_stable),
         ):
-            (known.add if applies else known.discard)(one.uuid)
+            (group.add if applies else group.discard)(one.uuid)
 
     def _read_allocations(self, uuids: Sequence[str]) -> None:
         """Only the allocations, of providers whose generation has not changed."""
@@ -302,9 +302,9 @@ class _Save:
 
     def _read_usages(self, projects: Sequence[str]) -> dict[str, responses.Usage]:
         results = self._context.each(self._client.show_total_usage, projects, "reading usages")
-        found = dict(zip(projects, results, strict=True))
-        self._requests += len(found)
-        return found
+        usages = dict(zip(projects, results, strict=True))
+        self._requests += len(usages)
+        return usages
 
     def _settle(self) -> None:
         """Read again what changed since it was read, a limited number of times."""
@@ -351,14 +351,14 @@ class _Save:
 
 
 def _differing(
-    known: dict[str, staging.ProjectUsage], found: dict[str, responses.Usage]
+    in_file: dict[str, staging.ProjectUsage], in_placement: dict[str, responses.Usage]
 ) -> Iterator[str]:
     """The projects whose usage in Placement differs from that in the file."""
-    for project, total in found.items():
-        saved = known.get(project, staging.ProjectUsage({}, 0))
-        held = {name: amount for name, amount in total.resources.items() if amount}
+    for project, total in in_placement.items():
+        saved = in_file.get(project, staging.ProjectUsage({}, 0))
+        resources = {name: amount for name, amount in total.resources.items() if amount}
         counts = {saved.consumers, total.consumer_count or saved.consumers}
-        if held != saved.resources or len(counts) > 1:
+        if resources != saved.resources or len(counts) > 1:
             yield project
 
 
@@ -449,14 +449,14 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
     aggregates = retry.read(lambda: client.list_aggregates(uuid))
     traits = retry.read(lambda: client.list_provider_traits(uuid))
     allocations = retry.read(lambda: client.list_provider_allocations(uuid))
-    found = [inventories.generation, aggregates.generation, traits.generation]
-    found.append(allocations.generation)
+    generations = [inventories.generation, aggregates.generation, traits.generation]
+    generations.append(allocations.generation)
     modified = _seconds(inventories.updated)
     verify = verify or not inventories.inventories
     stable = True
     if verify:
         last = read_stamp(client, uuid, with_inventories=bool(inventories.inventories))
-        found.append(last.generation)
+        generations.append(last.generation)
         stable = not inventories.inventories or last.modified == modified
         modified = last.modified
     reading = staging.Reading(
@@ -468,8 +468,8 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
         _held(allocations),
         modified,
     )
-    stable = stable and len(set(found)) == 1
-    return ProviderRead(uuid, reading, stable, stable and verify, len(found))
+    stable = stable and len(set(generations)) == 1
+    return ProviderRead(uuid, reading, stable, stable and verify, len(generations))
 
 
 def read_stamp(client: api.Client, uuid: str, *, with_inventories: bool) -> staging.Stamp:
@@ -496,25 +496,25 @@ def _seconds(header: str | None) -> float | None:
 def read_allocations(client: api.Client, uuid: str) -> AllocationsRead:
     """The allocations of one provider. Requests: one."""
     try:
-        found = retry.read(lambda: client.list_provider_allocations(uuid))
+        allocations = retry.read(lambda: client.list_provider_allocations(uuid))
     except api_errors.NotFound:
         return AllocationsRead(uuid, None)
-    return AllocationsRead(uuid, _held(found))
+    return AllocationsRead(uuid, _held(allocations))
 
 
-def _held(found: responses.ProviderAllocations) -> dict[str, staging.Held]:
+def _held(allocations: responses.ProviderAllocations) -> dict[str, staging.Held]:
     return {
         consumer: staging.Held(one.resources, one.consumer_generation)
-        for consumer, one in found.allocations.items()
+        for consumer, one in allocations.allocations.items()
     }
 
 
 def read_owner(client: api.Client, uuid: str) -> staging.ConsumerOwner:
     """One consumer with its owner and all its allocations. Requests: one."""
-    found = retry.read(lambda: client.show_allocations(uuid))
-    known = None if found.consumer_type == allocation.UNKNOWN_TYPE else found.consumer_type
+    shown = retry.read(lambda: client.show_allocations(uuid))
+    consumer_type = None if shown.consumer_type == allocation.UNKNOWN_TYPE else shown.consumer_type
     return staging.ConsumerOwner(
-        uuid, found.generation, found.project_id, found.user_id, known, found.allocations
+        uuid, shown.generation, shown.project_id, shown.user_id, consumer_type, shown.allocations
     )
 
 

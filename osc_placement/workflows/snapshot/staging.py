@@ -248,10 +248,10 @@ class Staging:
                 self._drop_tables()
                 for statement in SCHEMA:
                     self._connection.execute(statement)
-            known = self.metadata
-            if known is not None and known.is_finished and not self._count("reading"):
+            metadata = self.metadata
+            if metadata is not None and metadata.is_finished and not self._count("reading"):
                 for statement in RESTAGE:
-                    self._connection.execute(statement, {"owners": known.owners})
+                    self._connection.execute(statement, {"owners": metadata.owners})
 
     def _drop_tables(self) -> None:
         for table in TABLES:
@@ -336,8 +336,8 @@ class Staging:
         """The listed providers of these consumers, without those of consumers that are gone."""
         with self._errors():
             rows = self._connection.execute(PROVIDERS_OF_CONSUMERS, {"uuids": _json(list(uuids))})
-            known = set(self._column("SELECT uuid FROM listed"))
-            return [uuid for (uuid,) in rows if uuid in known]
+            listed = set(self._column("SELECT uuid FROM listed"))
+            return [uuid for (uuid,) in rows if uuid in listed]
 
     def owners_to_read(self) -> list[str]:
         """The consumers whose owner was not read at the generation of their allocations."""
@@ -348,10 +348,10 @@ class Staging:
         """``{project: what its consumers hold}``, as far as owners were read."""
         with self._errors():
             counts = dict(self._connection.execute(CONSUMER_COUNTS).fetchall())
-            found = {project: ProjectUsage({}, count) for project, count in counts.items()}
+            usages = {project: ProjectUsage({}, count) for project, count in counts.items()}
             for project, resource_class, amount in self._connection.execute(USAGES):
-                found[project].resources[resource_class] = amount
-            return found
+                usages[project].resources[resource_class] = amount
+            return usages
 
     def providers_of_project(self, project: str) -> list[str]:
         """The providers from which consumers of a project hold resources."""
@@ -382,18 +382,18 @@ class Staging:
                 self._forget_owners(reading.held)
         return changed
 
-    def save_allocations(self, provider_uuid: str, held: Mapping[str, Held]) -> set[str]:
+    def save_allocations(self, provider_uuid: str, allocations: Mapping[str, Held]) -> set[str]:
         """Replace only the allocations of a provider; returns the consumers not as before."""
         with self._transaction():
-            return self._replace_held(provider_uuid, held)
+            return self._replace_held(provider_uuid, allocations)
 
-    def _replace_held(self, provider_uuid: str, held: Mapping[str, Held]) -> set[str]:
+    def _replace_held(self, provider_uuid: str, allocations: Mapping[str, Held]) -> set[str]:
         before = self._connection.execute(
             "SELECT * FROM held WHERE provider_uuid = ?", (provider_uuid,)
         ).fetchall()
         after = [
             (provider_uuid, uuid, one.generation, _resources(one.resources))
-            for uuid, one in held.items()
+            for uuid, one in allocations.items()
         ]
         self._connection.execute("DELETE FROM held WHERE provider_uuid = ?", (provider_uuid,))
         self._connection.executemany("INSERT INTO held VALUES (?, ?, ?, ?)", after)
@@ -509,12 +509,12 @@ class Staging:
     def _replace_names(self, traits: Iterable[str], resource_classes: Iterable[str]) -> None:
         now = time.time()
         used = "SELECT DISTINCT item.value FROM provider, json_each(provider.traits) AS item"
-        held = "SELECT DISTINCT item.key FROM provider, json_each(provider.inventories) AS item"
-        for table, known, used_names, is_standard in (
+        classes = "SELECT DISTINCT item.key FROM provider, json_each(provider.inventories) AS item"
+        for table, reported, used_names, is_standard in (
             ("trait", traits, self._column(used), standard.traits()),
-            ("resource_class", resource_classes, self._column(held), standard.RESOURCE_CLASSES),
+            ("resource_class", resource_classes, self._column(classes), standard.RESOURCE_CLASSES),
         ):
-            wanted = dict.fromkeys([*known, *used_names])
+            wanted = dict.fromkeys([*reported, *used_names])
             rows = [
                 (name, now) for name in wanted if name not in is_standard and names.is_symbol(name)
             ]
@@ -530,8 +530,8 @@ class Staging:
         return [row[0] for row in self._connection.execute(query, parameters)]
 
     def _count(self, table: str) -> int:
-        found: int = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]  # noqa: S608
-        return found
+        number: int = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]  # noqa: S608
+        return number
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
