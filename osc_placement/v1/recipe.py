@@ -198,19 +198,21 @@ openstack placement recipe vgpu cn1 \\
     ) -> recipes.Recipe:
         from osc_placement.workflows.reshape import device_recipes, recipes
 
-        request = _vgpu_request(parsed_args)
+        options = _gpus(parsed_args)
         trees, root = recipes.read_tree(client, parsed_args.host, context)
-        return device_recipes.plan_vgpu(trees, root, request)
+        return device_recipes.plan_vgpu(trees, root, *options)
 
 
-def _vgpu_request(parsed_args: argparse.Namespace) -> device_recipes.VgpuRequest:
-    """Raises InvalidInput for all errors of the arguments."""
-    from osc_placement.workflows.reshape import device_recipes, evidence
+def _gpus(
+    parsed_args: argparse.Namespace,
+) -> tuple[tuple[recipes.Child, ...], device_recipes.Evidence]:
+    """The GPUs, and what servers use. Raises InvalidInput for all errors of the arguments."""
+    from osc_placement.workflows.reshape import device_recipes, evidence, recipes
 
     problems = errors.InputErrors()
     devices = tuple(
-        device_recipes.GpuDevice(*each)
-        for each in device_tables(
+        recipes.Child(*table)
+        for table in device_tables(
             parsed_args, device_recipes.device_name, problems, device_recipes.VGPU
         )
     )
@@ -219,7 +221,7 @@ def _vgpu_request(parsed_args: argparse.Namespace) -> device_recipes.VgpuRequest
         for server, device in read_evidence(parsed_args, evidence.mediated_devices, problems)
     )
     problems.check()
-    return device_recipes.VgpuRequest(devices, pairs)
+    return devices, pairs
 
 
 class WritePciRecipe(Recipe):
@@ -270,13 +272,15 @@ openstack placement recipe pci cn1 \\
     ) -> recipes.Recipe:
         from osc_placement.workflows.reshape import device_recipes, recipes
 
-        request = _request(parsed_args)
+        options = _devices(parsed_args)
         trees, root = recipes.read_tree(client, parsed_args.host, context)
-        return device_recipes.plan_pci(trees, root, request)
+        return device_recipes.plan_pci(trees, root, *options)
 
 
-def _request(parsed_args: argparse.Namespace) -> device_recipes.PciRequest:
-    """Raises InvalidInput for all errors of the arguments."""
+def _devices(
+    parsed_args: argparse.Namespace,
+) -> tuple[tuple[recipes.Child, ...], dict[str, str], device_recipes.Evidence]:
+    """The devices, new classes, and what servers use. Raises InvalidInput for all errors."""
     from osc_placement.workflows.reshape import device_recipes, evidence, recipes
 
     problems = errors.InputErrors()
@@ -298,7 +302,7 @@ def _request(parsed_args: argparse.Namespace) -> device_recipes.PciRequest:
         for server, device in read_evidence(parsed_args, evidence.pci_devices, problems)
     )
     problems.check()
-    return device_recipes.PciRequest(devices, becomes, pairs)
+    return devices, becomes, pairs
 
 
 def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, str]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement.workflows.reshape import evidence, recipes, snapshot
 
 VGPU = "VGPU"
 
 _GPU_HEAD = """\
-VGPU of {node}, from its own provider to one provider per physical GPU: {devices}.
+VGPU of {node}, from its own provider to one provider per physical GPU: {children}.
 
 Only the host knows which GPU a server uses. On {node}, this writes what --assign-from reads:
 
@@ -43,21 +43,8 @@ To undo it: stop nova-compute, and run openstack placement plan undo with the pl
 the reshape prints."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GpuDevice:
-    """A physical GPU: its name in libvirt, its resources, and the traits of its provider."""
-
-    name: str
-    resources: Mapping[str, int]
-    traits: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class VgpuRequest:
-    """``evidence`` are pairs of a consumer's UUID and a device's name, as a host reports them."""
-
-    devices: tuple[GpuDevice, ...]
-    evidence: tuple[tuple[str, str], ...] = ()
+#: ``(consumer's UUID, a child's name)``, as a host reports them
+Evidence = tuple[tuple[str, str], ...]
 
 
 def device_name(text: str) -> str:
@@ -66,24 +53,30 @@ def device_name(text: str) -> str:
     return text if address is None else "pci_" + re.sub("[:.]", "_", address)
 
 
-def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: VgpuRequest) -> recipes.Recipe:
-    """The recipe for the tree with this root (a UUID).
+def plan_vgpu(
+    trees: snapshot.TreeSnapshot,
+    root: str,
+    devices: Sequence[recipes.Child],
+    evidence: Evidence = (),
+) -> recipes.Recipe:
+    """The recipe for the tree with this root (a UUID); a GPU has its name in libvirt.
 
     Errors: InvalidInput with all contradictions to the cloud.
     """
-    gpus = tuple(map(_gpu_child, request.devices))
-    name = trees.nodes[root].provider.name
-    shown = ", ".join(f"{gpu.name} ({recipes.describe(gpu.resources)})" for gpu in gpus)
-    head = _GPU_HEAD.format(node=recipes.plain(name), devices=shown)
-    moving = recipes.ChildrenRequest(gpus, request.evidence, "device", "--device", counted=VGPU)
-    return recipes.plan_children(trees, root, moving, head)
+    gpus = tuple(map(_with_driver_fields, devices))
+    moving = recipes.ChildrenRequest(gpus, evidence, "device", "--device", counted=VGPU)
+    return recipes.plan_children(trees, root, moving, _GPU_HEAD, _described(gpus))
 
 
-def _gpu_child(device: GpuDevice) -> recipes.Child:
-    fields = {}
-    if VGPU in device.resources:
-        fields[VGPU] = recipes.driver_fields(device.resources[VGPU])
-    return recipes.Child(device.name, device.resources, device.traits, fields=fields)
+def _with_driver_fields(device: recipes.Child) -> recipes.Child:
+    if VGPU not in device.resources:
+        return device
+    fields = {VGPU: recipes.driver_fields(device.resources[VGPU])}
+    return dataclasses.replace(device, fields=fields)
+
+
+def _described(children: Iterable[recipes.Child]) -> str:
+    return ", ".join(f"{child.name} ({recipes.describe(child.resources)})" for child in children)
 
 
 #: The traits that nova-compute gives each provider of a PCI device.
@@ -92,7 +85,7 @@ PCI_TRAITS = ("COMPUTE_MANAGED_PCI_DEVICE", recipes.OWNER)
 _ID = re.compile(r"([0-9a-f]{4}):([0-9a-f]{4})", re.IGNORECASE)
 
 _PCI_HEAD = """\
-PCI devices of {node}, from its own provider to one provider per device: {devices}.
+PCI devices of {node}, from its own provider to one provider per device: {children}.
 
 Nova reports no PCI device on the node itself: an operator did, as in provider.yaml. Nova \
 allocates devices with their own providers only to servers with a PCI alias in their flavor.
@@ -116,18 +109,6 @@ with the same resource_class and traits, and start nova-compute. It finds the pr
 names. Without that option it refuses to update a node with such providers."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PciRequest:
-    """``devices`` have an address each, ``becomes`` the new classes of their resources.
-
-    ``evidence`` are pairs of a consumer's UUID and the address of a device.
-    """
-
-    devices: tuple[recipes.Child, ...]
-    becomes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    evidence: tuple[tuple[str, str], ...] = ()
-
-
 def address(text: str) -> str:
     """``0000:81:00.0``, also for ``pci_0000_81_00_0``; any other text is unchanged."""
     return evidence.pci_address(text.removeprefix("pci_")) or text
@@ -139,24 +120,29 @@ def class_name(text: str) -> str:
     return f"CUSTOM_PCI_{match[1]}_{match[2]}".upper() if match else text
 
 
-def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> recipes.Recipe:
+def plan_pci(
+    trees: snapshot.TreeSnapshot,
+    root: str,
+    devices: Sequence[recipes.Child],
+    becomes: Mapping[str, str],
+    evidence: Evidence = (),
+) -> recipes.Recipe:
     """The recipe for the tree with this root (a UUID).
 
-    Errors: InvalidInput with all contradictions to the cloud.
+    A device has its address as name; ``becomes`` are the new classes of resources. Errors:
+    InvalidInput with all contradictions to the cloud.
     """
-    devices = tuple(_device_child(device, request.becomes) for device in request.devices)
-    classes = {name for device in devices for name in device.resources}
+    children = tuple(_device_child(device, becomes) for device in devices)
+    classes = {name for device in children for name in device.resources}
     moving = recipes.ChildrenRequest(
-        devices,
-        request.evidence,
+        children,
+        evidence,
         "device",
         "--device",
         counted=next(iter(classes)) if len(classes) == 1 else None,
         lists_all=True,
     )
-    name = recipes.plain(trees.nodes[root].provider.name)
-    shown = ", ".join(f"{device.name} ({recipes.describe(device.resources)})" for device in devices)
-    return recipes.plan_children(trees, root, moving, _PCI_HEAD.format(node=name, devices=shown))
+    return recipes.plan_children(trees, root, moving, _PCI_HEAD, _described(children))
 
 
 def _device_child(device: recipes.Child, becomes: Mapping[str, str]) -> recipes.Child:
@@ -185,7 +171,7 @@ MODEL_TRAITS: Mapping[str, str] = {
 
 _SEV_HEAD = """\
 MEM_ENCRYPTION_CONTEXT of {node}, from its own provider to one provider per model of memory \
-encryption: {models}.
+encryption: {children}.
 
 A release of nova-compute that reports these providers makes the same move for amd-sev when it \
 starts. This document is for moves before that, and for several models.
@@ -211,7 +197,7 @@ def plan_sev(
     trees: snapshot.TreeSnapshot,
     root: str,
     models: Mapping[str, int],
-    evidence: tuple[tuple[str, str], ...] = (),
+    evidence: Evidence = (),
 ) -> recipes.Recipe:
     """The recipe for the tree with this root (a UUID).
 
@@ -230,8 +216,7 @@ def plan_sev(
     )
     shown = ", ".join(f"{model} ({total})" for model, total in models.items())
     head = f"{_SEV_HEAD}\n\n{_EVIDENCE}" if len(models) > 1 else _SEV_HEAD
-    head = head.format(node=recipes.plain(node.provider.name), models=shown)
-    return recipes.plan_children(trees, root, moving, head)
+    return recipes.plan_children(trees, root, moving, head, shown)
 
 
 def _model_child(model: str, total: int) -> recipes.Child:

@@ -164,11 +164,12 @@ def describe(resources: Mapping[str, int]) -> str:
 
 
 def plan_children(
-    trees: snapshot.TreeSnapshot, root: str, request: ChildrenRequest, head: str
+    trees: snapshot.TreeSnapshot, root: str, request: ChildrenRequest, head: str, shown: str
 ) -> Recipe:
-    """The recipe for the tree with this root (a UUID); ``head`` are its comments.
+    """The recipe for the tree with this root (a UUID).
 
-    Errors: InvalidInput with all contradictions to the cloud.
+    ``head`` are its comments, with ``{node}``, and ``{children}`` for ``shown``. Errors:
+    InvalidInput with all contradictions to the cloud.
     """
     problems = errors.InputErrors()
     problems.reasons += _contradictions(trees.nodes[root], request)
@@ -177,7 +178,7 @@ def plan_children(
     problems.check()
     node = trees.nodes[root].provider.name
     return Recipe(
-        (*head.split("\n\n"), *consumers.skipped()),
+        (*head.format(node=plain(node), children=shown).split("\n\n"), *consumers.skipped()),
         {"moves": [_move(node, child) for child in request.children]},
         consumers.assigned(node),
         consumers.undecided(),

@@ -11,7 +11,6 @@ from osc_placement import errors
 from osc_placement.nova import flavor, values
 from osc_placement.workflows.reshape import (
     consumers,
-    device_recipes,
     documents,
     invariants,
     plan,
@@ -39,8 +38,8 @@ CONSUMERS: cloud_builder.Consumers = {
 }
 TRAITS = {"cn1": ["COMPUTE_NODE", "CUSTOM_RACK"]}
 DEVICES = (
-    device_recipes.GpuDevice(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
-    device_recipes.GpuDevice(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
+    recipes.Child(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
+    recipes.Child(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
 )
 
 

@@ -58,9 +58,7 @@ BECOMES = {"CUSTOM_GPU": GPU}
 
 def test_pci_devices_get_the_names_and_the_traits_of_nova() -> None:
     evidence = ((C, "0000:81:00.0"), (B, "0000:82:00.0"), (B, "0000:82:00.0"))
-    recipe = device_recipes.plan_pci(
-        cloud(), CN1, device_recipes.PciRequest(DEVICES, BECOMES, evidence)
-    )
+    recipe = device_recipes.plan_pci(cloud(), CN1, DEVICES, BECOMES, evidence)
     after = outcome(recipe, cloud())
     found = {node.provider.name: node for node in after.nodes.values()}
     first, second = found["cn1_0000:81:00.0"], found["cn1_0000:82:00.0"]
@@ -72,18 +70,14 @@ def test_pci_devices_get_the_names_and_the_traits_of_nova() -> None:
 
 def test_a_server_with_two_pci_devices_has_an_amount_of_each() -> None:
     split = ((B, "0000:81:00.0"), (B, "0000:82:00.0"), (C, "0000:82:00.0"))
-    recipe = device_recipes.plan_pci(
-        cloud(), CN1, device_recipes.PciRequest(DEVICES, BECOMES, split)
-    )
+    recipe = device_recipes.plan_pci(cloud(), CN1, DEVICES, BECOMES, split)
     after = outcome(recipe, cloud())
     assert held(after, "b")["cn1_0000:81:00.0"] == held(after, "b")["cn1_0000:82:00.0"] == {GPU: 1}
 
 
 def test_evidence_about_other_devices_and_servers_is_listed_and_not_used() -> None:
     other = ((A, "0000:81:00.0"), (B, "0000:af:00.0"))
-    recipe = device_recipes.plan_pci(
-        cloud(), CN1, device_recipes.PciRequest(DEVICES, BECOMES, other)
-    )
+    recipe = device_recipes.plan_pci(cloud(), CN1, DEVICES, BECOMES, other)
     assert recipe.undecided == (B, C)
     assert f": {A}=0000:81:00.0, {B}=0000:af:00.0." in recipe.head[-1]
 

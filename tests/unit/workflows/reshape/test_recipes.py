@@ -35,9 +35,7 @@ from tests.support.reshape.recipes import (
 
 def test_vgpu_moves_to_children_with_the_names_of_libvirt() -> None:
     evidence = ((uuid_of("a"), A), (uuid_of("b"), B))
-    recipe = device_recipes.plan_vgpu(
-        cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES, evidence)
-    )
+    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), DEVICES, evidence)
     fields = {"reserved": 0, "min_unit": 1, "max_unit": 4, "step_size": 1, "allocation_ratio": 1.0}
     first, second = (f"cn1_{device}" for device in (A, B))
     assert recipe.document["moves"] == [
@@ -63,7 +61,7 @@ def test_vgpu_moves_to_children_with_the_names_of_libvirt() -> None:
 
 
 def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
-    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES))
+    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), DEVICES)
     assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
     text = recipes.write(recipe)
     assert f"\n# assign:\n#   {recipe.undecided[0]}: ?" in text
@@ -71,11 +69,11 @@ def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
 
 
 def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
-    request = device_recipes.VgpuRequest(
-        (device_recipes.GpuDevice(A, {"VGPU": 3}), device_recipes.GpuDevice(A, {"FPGA": 1})),
+    request = (
+        (recipes.Child(A, {"VGPU": 3}), recipes.Child(A, {"FPGA": 1})),
         ((uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
     )
-    evidence = problems(device_recipes.plan_vgpu, cloud(), uuid_of("cn1"), request)
+    evidence = problems(device_recipes.plan_vgpu, cloud(), uuid_of("cn1"), *request)
     assert [reason.partition(":")[0] for reason in evidence] == [
         f"the device {A} is given more than once",
         "cn1 has 8 VGPU and the devices 3",
@@ -88,11 +86,11 @@ def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
 
 def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
     evidence = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
-    request = device_recipes.VgpuRequest(
-        (device_recipes.GpuDevice(A, {"VGPU": 4}), device_recipes.GpuDevice(B, {"VGPU": 4})),
+    request = (
+        (recipes.Child(A, {"VGPU": 4}), recipes.Child(B, {"VGPU": 4})),
         evidence,
     )
-    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), request)
+    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), *request)
     after = outcome(recipe, cloud())
     assert held(after, "b")[f"cn1_{A}"] == {"VGPU": 1}
     assert held(after, "b")[f"cn1_{B}"] == {"VGPU": 2}
@@ -100,7 +98,8 @@ def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
         device_recipes.plan_vgpu,
         cloud(),
         uuid_of("cn1"),
-        dataclasses.replace(request, evidence=evidence[:2]),
+        request[0],
+        evidence[:2],
     )
     assert f"uses {A} once and {B} once, and has" in reason
 
@@ -242,7 +241,7 @@ def on_the_host(recipe: recipes.Recipe, folder: pathlib.Path) -> str:
 
 
 def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathlib.Path) -> None:
-    gpu = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES))
+    gpu = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), DEVICES)
     cpu = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.PcpuRequest(8))
     for recipe, reader, used in (
         (gpu, evidence.mediated_devices, "0000:84:00.0"),
