@@ -296,3 +296,33 @@ def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None
         client = api.Client(wsgi.in_process(lambda: app, path), VERSION)
         for found in explain.explain(client, requests, CONTEXT):
             assert (len(found.candidates), found.failures) == (1, ())
+
+
+@pytest.mark.parametrize(("requested", "fits"), [(12, 10), (11, 10), (9, 8), (3, 2)])
+def test_a_service_gets_the_amount_that_fits_its_units(
+    placement: service.InProcessPlacement, requested: int, fits: int
+) -> None:
+    held = inventory.Inventory(10, min_unit=2, step_size=2)
+    host = clouds.provider("00000000-0000-4000-8000-000000000001", MEMORY_MB=held)
+    explained.seed(placement, clouds.cloud(host))
+    client = placement.client(VERSION)
+    client.transport.application = lambda: None
+    query = clouds.query(clouds.group(MEMORY_MB=requested))
+    order = constraint.constraints_of(query)
+    (found,) = explain.explain(client, [explain.ExplainRequest(query, order)], CONTEXT)
+    assert [dict(each.amounts) for each in found.changes if not each.steps] == [{order[0]: fits}]
+
+
+def test_several_groups_on_separate_providers_are_explained_with_numbers(
+    placement: service.InProcessPlacement,
+) -> None:
+    host = clouds.provider("00000000-0000-4000-8000-000000000001", VGPU=6)
+    explained.seed(placement, clouds.cloud(host))
+    client = placement.client(VERSION)
+    client.transport.application = lambda: None
+    groups = [clouds.group(suffix, VGPU=4) for suffix in ("1", "2")]
+    query = clouds.query(*groups, isolate=True)
+    request = explain.ExplainRequest(query, constraint.constraints_of(query))
+    (found,) = explain.explain(client, [request], CONTEXT)
+    details = [failure.detail for failure in found.failures]
+    assert any("2 x VGPU:4 on separate providers, 6 free" in text for text in details), details
