@@ -309,7 +309,7 @@ def test_other_service_makes_orphaned_consumer_unknown(
     older = run.client.at(min(run.client.microversion, type(run.client.microversion)(1, 37)))
     older.replace_allocations(dataclasses.replace(now, generation=None, consumer_type=None))
     assert run.codes() == ["orphaned"]
-    monkeypatch.setattr(nova_api, "service_types", lambda _: frozenset({"application-container"}))
+    monkeypatch.setattr(audit, "service_types", lambda _: frozenset({"application-container"}))
     (found,) = run.audited().findings
     assert (found.code, "Zun" in found.evidence.text) == ("unknown", True)
 
