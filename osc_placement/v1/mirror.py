@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
@@ -60,7 +60,7 @@ openstack placement aggregate mirror --ratios --dry-run"""
     )
 
     #: The reason contains the names of host aggregates; before and after contain UUIDs.
-    table_columns = ("name", "status", "reason")
+    table_columns: Sequence[str] = ("name", "status", "reason")
 
     #: Whether there are memberships that only --prune removes.
     _has_extra_members = False
@@ -98,6 +98,8 @@ openstack placement aggregate mirror --ratios --dry-run"""
         self.add_change_options(parser)
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.ratios:
+            self.table_columns = plan_command.PlanCommand.table_columns
         for name in ("prune", "provider", "forget"):
             if parsed_args.ratios and getattr(parsed_args, name):
                 self.usage_error(f"argument --ratios: not allowed with argument --{name}")
