@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks import client
-from tests.support.lab import database, lifecycle, place, process
+from lab import database, lifecycle, place, process
 
 NOVA_MANAGE, OURS = "nova-manage", "this"
 COMMAND = "placement allocation heal"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.lab import database, place, process
+from lab import database, place, process
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The filters of nova's scheduler that depend on data of nova's API, for one host. Pure.
 
 Each rule says why a filter refuses a host; an empty text accepts it. ``ServerHosts`` of
-workflows.compute_nodes has the rule of the ComputeFilter. tests/interop/test_filters.py
+workflows.compute_nodes has the rule of the ComputeFilter. lab/tests/test_filters.py
 compares the rules for host aggregates with nova's own filters.
 """
 

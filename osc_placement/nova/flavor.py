@@ -1,7 +1,7 @@
 """The resources that nova requests for a server, from its flavor and image. Pure.
 
 The rules are those of nova 34 (``nova.scheduler.utils.ResourceRequest``);
-tests/interop/test_flavor.py compares the results. nova-manage ignores image properties.
+lab/tests/test_flavor.py compares the results. nova-manage ignores image properties.
 """
 
 from __future__ import annotations

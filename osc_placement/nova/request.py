@@ -1,7 +1,7 @@
 """Nova's request to Placement for a new server: the query, and the source of each part. Pure.
 
 ``request_to_placement`` follows the steps of nova 34: the resources of the flavor, the ports, the
-traits, then the request filters in nova's order. tests/interop/test_request.py compares the query
+traits, then the request filters in nova's order. lab/tests/test_request.py compares the query
 with that of nova's own code. A flavor that nova refuses, or that gives a query that Placement
 refuses, raises InvalidInput with all reasons.
 """

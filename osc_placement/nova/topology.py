@@ -1,7 +1,7 @@
 """The CPUs, the NUMA nodes and the memory pages of a guest, and what nova refuses. Pure.
 
 ``pin`` counts the pinned CPUs of a server for its request; ``refusals`` are the reasons for which
-nova's API refuses a flavor with an image. tests/interop/test_request.py and test_flavor.py compare
+nova's API refuses a flavor with an image. lab/tests/test_request.py and test_flavor.py compare
 both with nova.
 """
 

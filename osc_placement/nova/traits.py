@@ -2,7 +2,7 @@
 
 A rule reads the extra specs of a flavor and the properties of an image, and gives traits or raises
 Refused. ``request`` has the table that says from which release of nova a rule holds; a rule whose
-values differ between releases has them in a table here. tests/interop/test_request.py compares the
+values differ between releases has them in a table here. lab/tests/test_request.py compares the
 results with nova.
 """
 

@@ -1,4 +1,4 @@
-"""The request of a server; tests/interop/test_flavor.py compares it with nova."""
+"""The request of a server; lab/tests/test_flavor.py compares it with nova."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nova's query for a server; tests/interop/test_request.py compares it with nova."""
+"""Nova's query for a server; lab/tests/test_request.py compares it with nova."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nova refuses about CPUs, NUMA nodes and pages; tests/interop/test_request.py asks nova."""
+"""What nova refuses about CPUs, NUMA nodes and pages; lab/tests/test_request.py asks nova."""
 
 from __future__ import annotations
 

@@ -1,0 +1,62 @@
+"""Install the services from PyPI in the lab's virtual environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from lab import place
+
+PACKAGES = {
+    "keystone": ("keystone==30.0.0", "gunicorn"),
+    "placement": ("openstack-placement==16.0.0", "gunicorn"),
+    "nova": ("nova==34.0.0", "gunicorn"),
+    "neutron": (),
+}
+#: The last versions of nova's releases, and of libraries that they need.
+NOVA_RELEASES: Mapping[int, tuple[str, ...]] = {
+    27: ("nova==27.5.1", "oslo.utils<7.1", "SQLAlchemy<2"),
+    28: ("nova==28.3.1", "oslo.utils<7.1", "SQLAlchemy<2"),
+    29: ("nova==29.4.0", "oslo.utils<7.1", "SQLAlchemy<2.1"),
+    30: ("nova==30.3.0", "oslo.utils<8", "SQLAlchemy<2.1"),
+    31: ("nova==31.3.1",),
+    32: ("nova==32.2.1",),
+    33: ("nova==33.0.2",),
+    34: ("nova==34.0.0",),
+}
+PYTHON_VARIABLE = "OSC_PLACEMENT_LAB_PYTHON"
+
+
+def install(lab: place.Place, services: Sequence[str]) -> bool:
+    """Install the missing packages; return whether any were missing."""
+    mark = lab.path("venv", "installed")
+    installed = set(mark.read_text().split()) if mark.exists() else set()
+    missing = {package for name in services for package in PACKAGES[name]} - installed
+    if not missing:
+        return False
+    if not lab.path("venv", "bin", "pip").exists():
+        python = os.environ.get(PYTHON_VARIABLE, sys.executable)
+        lab.run(python, "-m", "venv", str(lab.path("venv")), log="pip.log")
+    constraints = str(place.HERE / "constraints.txt")
+    pip = (lab.program("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    lab.run(*pip, "-c", constraints, *sorted(missing), log="pip.log")
+    mark.write_text("\n".join(sorted(installed | missing)))
+    return True
+
+
+def release_python(lab: place.Place, release: int) -> str:
+    """The Python of a virtual environment with a release of nova, which is made if it is missing.
+
+    Requests: to PyPI, about 100 packages for each new release.
+    """
+    folder = lab.path(f"nova-{release}")
+    python, mark = str(folder / "bin" / "python"), folder / "installed"
+    packages = "\n".join(NOVA_RELEASES[release])
+    if not (mark.exists() and mark.read_text() == packages):
+        lab.run(os.environ.get(PYTHON_VARIABLE, sys.executable), "-m", "venv", str(folder))
+        pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+        # Older releases use pkg_resources.
+        lab.run(*pip, *NOVA_RELEASES[release], "setuptools<81", log="pip.log")
+        mark.write_text(packages)
+    return python

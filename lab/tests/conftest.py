@@ -1,0 +1,132 @@
+"""Fixtures of the lab (see lab), and the ``openstack`` command for it.
+
+The tests use a running lab and leave it running; otherwise they start one and stop it at the
+end. They restore the state that ``tools/lab seed`` saved, if there is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from lab import database, lifecycle, place, process
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[place.Place]:
+    """Keystone and placement; discards what the tests write there."""
+    with _up(("keystone", "placement")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def seeded_lab() -> Iterator[place.Place]:
+    """Also nova, with the hosts and servers of lab/seed."""
+    with _up(()) as running:
+        if not lifecycle.is_seeded(running):
+            lifecycle.seed(running, hosts=12, servers=60)
+        database.reset(running, database.SEEDED)
+        yield running
+
+
+@contextlib.contextmanager
+def _up(services: Sequence[str]) -> Iterator[place.Place]:
+    running = place.find()
+    started = lifecycle.up(running, services)
+    try:
+        yield running
+    finally:
+        if database.SEEDED in database.saved(running):
+            database.reset(running, database.SEEDED)
+        process.stop(running, started)
+
+
+@contextlib.contextmanager
+def embedded_server(lab: place.Place) -> Iterator[str]:
+    """Run the embedded server with ``--auth keystone`` at the URL of the lab's catalog."""
+    port, config = str(lab.port("embedded")), str(lab.path("etc", "embedded.conf"))
+    arguments = ["--auth", "keystone", "--config-file", config, "--port", port]
+    with lab.path("log", "embedded.out").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "osc_placement.server", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert server.stdout is not None
+    try:
+        assert server.stdout.readline().strip() == lab.url("embedded"), f"see {log.name}"
+        yield lab.url("embedded")
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stdout.close()
+
+
+class OpenStack:
+    """Runs ``openstack`` as a process with the lab's clouds.yaml.
+
+    ``cloud`` is the prefix of the cloud's name: ``lab``, ``embedded``, or ``empty``, whose
+    catalog has no placement.
+    """
+
+    def __init__(self, lab: place.Place, folder: pathlib.Path, cloud: str) -> None:
+        self._lab = lab
+        self.folder = folder
+        self.cloud = cloud
+        self.url = lab.url("embedded" if cloud == "embedded" else "placement")
+
+    def run(
+        self, command: str, user: str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """The completed command; ``user`` is the suffix of the cloud's name."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
+        named = {
+            "HOME": str(self.folder),
+            "OS_CLOUD": self.cloud + user,
+            "OS_CLIENT_CONFIG_FILE": str(self._lab.path("clouds.yaml")),
+            **environment,
+        }
+        return subprocess.run(
+            [pathlib.Path(sys.executable).with_name("openstack"), *command.split()],
+            env={**kept, **{name: value for name, value in named.items() if value}},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def __call__(self, command: str, user: str = "") -> Any:
+        """The JSON output of a command that must succeed."""
+        outcome = self.run(f"{command} -f json", user)
+        assert outcome.returncode == 0, outcome.stderr
+        return json.loads(outcome.stdout or "null")
+
+    def refused(self, command: str, user: str = "", **environment: str) -> str:
+        """The one error line of a command that must fail."""
+        outcome = self.run(command, user, **environment)
+        assert outcome.returncode == 1, outcome.stdout
+        assert outcome.stdout == ""
+        (line,) = outcome.stderr.splitlines()
+        return line
+
+
+@pytest.fixture(params=["lab", "embedded"])
+def openstack(
+    request: pytest.FixtureRequest, lab: place.Place, tmp_path: pathlib.Path
+) -> Iterator[OpenStack]:
+    """``openstack`` with an empty placement: the real one, and the embedded server."""
+    if request.param == "embedded":
+        with embedded_server(lab):
+            yield OpenStack(lab, tmp_path, "embedded")
+    else:
+        database.reset(lab, database.EMPTY, "placement")
+        yield OpenStack(lab, tmp_path, "lab")

@@ -1,0 +1,123 @@
+"""The audit with a real keystone, nova and placement: the seed contains the expected codes."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import requests
+
+from lab import database, identity, nova_manage, place
+from lab.tests import conftest
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+#: The lab was seeded a moment ago.
+AUDIT = "placement allocation audit --min-age 0"
+
+#: Codes that differ from the seed: the type of one consumer is another service's, and one
+#: provider lacks the trait COMPUTE_NODE.
+DIFFERENT = {"container": "", "cmp-gone.lab.example.org": "unknown"}
+
+
+class Cloud:
+    """A seeded lab: the contents of its placement, and the ``openstack`` command."""
+
+    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
+        self.seed: Any = json.loads(lab.path("seed.json").read_text())
+        self.filling = str(self.seed["consumers"]["filling"]["uuid"])
+        self._lab, self._openstack = lab, conftest.OpenStack(lab, folder, "lab")
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.headers.update(
+            {
+                "x-auth-token": identity.Keystone(lab).token,
+                "openstack-api-version": "placement 1.39",
+            }
+        )
+
+    def run(self, command: str, code: int) -> list[dict[str, Any]]:
+        outcome = self._openstack.run(f"{command} -f json")
+        assert outcome.returncode == code, outcome.stderr
+        found: list[dict[str, Any]] = json.loads(outcome.stdout)
+        return found
+
+    def known(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """``{uuid: (name, entry of the seed)}`` for everything that may have a finding."""
+        kinds = ("servers", "consumers", "faulty")
+        return {
+            each["uuid"]: (name, each) for kind in kinds for name, each in self.seed[kind].items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """``{consumer: its allocations and owner}``, without generations."""
+        found = {}
+        for uuid in self.known():
+            body = self._session.get(self._lab.url("placement", f"/allocations/{uuid}")).json()
+            body.pop("consumer_generation", None)
+            for each in body["allocations"].values():
+                del each["generation"]
+            found[uuid] = body
+        return found
+
+
+def expected_code(name: str, entry: dict[str, Any]) -> str:
+    """The code that the audit should report; empty for none."""
+    if name in DIFFERENT:
+        return DIFFERENT[name]
+    code = str(entry["audit"])
+    return "unknown" if code == "missing" and entry.get("stays") else code
+
+
+@pytest.fixture
+def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
+    database.reset(seeded_lab, database.SEEDED)
+    return Cloud(seeded_lab, tmp_path)
+
+
+def test_every_seeded_fault_has_its_code_and_nothing_else_has_one(cloud: Cloud) -> None:
+    codes: dict[str, set[str]] = {}
+    for row in cloud.run(AUDIT, 3):
+        codes.setdefault(row["uuid"], set()).add(row["code"])
+    known = cloud.known()
+    assert codes.keys() <= known.keys()
+    found_codes = {name: codes.get(uuid, set()) for uuid, (name, _) in known.items()}
+    assert found_codes == {
+        name: {expected_code(name, each)} - {""} for name, each in known.values()
+    }
+
+
+def test_repair_leaves_only_unknown_and_undo_restores_everything(cloud: Cloud) -> None:
+    before = cloud.state()
+    found = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 9)
+    assert {row["status"] for row in found} == {"applied", "skipped"}
+    again = cloud.run(AUDIT, 0)
+    assert {row["code"] for row in again} == {"unknown"}
+    # One consumer exceeds its host's capacity: Placement refuses to write it again.
+    undone = cloud.run("placement plan undo undo.json", 6)
+    assert [row["name"] for row in undone if row["status"] == "failed"] == [cloud.filling]
+    after = cloud.state()
+    assert {uuid for uuid in before if before[uuid] != after[uuid]} == {cloud.filling}
+
+
+def test_nova_manage_then_reports_only_its_false_positives(
+    cloud: Cloud, seeded_lab: place.Place
+) -> None:
+    cloud.run(f"{AUDIT} --repair", 9)
+    left = {row["uuid"] for row in cloud.run(AUDIT, 0)}
+    database.save(seeded_lab, "repaired")
+    known = cloud.known()
+    found = {uuid for uuid, _ in nova_manage.audit(seeded_lab, state="repaired").findings}
+    assert {known[uuid][0] for uuid in found - left} == {
+        "al-shared",
+        "al-shared-only",
+        "container",
+        "mg-evacuated",
+        "mg-evacuating",
+        "mg-live-both",
+        "mg-live-new",
+        "mg-resizing-new",
+        "xx-shared",
+    }

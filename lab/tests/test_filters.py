@@ -1,0 +1,99 @@
+"""Compares the rules for host aggregates with the filters of nova's scheduler."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import subprocess
+from typing import Any
+
+import pytest
+
+from lab import lifecycle, place
+from osc_placement.nova import filters, flavor, request, values
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+MANY = 3000
+
+VALUES = ("1", "2", "4", "ssd", "hdd", "ssd,hdd", "a b", "")
+REQUIREMENTS = (
+    *VALUES, "<or> ssd <or> hdd", "<in> sd", "<all-in> s d", ">= 2", "= 2", "== 2.0", "!= 2",
+    "<= 2", "s== ssd", "s!= ssd", "s> h", "s>= ssd", "s< t", "s<= hdd", "> 2",
+)  # fmt: skip
+SCOPE = "aggregate_instance_extra_specs"
+SPECS = ("disk", f"{SCOPE}:disk", f"{SCOPE}:cpu", f"{SCOPE}:a:b", "hw:cpu_policy", "cpu")
+METADATA = {
+    "disk": VALUES,
+    "cpu": VALUES,
+    "a": VALUES,
+    "filter_tenant_id": ("acme", "other", "acme,other"),
+    "filter_tenant_id3": ("third",),
+    "instance_type": ("m1.small", "m1.small,m1.large", "m1.large"),
+    "max_instances_per_host": ("1", "3", "x"),
+    "hw_disk_bus": ("virtio", "scsi", "virtio,scsi"),
+    "hw_machine_type": ("q35", "pc"),
+    "availability_zone": ("az1",),
+}
+IMAGE = {"hw_disk_bus": ("virtio", "scsi"), "hw_machine_type": ("q35", "pc")}
+
+
+def draw_case(draw: random.Random) -> dict[str, Any]:
+    def some(known: Any, chance: float) -> list[str]:
+        return [key for key in known if draw.random() < chance]
+
+    return {
+        "specs": {key: draw.choice(REQUIREMENTS) for key in some(SPECS, 0.15)},
+        "image": {key: draw.choice(IMAGE[key]) for key in some(IMAGE, 0.5)},
+        "flavor": draw.choice(("m1.small", "m1.large")),
+        "project": draw.choice(("acme", "other", "third")),
+        "aggregates": [
+            {key: draw.choice(METADATA[key]) for key in some(METADATA, 0.35)}
+            for _ in range(draw.randint(0, 2))
+        ],
+        "servers": draw.randint(0, 4),
+    }
+
+
+def accepts(case: dict[str, Any]) -> dict[str, bool]:
+    server = request.ServerSpec(
+        flavor.Flavor(1, 1, 1, extra_specs=case["specs"]),
+        flavor_name=case["flavor"],
+        image=case["image"],
+        project_id=case["project"],
+    )
+    host = filters.Host(
+        aggregates=[
+            values.HostAggregate(str(number), "name", "uuid", metadata=metadata)
+            for number, metadata in enumerate(case["aggregates"])
+        ],
+        servers=case["servers"],
+    )
+    return {
+        name: not rule(server, host)
+        for name, rule in filters.RULES.items()
+        if name != "ComputeFilter"
+    }
+
+
+def test_each_filter_accepts_the_hosts_that_nova_accepts() -> None:
+    lab = place.find()
+    lifecycle.provide(lab)
+    draw = random.Random("filters")
+    cases = [draw_case(draw) for _ in range(MANY)]
+    program = pathlib.Path(place.HERE, "filters.py")
+    ended = subprocess.run(
+        [lab.program("python"), str(program)],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    refused: dict[str, int] = {}
+    for case, theirs in zip(cases, json.loads(ended.stdout), strict=True):
+        for name, ours in accepts(case).items():
+            if theirs[name] is not None:
+                assert ours == theirs[name], (name, case)
+                refused[name] = refused.get(name, 0) + (not ours)
+    assert all(refused.values()), refused

@@ -1,0 +1,67 @@
+"""The provider audit with a real keystone, nova and placement."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from lab import database, place
+from lab.tests import conftest
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+AUDIT = "placement provider audit"
+
+
+class Cloud:
+    """A seeded lab, and the ``openstack`` command."""
+
+    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
+        self._openstack = conftest.OpenStack(lab, folder, "lab")
+
+    def audited(self, arguments: str = "", code: int = 0) -> dict[str, set[str]]:
+        """``{code: names}``."""
+        outcome = self._openstack.run(f"{AUDIT} {arguments} -f json")
+        assert outcome.returncode == code, outcome.stderr
+        codes: dict[str, set[str]] = {}
+        rows: list[dict[str, Any]] = json.loads(outcome.stdout)
+        for row in rows:
+            codes.setdefault(row["code"], set()).add(row["name"])
+        return codes
+
+    def run(self, command: str) -> None:
+        outcome = self._openstack.run(command)
+        assert outcome.returncode == 0, outcome.stderr
+
+
+@pytest.fixture
+def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
+    database.reset(seeded_lab, database.SEEDED)
+    return Cloud(seeded_lab, tmp_path)
+
+
+NODE = "cmp-0012.lab.example.org"
+#: A host without provider, and one with a provider smaller than its hypervisor.
+SMALL = "cmp-0003.lab.example.org"
+MISSING = {"missing-provider": {"cmp-0010.lab.example.org"}}
+
+
+def test_only_the_seeded_faults_are_reported(cloud: Cloud) -> None:
+    assert cloud.audited() == MISSING | {"wrong-inventory": {SMALL}}
+
+
+def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
+    cloud.run(f"resource provider trait add --trait COMPUTE_STATUS_DISABLED {NODE}")
+    cloud.run(f"resource provider inventory amend {NODE} --resource VCPU:total=63")
+    cloud.run("resource provider create cmp-0011")
+    found = cloud.audited(code=3)
+    assert found == MISSING | {
+        "double-provider": {"cmp-0011"},
+        "wrong-inventory": {NODE, SMALL},
+        "wrong-status": {NODE},
+    }
+    cloud.audited("--repair", code=9)
+    assert "wrong-status" not in cloud.audited()

@@ -1,0 +1,84 @@
+"""The limit of removals with a real nova that lists no servers, or no host aggregates."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab import place
+from lab.tests.test_heal import Lab, reset
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+AUDIT = "placement allocation audit"
+MIRROR = "placement aggregate mirror"
+GPU, HEADS = "cmp-0004_gpu0", "VGPU_DISPLAY_HEAD"
+
+
+@pytest.fixture
+def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
+    reset(seeded_lab)
+    yield Lab(seeded_lab, tmp_path)
+    reset(seeded_lab)
+
+
+def execute(lab: Lab, database: str, statement: str) -> None:
+    """Change a database of nova: its API cannot hide servers from an admin."""
+    path = lab.lab.database(database)
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
+        nova.execute(statement)
+
+
+def rows(lab: Lab, command: str, code: int) -> list[dict[str, Any]]:
+    outcome = lab.openstack.run(f"{command} -f json")
+    assert outcome.returncode == code, outcome
+    found: list[dict[str, Any]] = json.loads(outcome.stdout)
+    return found
+
+
+def test_an_audit_deletes_nothing_where_nova_hides_the_servers(lab: Lab) -> None:
+    # The list omits hidden servers; a request for one server needs its mapping.
+    execute(lab, "nova_cell1", "UPDATE instances SET hidden = 1")
+    execute(lab, "nova_api", "DELETE FROM instance_mappings")
+    listed = lab.ask("nova", "GET", "/v2.1/servers?all_tenants=1")["servers"]
+    assert [server["name"] for server in listed] == ["st-error-cell0"]
+    before = lab.everything()
+    found = rows(lab, f"{AUDIT} --skip-port-allocations --repair", code=6)
+    many = [row for row in found if row["status"] == "refused"]
+    assert many
+    assert all("--allow many to do it anyway" in row["reason"] for row in many)
+    assert lab.everything() == before
+
+
+def test_a_mirror_removes_nothing_where_nova_has_lost_the_host_aggregates(lab: Lab) -> None:
+    assert lab.openstack.run(MIRROR).returncode in (0, 6)
+    execute(lab, "nova_api", "DELETE FROM aggregate_hosts")
+    before = lab.state()
+    found = rows(lab, f"{MIRROR} --prune", code=6)
+    assert "many" in {row["code"] for row in found if row["status"] == "refused"}
+    assert lab.state() == before
+    rows(lab, f"{MIRROR} --prune --allow many", code=0)
+    assert lab.state() != before
+
+
+def test_a_migration_removes_no_more_than_the_limit(lab: Lab) -> None:
+    words = f"--amend --resource {HEADS}=32 --resource {HEADS}:max_unit=4"
+    lab.openstack(f"resource provider inventory set {GPU} {words}")
+    run = "placement migration run --migration"
+    outcome = lab.openstack.run(f"{run} add_display_head_traits")
+    assert outcome.returncode == 0, outcome.stderr
+    (trait,) = lab.openstack(f"resource provider trait list {GPU}")
+    assert trait["name"] == "HW_GPU_MAX_DISPLAY_HEADS_4"
+    removal = f"{run} remove_display_head_inventories"
+    refused = lab.openstack.run(f"{removal} --max-percent 0")
+    assert (refused.returncode, "--allow many to do it anyway" in refused.stdout) == (2, True)
+    classes = f"resource provider inventory list {GPU}"
+    assert HEADS in {row["resource_class"] for row in lab.openstack(classes)}
+    assert lab.openstack.run(removal).returncode == 0
+    assert [row["resource_class"] for row in lab.openstack(classes)] == ["VGPU"]
