@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from osc_placement import errors, microversion
 from osc_placement.client import query as queries
 from osc_placement.model.name import and_more
+from osc_placement.plan import guards
 from osc_placement.v1 import arguments, base, candidate, nova_request, services
 from osc_placement.v1.output import progress, rows, tables
 
@@ -529,6 +530,8 @@ def _command(step: Step, host: str | None, aggregates: Aggregates) -> str:
         is_member = host in aggregate.hosts
         if is_member == (action == "leave"):
             template = _NOVA_COMMANDS.get(action, template)
+    if action == "remove_trait" and not step.name.startswith("CUSTOM_"):
+        template += f" --allow {guards.STANDARD_TRAITS}"
     return template.format(
         provider=_quoted(step.provider),
         name=step.name,

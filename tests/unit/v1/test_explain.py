@@ -1,0 +1,18 @@
+"""The commands that ``allocation candidate explain`` prints for its changes."""
+
+from __future__ import annotations
+
+import os_traits
+import pytest
+
+from osc_placement.v1 import explain
+from osc_placement.workflows.explain.changes import Action, Change, Step
+
+
+@pytest.mark.parametrize("trait", ["CUSTOM_A", *sorted(os_traits.get_traits())[::40]])
+def test_the_command_that_removes_a_trait_passes_its_own_guard(trait: str) -> None:
+    step = Step("cmp 1", Action.REMOVE_TRAIT, trait)
+    (command,) = explain.commands(Change(1, (step,)), {}, {})
+    expected = f"openstack resource provider trait remove 'cmp 1' --trait {trait}"
+    allowed = "" if trait.startswith("CUSTOM_") else " --allow standard-traits"
+    assert command == expected + allowed
