@@ -65,7 +65,8 @@ CALLS = [*READS.values(), *WRITES.values()]
 
 
 def redirect(target: str) -> bytes:
-    return f"HTTP/1.1 307 Moved\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode()
+    head = f"HTTP/1.1 307 Moved\r\nLocation: {target}\r\nConnection: close\r\n"
+    return f"{head}Content-Length: 0\r\n\r\n".encode()
 
 
 @pytest.mark.parametrize("call", CALLS)
