@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
@@ -146,32 +145,48 @@ def _summaries(
     candidate_query: model.CandidateQuery,
     named: Collection[str],
 ) -> Iterator[bytes]:
-    """The provider summaries as members of a JSON object, encoded in batches."""
+    """The provider summaries as members of a JSON object."""
     classes = None
     if not microversion.supports(context.version, "candidate whole summaries"):
         classes = frozenset(name for group in candidate_query.groups for name in group.resources)
-    with_traits = microversion.supports(context.version, "candidate required traits")
-    nested = microversion.supports(context.version, "nested candidates")
+    for uuid in _summarized(base, named, whole_trees=candidate_query.nested):
+        yield _summary(context.version, base, uuid, classes)
 
-    def view(uuid: str) -> dict[str, Any]:
-        provider, used = base.providers[uuid], base.used(uuid)
-        shown: dict[str, Any] = {
-            "resources": {
-                name: {"capacity": item.capacity, "used": used.get(name, 0)}
-                for name, item in provider.inventories.items()
-                if classes is None or name in classes
-            }
-        }
-        if with_traits:
-            shown["traits"] = standard.in_order(provider.traits)
-        if nested:
-            shown["parent_provider_uuid"] = provider.parent_uuid
-            shown["root_provider_uuid"] = provider.root_uuid
-        return shown
 
-    uuids = iter(_summarized(base, named, whole_trees=candidate_query.nested))
-    while batch := list(itertools.islice(uuids, BATCH)):
-        yield encode({uuid: view(uuid) for uuid in batch})[1:-1]
+#: ``{key: (provider, usage, summary)}``: a summary is valid as long as the state has the same
+#: objects, because a write replaces them.
+_KEPT: dict[Any, tuple[object, object, bytes]] = {}
+_MOST_KEPT = 1 << 16
+
+
+def _summary(
+    version: microversion.Microversion,
+    base: state.State,
+    uuid: str,
+    classes: frozenset[str] | None,
+) -> bytes:
+    """One provider summary as a member of a JSON object; encoded once until it changes."""
+    provider, used = base.providers[uuid], base.used(uuid)
+    key = uuid, version.minor, classes
+    kept = _KEPT.get(key)
+    if kept is not None and kept[0] is provider and kept[1] is used:
+        return kept[2]
+    resources = {
+        name: {"capacity": item.capacity, "used": used.get(name, 0)}
+        for name, item in provider.inventories.items()
+        if classes is None or name in classes
+    }
+    shown: dict[str, Any] = {"resources": resources}
+    if microversion.supports(version, "candidate required traits"):
+        shown["traits"] = standard.in_order(provider.traits)
+    if microversion.supports(version, "nested candidates"):
+        shown["parent_provider_uuid"] = provider.parent_uuid
+        shown["root_provider_uuid"] = provider.root_uuid
+    encoded = encode({uuid: shown})[1:-1]
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    _KEPT[key] = provider, used, encoded
+    return encoded
 
 
 def _summarized(base: state.State, named: Iterable[str], whole_trees: bool) -> dict[str, None]:
