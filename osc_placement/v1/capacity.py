@@ -175,7 +175,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         nova: nova_servers.NovaReader,
     ) -> contextlib.AbstractContextManager[api.Client]:
         """The client; of a service that must be read whole, a client of its temporary copy."""
-        from osc_placement.workflows import on_a_copy
+        from osc_placement.plan import plan
         from osc_placement.workflows.cloud import observe
         from osc_placement.workflows.snapshot import replay
 
@@ -183,7 +183,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             return contextlib.nullcontext(client)
         # Find a plan of another cloud, or a missing right in nova, before the cloud is read.
         if request.after is not None:
-            on_a_copy.check_plan(request.after[0], client)
+            plan.check_target(request.after[0], client.target, client.origin)
         if request.keep:
             nova.servers([])
         return replay.copied(client, context)

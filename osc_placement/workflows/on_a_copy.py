@@ -11,13 +11,12 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
 
-from osc_placement import errors, microversion, server
+from osc_placement import microversion, server
 from osc_placement.client import api, transport, wsgi
 from osc_placement.engine import state
 from osc_placement.plan import apply, executor, guards, journal, plan, result
 from osc_placement.plan.kinds import registry
 from osc_placement.server.store import document
-from osc_placement.workflows.cloud import observe
 
 _NAME = "a copy in memory"
 
@@ -92,17 +91,3 @@ def _failures(report: result.RunReport) -> Iterator[str]:
     for item in report.results:
         if item.status not in (result.Status.APPLIED, result.Status.SKIPPED):
             yield f"{item.kind} {item.subject.name}: {item.status}: {item.reason}"
-
-
-def check_plan(planned: plan.Plan, client: api.Client) -> None:
-    """Refuse a plan of another cloud. Errors: PlanRefused."""
-    plan.check_target(planned, client.target, client.origin)
-
-
-def require_copy(client: api.Client, option: str) -> None:
-    """Refuse an option that needs every record of the cloud. Errors: PlacementError."""
-    if not observe.is_file(client):
-        raise errors.PlacementError(
-            f"{option} needs all allocations of the cloud: run the command on a snapshot"
-            " ('placement snapshot save', then --os-placement-database)"
-        )
