@@ -50,6 +50,26 @@ _TIMEOUT_SETTING = "placement_timeout"
 WORKERS_SETTING, RATE_SETTING = "placement_workers", "placement_rate"
 RECORDING_SETTING = "nova_recording"
 
+#: ``{setting: (metavar, help)}`` of the options that have one name in the environment and in
+#: clouds.yaml. Commands check the values: "server list" must not fail for an invalid one.
+_SETTINGS = {
+    WORKERS_SETTING: (
+        "<count>",
+        "The most requests to Placement that run at the same time; fewer while Placement is"
+        " slow or refuses requests because of its load (default: 16",
+    ),
+    RATE_SETTING: (
+        "<count>",
+        "The most requests to Placement that start in a second (default: no limit",
+    ),
+    RECORDING_SETTING: (
+        "<file>",
+        "Commands about Placement read nova's and neutron's responses from this JSON file"
+        ' ({"GET /v2.1/os-aggregates": ...}), to rehearse on a --os-placement-database.'
+        " 12-hosts is the recording of the sample cloud (default: read the cloud",
+    ),
+}
+
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Add the global options. Their defaults do not override clouds.yaml."""
@@ -96,27 +116,7 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
             " clouds.yaml)"
         ),
     )
-    # Commands check the values: "server list" must not fail for an invalid one.
-    for setting, metavar, text in (
-        (
-            WORKERS_SETTING,
-            "<count>",
-            "The most requests to Placement that run at the same time; fewer while Placement is"
-            " slow or refuses requests because of its load (default: 16",
-        ),
-        (
-            RATE_SETTING,
-            "<count>",
-            "The most requests to Placement that start in a second (default: no limit",
-        ),
-        (
-            RECORDING_SETTING,
-            "<file>",
-            "Commands about Placement read nova's and neutron's responses from this JSON file"
-            ' ({"GET /v2.1/os-aggregates": ...}), to rehearse on a --os-placement-database.'
-            " 12-hosts is the recording of the sample cloud (default: read the cloud",
-        ),
-    ):
+    for setting, (metavar, text) in _SETTINGS.items():
         variable = f"OS_{setting.upper()}"
         parser.add_argument(
             global_option(setting),

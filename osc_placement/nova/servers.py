@@ -177,15 +177,13 @@ _SERVICES_PATH = "/os-services?binary=nova-compute"
 #: ``{resource class: field of a hypervisor}``; nova has no such fields from 2.88 on.
 _RESOURCES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
 
-#: Hypervisors per request: nova's own default limit.
-
 
 def read_hosts(nova: api.Nova) -> values.Hosts:
     """Every compute service and every hypervisor.
 
     Requests: one GET for the services, a second one if nova is older than 2.69, and one per 1000
-    hypervisors. When a cell is down, nova
-    refuses the page that reaches it; ten more requests find the nodes of the cells before it.
+    hypervisors. When a cell is down, nova refuses the page that reaches it; ten more requests
+    find the nodes of the cells before it.
     Errors: as ``ask``; PlacementError when nova is older than 2.53. A refused page is an error only
     when no cell is down.
     """

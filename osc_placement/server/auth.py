@@ -13,6 +13,8 @@ from typing import Any
 
 from webob import exc
 
+LOG = logging.getLogger(__name__)
+
 SYSTEM_SCOPE = "HTTP_OPENSTACK_SYSTEM_SCOPE"
 DOMAIN = "HTTP_X_DOMAIN_ID"
 
@@ -92,8 +94,6 @@ def keystone(environ: Mapping[str, Any]) -> RequestIdentity | None:
 def _names(header: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (header or "").split(",") if name.strip())
 
-
-LOG = logging.getLogger(__name__)
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

@@ -206,7 +206,7 @@ class PlacementCommand(TargetCommand):
     #: ``{option that operators give to the wrong command, or WORD: the right command line}``.
     hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
-    #: Whether the command still takes ``--workers``, ``--rate`` and ``--os-nova-recording``.
+    #: Whether the command still takes ``--workers``, ``--rate`` and ``--nova-recording``.
     has_former_options: ClassVar[bool] = False
 
     #: The present name of a command with a former name, which works for one release.

@@ -30,6 +30,8 @@ from osc_placement.workflows.compute_nodes import ComputeCloud, observe_cloud
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reading import PlacementReader
 
+LOG = logging.getLogger(__name__)
+
 _KIND = memberships.AGGREGATES.name
 
 _NO_HOSTS = Reason(Code.EMPTY_AGGREGATE, "the host aggregate has no hosts: nothing to mirror")
@@ -278,8 +280,6 @@ def _moves(decision: _Decision) -> str:
 def _joined(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
-
-LOG = logging.getLogger(__name__)
 
 _RECORD_KEY = "names"
 

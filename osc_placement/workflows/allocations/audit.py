@@ -35,6 +35,8 @@ from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import UNKNOWN, AuditResult, Finding
 
+LOG = logging.getLogger(__name__)
+
 
 class AuditCheck(NamedTuple):
     """``find`` returns findings with ``codes``, in the order in which to repair them."""
@@ -71,8 +73,6 @@ CODES = (
     UNKNOWN,
 )
 
-
-LOG = logging.getLogger(__name__)
 
 #: Stages: within one stage, capacity may be freed too late for a change that needs it.
 _FREEING, _TAKING = 0, 1

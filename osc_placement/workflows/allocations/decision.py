@@ -26,6 +26,8 @@ from osc_placement.workflows.allocations.location import ON_NO_HOST, elsewhere, 
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
+LOG = logging.getLogger(__name__)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
@@ -116,8 +118,6 @@ class HealRequest:
     bind: bool = True
     check_owners: bool = False
 
-
-LOG = logging.getLogger(__name__)
 
 _AUDIT = "run 'openstack placement allocation audit'"
 _ELSEWHERE = "it has allocations on {names}, where it is not: {audit}"

@@ -24,6 +24,8 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
+LOG = logging.getLogger(__name__)
+
 EVACUATION = "evacuation"
 _DONE = "done"
 
@@ -179,8 +181,6 @@ def _shared(snapshot: CloudSnapshot, roots: frozenset[str]) -> Iterator[str]:
     for root in roots:
         yield from map(snapshot.root_of, snapshot.sharing.get(root, ()))
 
-
-LOG = logging.getLogger(__name__)
 
 #: The assumed maximum difference between nova's clock and the local one.
 _SLACK = datetime.timedelta(minutes=10)

@@ -37,6 +37,8 @@ from osc_placement.workflows.allocations.snapshot import (
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reading import PlacementReader
 
+LOG = logging.getLogger(__name__)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reads:
@@ -225,8 +227,6 @@ def _lacking(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[tuple[va
 def _lacks_all(snapshot: CloudSnapshot, server: values.Server) -> bool:
     return not snapshot.allocations.get(server.uuid)
 
-
-LOG = logging.getLogger(__name__)
 
 #: Up to this many providers are read without asking first which of them are empty.
 _FEW_PROVIDERS = 5

@@ -137,7 +137,7 @@ def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[Prov
 
 
 def _may_be_a_node(snapshot: ProviderSnapshot, item: provider.Provider) -> bool:
-    """Whether nova has the compute node, or cannot list all of them."""
+    """True if nova lists this node, or if some cells did not answer."""
     return bool(snapshot.hosts.unreachable) or item.uuid in snapshot.node_uuids
 
 

@@ -20,6 +20,8 @@ from typing import NamedTuple
 from osc_placement.model import allocation, inventory
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 
+LOG = logging.getLogger(__name__)
+
 
 class Destination(NamedTuple):
     """A possible target of a demand; ``classes`` are the new classes of its resources, in order."""
@@ -210,8 +212,6 @@ def _part(demand: MovingAllocation, resources: Mapping[str, int]) -> MovingAlloc
     )
     return dataclasses.replace(demand, resources=resources, options=options)
 
-
-LOG = logging.getLogger(__name__)
 
 #: The default time limit in seconds.
 TIMEOUT = 20.0

@@ -167,9 +167,10 @@ _SYMBOL = re.compile(r"CUSTOM_[A-Z0-9_]+")
 class Names:
     """Replaces names of each kind; equal names stay equal, and different ones different.
 
-    ``known`` are names of traits and resource classes that are not custom but only the source
-    knows. ``compared`` are the keys of the metadata of host aggregates, which nova compares with
-    properties of images. ``keep_custom``: custom traits, resource classes and consumer types stay.
+    ``standard_names`` are names of traits and resource classes that are not custom but only the
+    source knows. ``compared`` are the keys of the metadata of host aggregates, which nova compares
+    with properties of images. ``keep_custom``: custom traits, resource classes and consumer types
+    stay.
     """
 
     def __init__(
