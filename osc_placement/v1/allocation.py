@@ -82,7 +82,7 @@ openstack resource provider allocation set <consumer_uuid> \\
         parser.add_argument(
             "uuid", metavar="<uuid>", nargs="+", help="UUID of the consumer. May be repeated."
         )
-        arguments.add(
+        arguments.add_allocation(
             parser,
             "Provider (name or UUID) and amounts to allocate from it. May be repeated. With"
             " several consumers, an argument with consumer=<uuid> applies to this one only.",
@@ -108,8 +108,8 @@ openstack resource provider allocation set <consumer_uuid> \\
         client = self.connect(_many(parsed_args))
         self._require_owner(parsed_args, client.microversion)
         problems = errors.InputErrors()
-        parts = arguments.parse(parsed_args.allocation, parsed_args.uuid, problems)
-        target = arguments.resolve(client, parts, problems)
+        parts = arguments.parse_allocations(parsed_args.allocation, parsed_args.uuid, problems)
+        target = arguments.resolve_allocations(client, parts, problems)
         self._warn(parsed_args, client.microversion)
         retry.on_conflict(lambda: _replace(client, parsed_args, target))
         return _shown(client, parsed_args.uuid)
@@ -199,7 +199,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_consumer(parser)
-        arguments.add(
+        arguments.add_allocation(
             parser,
             "Provider (name or UUID) and the new amounts to allocate from it. May be repeated.",
         )
@@ -207,8 +207,10 @@ openstack resource provider allocation amend <consumer_uuid> \\
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect()
         problems = errors.InputErrors()
-        parts = arguments.parse(parsed_args.allocation, [parsed_args.uuid], problems, minimum=0)
-        changes = arguments.resolve(client, parts, problems)[parsed_args.uuid]
+        parts = arguments.parse_allocations(
+            parsed_args.allocation, [parsed_args.uuid], problems, minimum=0
+        )
+        changes = arguments.resolve_allocations(client, parts, problems)[parsed_args.uuid]
 
         def attempt() -> None:
             found = _existing(client, parsed_args.uuid)

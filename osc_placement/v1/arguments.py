@@ -237,7 +237,7 @@ def integer(text: str, argument: str, problems: errors.InputErrors, minimum: int
 Parts = dict[str, dict[str, dict[str, int]]]
 
 
-def add(parser: argparse.ArgumentParser, text: str) -> None:
+def add_allocation(parser: argparse.ArgumentParser, text: str) -> None:
     """Add the argument; ``text`` is its help."""
     parser.add_argument(
         "--allocation",
@@ -248,7 +248,7 @@ def add(parser: argparse.ArgumentParser, text: str) -> None:
     )
 
 
-def parse(
+def parse_allocations(
     texts: Iterable[str],
     consumers: Sequence[str],
     problems: errors.InputErrors,
@@ -287,7 +287,7 @@ def _add(
     known.update(amounts)
 
 
-def resolve(
+def resolve_allocations(
     client: api.Client, parts: Parts, problems: errors.InputErrors
 ) -> dict[str, allocation.Allocations]:
     """The same with UUIDs of providers. Raises InvalidInput for all errors so far."""
@@ -373,7 +373,7 @@ def aggregates(group: GroupArguments) -> list[str]:
     return group.member_of + old_aggregates(group.aggregate_uuid)
 
 
-def read(group: GroupArguments, problems: errors.InputErrors) -> candidate.RequestGroup:
+def read_group(group: GroupArguments, problems: errors.InputErrors) -> candidate.RequestGroup:
     """The request group; the provider of ``--in-tree`` is not looked up yet."""
     from osc_placement.model import candidate
 

@@ -348,7 +348,7 @@ def _query(
         instead = f" Or give {others}." if others else ""
         problems.add(f"At least one --resource must be specified.{instead}")
     uuids: dict[str, str] = {}
-    parsed = [arguments.read(group, problems) for group in groups]
+    parsed = [arguments.read_group(group, problems) for group in groups]
     with problems.collected():
         texts = arguments.provider_texts(groups)
         uuids = lookup.provider_uuids(client, texts, check=True)

@@ -15,7 +15,7 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import plan as plan_module
 from osc_placement.workflows import compute_nodes, on_a_copy
-from osc_placement.workflows.capacity import count, keep, moves, nova_servers, servers
+from osc_placement.workflows.capacity import count, moves, nova_servers, reserve, servers
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
@@ -59,7 +59,7 @@ class Row:
     part: str
     is_after: bool
     capacity: count.Capacity
-    kept: keep.Kept | None = None
+    kept: reserve.Reserve | None = None
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -235,7 +235,7 @@ class _State:
         others = [uuid for uuid in hosts if not any(uuid in uuids for uuids in members.values())]
         return [each for each in [*found, (NO_PART, others)] if each[1]]
 
-    def _kept(self, roots: Sequence[str]) -> keep.Kept:
+    def _kept(self, roots: Sequence[str]) -> reserve.Reserve:
         hosts = [uuid for uuid in count.hosts_of(self._base) if uuid in set(roots)]
         nova = self._nova
         known = servers.servers_on(self._base, hosts, nova.queries, nova.groups)
@@ -256,6 +256,6 @@ class _State:
             )
         usable = {option.root_uuid for option in found.options_of(servers.kind_of(self._query), ())}
         hosts = [uuid for uuid in hosts if uuid in usable]
-        kept = keep.keep(found, self._query, hosts, self._request.keep or 0)
+        kept = reserve.capacity_with_failures(found, self._query, hosts, self._request.keep or 0)
         unsafe = tuple(self._base.providers[uuid].name for uuid in kept.unsafe)
         return dataclasses.replace(kept, unsafe=unsafe)

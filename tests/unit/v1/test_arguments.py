@@ -61,7 +61,7 @@ def test_amend_is_idempotent() -> None:
 def test_allocations_are_parsed_for_each_consumer() -> None:
     problems = errors.InputErrors()
     texts = ["rp=a,VCPU=1", "consumer=c2,MEMORY_MB=2,rp=a", "rp=b,VCPU=3"]
-    parts = arguments.parse(texts, ["c1", "c2"], problems)
+    parts = arguments.parse_allocations(texts, ["c1", "c2"], problems)
     problems.check()
     assert parts == {
         "c1": {"a": {"VCPU": 1}, "b": {"VCPU": 3}},
@@ -71,7 +71,7 @@ def test_allocations_are_parsed_for_each_consumer() -> None:
 
 def test_a_consumer_without_allocations_is_an_error() -> None:
     problems = errors.InputErrors()
-    arguments.parse(["consumer=c1,rp=a,VCPU=1"], ["c1", "c2"], problems)
+    arguments.parse_allocations(["consumer=c1,rp=a,VCPU=1"], ["c1", "c2"], problems)
     assert problems.reasons == ["At least one resource allocation must be specified"]
 
 

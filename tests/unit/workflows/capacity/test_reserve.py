@@ -14,7 +14,7 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.search import placing
 from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.capacity import count, keep, moves as capacity_moves, servers
+from osc_placement.workflows.capacity import count, moves as capacity_moves, reserve, servers
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force
@@ -75,7 +75,7 @@ def test_the_number_with_hosts_in_reserve_is_within_its_bounds(number: int) -> N
     request = queries[0]
     moves = moves_for(base, request)
     failures = draw.randint(1, 2)
-    found = keep.keep(moves, request, count.hosts_of(base), failures)
+    found = reserve.capacity_with_failures(moves, request, count.hosts_of(base), failures)
     expected = brute_keep(moves, request, failures)
     assert found.least <= max(expected, 0) <= found.most
     assert bool(found.unsafe) == (expected < 0)
@@ -104,7 +104,7 @@ def test_hosts_that_the_compute_filter_refuses_are_no_reserve(seed: int) -> None
     refused = compute_nodes.read_server_hosts(compute_services.nova(states)).refused(base.tree)
     moves = moves_for(base, request, refused=refused)
     failures = draw.randint(1, 2)
-    kept = keep.keep(moves, request, hosts, failures)
+    kept = reserve.capacity_with_failures(moves, request, hosts, failures)
     # The same servers, with the options of the accepted hosts only.
     expected = brute_keep(accepted_only(moves_for(base, request), accepted), request, failures)
     assert kept.least <= max(expected, 0) <= kept.most
@@ -116,17 +116,21 @@ def test_servers_of_one_size_give_an_exact_number() -> None:
     base = brute_force.claim(base, "s0", {"h0": {"VCPU": 2}})
     base = brute_force.claim(base, "s1", {"h1": {"VCPU": 2}})
     request = query(group(VCPU=2))
-    found = keep.keep(moves_for(base, request), request, count.hosts_of(base), 1)
+    found = reserve.capacity_with_failures(
+        moves_for(base, request), request, count.hosts_of(base), 1
+    )
     # Three hosts have room for twelve servers, and two exist.
-    assert found == keep.Kept(1, 10, 10)
+    assert found == reserve.Reserve(1, 10, 10)
 
 
 def test_a_host_whose_servers_find_no_room_is_named() -> None:
     base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=2))
     base = brute_force.claim(base, "s", {"a": {"VCPU": 4}})
     request = query(group(VCPU=1))
-    found = keep.keep(moves_for(base, request), request, count.hosts_of(base), 1)
-    assert found == keep.Kept(1, 0, 0, unsafe=("a",))
+    found = reserve.capacity_with_failures(
+        moves_for(base, request), request, count.hosts_of(base), 1
+    )
+    assert found == reserve.Reserve(1, 0, 0, unsafe=("a",))
 
 
 def test_without_time_the_number_is_an_upper_bound() -> None:
@@ -134,6 +138,6 @@ def test_without_time_the_number_is_an_upper_bound() -> None:
     request = query(group(VCPU=2))
     moves = moves_for(base, request)
     moves.budget = budgets.SearchBudget(0.0)
-    found = keep.keep(moves, request, count.hosts_of(base), 3)
+    found = reserve.capacity_with_failures(moves, request, count.hosts_of(base), 3)
     assert (found.least, found.is_complete) == (0, False)
     assert found.most >= 4 * 37

@@ -19,7 +19,7 @@ from osc_placement.workflows.capacity import moves as capacity_moves, servers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kept:
+class Reserve:
     """How many requests fit with ``failures`` hosts in reserve: from ``least`` to ``most``.
 
     ``unsafe`` are the root UUIDs of hosts whose servers do not find room even without a request.
@@ -33,17 +33,17 @@ class Kept:
     is_complete: bool = True
 
 
-def keep(
+def capacity_with_failures(
     moves: capacity_moves.Moves,
     query: candidate.CandidateQuery,
     hosts: Sequence[str],
     failures: int,
-) -> Kept:
+) -> Reserve:
     """How often a request fits while any ``failures`` of the hosts may fail."""
-    return _Reserve(moves, query, hosts, failures).count()
+    return _Search(moves, query, hosts, failures).count()
 
 
-class _Reserve:
+class _Search:
     def __init__(
         self,
         moves: capacity_moves.Moves,
@@ -56,20 +56,20 @@ class _Reserve:
         # Failures of the hosts with the most servers first: they give the lowest bound early.
         self._hosts = sorted(hosts, key=lambda root: -len(moves.servers_on([root])))
 
-    def count(self) -> Kept:
+    def count(self) -> Reserve:
         upper = self._most_after(())
         try:
             for failed in self._all_failures():
                 if not self._fits_after(failed, upper):
                     upper = self._largest_after(failed, upper)
                     if upper < 0:
-                        return Kept(self._failures, 0, 0, failed)
+                        return Reserve(self._failures, 0, 0, failed)
         except budgets.SearchTooLong:
-            return Kept(self._failures, 0, upper, is_complete=False)
+            return Reserve(self._failures, 0, upper, is_complete=False)
         try:
-            return Kept(self._failures, self._safe_number(upper), upper)
+            return Reserve(self._failures, self._safe_number(upper), upper)
         except budgets.SearchTooLong:
-            return Kept(self._failures, 0, upper, is_complete=False)
+            return Reserve(self._failures, 0, upper, is_complete=False)
 
     def _all_failures(self) -> Iterator[tuple[str, ...]]:
         return itertools.combinations(self._hosts, self._failures)
