@@ -1,4 +1,4 @@
-"""The provider summaries of allocation candidates, by microversion."""
+"""The provider summaries of allocation candidates, and what the server keeps of responses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from osc_placement import server
 from osc_placement.engine import record
 from osc_placement.model.inventory import Inventory
+from osc_placement.server.handlers import candidate, provider as provider_handler
 from tests.support.candidates.clouds import cloud, provider
 from tests.support.in_process import ask
+from tests.support.sequences import generate, in_process
 
 BASE = cloud(
     provider("host", VCPU=Inventory(10, reserved=2, allocation_ratio=1.5), MEMORY_MB=64),
@@ -47,3 +49,37 @@ def test_a_summary_has_the_capacity_and_the_usage_that_its_microversion_shows(
 
 def test_with_nesting_the_whole_tree_of_a_child_is_summarized() -> None:
     assert list(summaries("resources=VGPU:1", "1.29")) == ["host", "gpu"]
+
+
+VERSIONS = ("placement 1.10", "placement 1.20", "placement 1.28", "placement 1.39")
+LENGTH = 150
+
+
+@pytest.mark.seeds(4, long=40)
+def test_every_change_of_a_provider_or_its_usage_is_shown(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[Any, tuple[object, object, bytes]] = {}
+    monkeypatch.setattr(candidate, "_KEPT", kept)
+    monkeypatch.setattr(candidate, "_MOST_KEPT", 10)
+    app = server.create_app()
+    with app.repository.read() as base:
+        generator = generate.Generator(seed, base)
+    shown = 0
+    for _ in range(LENGTH):
+        in_process.send(app, generator.next())
+        with app.repository.read() as base:
+            paths = [f"/allocation_candidates?resources={name}:1" for name in base.with_class]
+        for path in ("/resource_providers", *paths):
+            for version in VERSIONS:
+                first = ask(app, path, openstack_api_version=version)
+                kept.clear()
+                provider_handler._encoded.cache_clear()
+                second = ask(app, path, openstack_api_version=version)
+                assert first.status_int == 200
+                assert first.body == second.body
+                assert first.headers.get("last-modified") == second.headers.get("last-modified")
+                shown += first.body.count(b"root_provider_uuid")
+                # The next request finds what this one has kept.
+                ask(app, path, openstack_api_version=version)
+    assert shown > LENGTH
