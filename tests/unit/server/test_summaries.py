@@ -78,7 +78,6 @@ def test_every_change_of_a_provider_or_its_usage_is_shown(
                 second = ask(app, path, openstack_api_version=version)
                 assert first.status_int == 200
                 assert first.body == second.body
-                assert first.headers.get("last-modified") == second.headers.get("last-modified")
                 shown += first.body.count(b"root_provider_uuid")
                 # The next request finds what this one has kept.
                 ask(app, path, openstack_api_version=version)
