@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The import path, the options and the summary of all tests."""
 
 from __future__ import annotations

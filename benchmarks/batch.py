@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compare batch operations with upstream's plugin on the same openstack-placement.
 
 They set the VCPU ratio on each host of an aggregate: upstream's command line with upstream's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run ``openstack`` as a process and measure its time and memory."""
 
 from __future__ import annotations

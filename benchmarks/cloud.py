@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hosts of the measurements, as requests and as documents."""
 
 from __future__ import annotations

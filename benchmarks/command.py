@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compare the CPU time of single commands with upstream's plugin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU time of ``allocation candidate explain`` on database files of any size."""
 
 from __future__ import annotations

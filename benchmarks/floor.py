@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP server of the reference server without any work: ``python -m benchmarks.floor PORT``.
 
 It has the same waitress set-up and the same WSGI entry point. ``POST /`` sets the body of all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """openstack-placement in several gunicorn workers, on a database with the rows of a cloud."""
 
 from __future__ import annotations

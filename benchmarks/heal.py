@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compare healing with nova-manage: the same servers without allocations, the same services.
 
 The services are those of the lab. ``heal_allocations`` reads nova's database and this project's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands on a large cloud with seeded faults: requests, time, memory, and exact results."""
 
 from __future__ import annotations

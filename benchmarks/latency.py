@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A proxy that adds latency: python -m benchmarks.latency PORT SERVER-PORT MILLISECONDS.
 
 It forwards all bytes in order, each after half of the round-trip time.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes a cloud into the database of openstack-placement, as rows.
 
 The tables are those that the service has created and filled with the standard resource classes and

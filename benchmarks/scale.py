@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure the reference server with large clouds, and with queries of too many results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server process, with its requests and its memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compare the reference server with openstack-placement on the same requests.
 
 Both run at the same time and get each request in turn, so that a slow machine affects both: the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time, requests and memory of ``placement snapshot save`` on a cloud of any size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small OpenStack of real services on 127.0.0.1: keystone, placement, nova-api, nova-manage.
 
 From PyPI, in a virtual environment of their own, on SQLite, with no queue; neutron and

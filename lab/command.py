@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run a small OpenStack for tests: keystone, placement, nova-api and nova-manage.
 
 The services come from PyPI, run in a separate virtual environment and listen on 127.0.0.1.

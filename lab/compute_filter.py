@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hosts that nova's scheduler accepts for a new server, from nova's own classes.
 
 Run this with the Python of a nova release: ``compute_filter.py < HOSTS.json``, a list of ``{uuid,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The services' configuration files, and a clouds.yaml for their users."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Create, save and restore the databases of the services; restore works while they run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The answers of nova's filters about hosts on stdin, from nova's own classes.
 
 Run this with the lab's Python: ``filters.py < CASES.json``, a list of ``{specs, image, flavor,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of keystone's API that the lab and its tests use: users, roles, catalog, tokens."""
 
 from __future__ import annotations

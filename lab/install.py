@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Install the services from PyPI in the lab's virtual environment."""
 
 from __future__ import annotations

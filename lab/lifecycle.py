@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Start, seed and stop a lab."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run nova-manage's heal_allocations and audit many times in one process.
 
 Run this with the lab's Python and the checkout in PYTHONPATH:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A substitute for neutron, and an empty glance: ``neutron.py PORT STATE.json ACCESS-LOG``.
 
 It serves what nova-api needs to list servers and nova-manage to read and write ports. It

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of the real nova-manage on the seeded lab: the oracle for heal and audit.
 
 A start of nova-manage takes seconds. ``lab.manage`` runs its commands many times

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The folder, the ports, the programs and the environment of a lab."""
 
 from __future__ import annotations

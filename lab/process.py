@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Start and stop the services; identify them by process id and start time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads provider configuration files with nova's own code and the lab's Python.
 
 Reads ``{name: text}`` from stdin, and prints ``{name: error}``, which is empty for a valid file.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs nova's own updates of provider trees with the lab's Python.
 
 Reads a document from stdin, updates its trees, and prints it with the trees and the allocations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requests of nova to Placement for flavors and images on stdin, from nova's functions.
 
 Run this with the Python of a nova release: ``scheduler.py < CASES.json``, a list of ``{flavor,

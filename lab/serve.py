@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run one of the services with gunicorn: ``serve.py NAME PORT WORKERS ACCESS-LOG``.
 
 The lab's Python runs this; it does not have this project installed.

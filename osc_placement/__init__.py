@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """osc-placement: an operator toolkit for OpenStack Placement, a plugin of ``openstack``.
 
 The packages below stand in layers, and each imports only what is under it::

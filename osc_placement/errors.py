@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base errors of this package, and the collection of all errors of one input."""
 
 from __future__ import annotations

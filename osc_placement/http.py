@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``SessionClient`` of upstream's ``osc_placement.http``, for plugins that import it. Deprecated.
 
 The next release removes this module: use ``client_manager.placement``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C at a moment when no code handles it, such as during imports: one line, no traceback."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placement's API microversions, and the features that each one added.
 
 ``FEATURES`` is the only table of microversions; commands, client and reference server use it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plugin of OpenStackClient: the API's name, its global options and its client.
 
 The only module that uses internals of the client manager. Every ``openstack`` command imports

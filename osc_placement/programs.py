@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of this package, which handle Ctrl-C from their first import."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command classes, URLs and fields under upstream's names, for plugins. Deprecated.
 
 ``osc_placement.resources.trait.ListTrait`` is the class of ``openstack trait list``, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of upstream's ``osc_placement.version``, for plugins that import them. Deprecated.
 
 The next release removes this module: use ``osc_placement.microversion``. A predicate, such as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The import rules of the package, checked on its source, and a few rules for its files.
 
 ``LAYERS`` lists what each part may import from the package, ``OUTSIDE`` which parts may import
@@ -404,7 +405,7 @@ def test_floors_count_the_longest_chain() -> None:
     assert floors([("a", "b"), ("b", "c"), ("a", "c")]) == {"c": 1, "b": 2, "a": 3}
 
 
-#: Lines per folder. To raise a number, state the reason in the commit.
+#: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
     "client": 2700,
     "engine": 2800,
@@ -423,5 +424,5 @@ def test_no_folder_outgrows_its_lines() -> None:
     lines = collections.Counter[str]()
     for path in MODULES:
         folder = path.relative_to(ROOT).parts[0]
-        lines[folder if folder in LINES else ""] += len(path.read_text().splitlines())
+        lines[folder if folder in LINES else ""] += len(path.read_text().splitlines()) - 1
     assert {folder: lines[folder] for folder in LINES if lines[folder] > LINES[folder]} == {}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Minimum versions are documented, and constraints.txt agrees with setup.cfg."""
 
 from __future__ import annotations

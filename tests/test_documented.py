@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command is registered, has a complete help text, and is in the documentation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page "Guarantees": its limits are those of the code, and its options and tests exist."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lab stops only its own processes, and keeps its ports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fill the lab with hosts, aggregates, servers in every state, correct and wrong allocations.
 
 Run this with the lab's Python, because it uses nova's objects to write nova's database:

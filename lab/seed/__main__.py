@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m lab.seed FOLDER PORT HOSTS SERVERS all|ordinary``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Create hosts, flavors, servers and allocations, with one call each."""
 
 from __future__ import annotations

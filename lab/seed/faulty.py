@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong allocations, ports, servers at which nova-manage stops, and orphaned consumers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts, their providers, host aggregates and flavors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers before, during and after migrations of every kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One server in nova's databases, with all records that nova would write."""
 
 from __future__ import annotations

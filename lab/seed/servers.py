@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers that are not moving, with or without allocations."""
 
 from __future__ import annotations

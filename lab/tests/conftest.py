@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the lab (see lab), and the ``openstack`` command for it.
 
 The tests use a running lab and leave it running; otherwise they start one and stop it at the

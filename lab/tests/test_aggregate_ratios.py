@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ratios of host aggregates with a real nova and placement, case by case."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit with a real keystone, nova and placement: the seed contains the expected codes."""
 
 from __future__ import annotations

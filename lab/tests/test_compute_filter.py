@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every host that a command names for a server is one that nova's scheduler accepts.
 
 Random clouds with compute services in every state; nova's own host manager and ComputeFilter judge

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host whose nova-compute is down is no target, with a real keystone, nova and placement."""
 
 from __future__ import annotations

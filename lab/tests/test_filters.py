@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the rules for host aggregates with the filters of nova's scheduler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the resources requested for a server with those that nova's functions compute."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real ``openstack`` command with real tokens: the catalog, and rights of users."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mirror with a real keystone, nova and placement; the oracle is the real nova-manage."""
 
 from __future__ import annotations

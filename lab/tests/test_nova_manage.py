@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks the statements of the documentation about nova-manage on the seeded lab."""
 
 from __future__ import annotations

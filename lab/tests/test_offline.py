@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a reshape leaves is what nova itself reports afterwards."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clean-up of one-time-use devices of the user guide, with real services."""
 
 from __future__ import annotations

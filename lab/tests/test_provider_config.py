@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``--provider-config`` accepts the files that nova-compute accepts, and no others."""
 
 from __future__ import annotations

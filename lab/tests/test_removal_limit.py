@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The limit of removals with a real nova that lists no servers, or no host aggregates."""
 
 from __future__ import annotations

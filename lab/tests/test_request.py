@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares nova's request for a server with that of nova's own code, release by release.
 
 The flavors and images are random. Their values come from nova: from its validators of extra specs

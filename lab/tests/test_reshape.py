@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A VGPU reshape with real tokens, on the real placement and the embedded server.
 
 One compute node has the inventory of 4 + 4 VGPU and of network functions; servers use both.

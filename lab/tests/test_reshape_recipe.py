@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the recipes of the user guide with a real keystone, nova and placement.
 
 Every command of doc/source/user/reshape/reshape-recipes.rst runs in order and prints what the page

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Snapshots of a real keystone, placement and nova; the oracle is a plain reading of the API."""
 
 from __future__ import annotations

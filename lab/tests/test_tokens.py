@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded server and the real placement give the same responses for every token."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Placement HTTP API as Python calls.
 
 ``api.Client`` has one method per request. ``transport`` sends requests, ``wire`` converts

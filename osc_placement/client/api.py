@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client: one method per request of the Placement API."""
 
 from __future__ import annotations

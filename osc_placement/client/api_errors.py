@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors of Placement's API: one class per reaction of the caller.
 
 Every error of this package is a PlacementError; its text is for the operator. The errors also

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a Placement in this process has besides its API."""
 
 from __future__ import annotations

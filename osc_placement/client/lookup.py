@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looking up resource providers by name or UUID: the only place that does it.
 
 ``provider_uuids`` is for commands, ``find_providers`` for workflows.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Query strings of provider listings and allocation candidates, and the features they need."""
 
 from __future__ import annotations

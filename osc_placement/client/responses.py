@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of API responses that ``model`` does not have; ``wire`` builds them.
 
 They are named tuples because each dataclass adds half a millisecond to the start of a command.

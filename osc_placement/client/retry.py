@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repeats requests with growing, jittered pauses, and limits how many run in parallel."""
 
 from __future__ import annotations

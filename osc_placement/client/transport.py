@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests over HTTP: their session, their limits, and what a failure says.
 
 keystoneauth's own session follows every redirect with the token, waits for ever for a response that

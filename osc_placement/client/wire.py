@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The JSON of each microversion: ``*_body`` builds request bodies, ``read_*`` parses responses.
 
 A body of another shape raises LookupError, TypeError or ValueError.

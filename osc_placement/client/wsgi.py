@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests to a WSGI callable in this process, without a socket."""
 
 from __future__ import annotations

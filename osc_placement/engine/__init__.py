@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placement's rules in pure Python: no HTTP, no SQL, no logging.
 
 ``state`` holds indexed records, ``draft`` a set of pending changes to it. One module per resource

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for allocations. A write replaces all allocations of its consumers, or changes nothing."""
 
 from __future__ import annotations

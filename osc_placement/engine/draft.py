@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pending changes to a state, which reads see as if they were done.
 
 A request works on a draft. If it fails, the draft is dropped. If it succeeds, ``changes`` goes to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors of a request by Placement's rules.
 
 Each error has its fields and builds its text from them. The server maps it to an HTTP status and an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The providers that match the filters of a list request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for resource providers: create, rename, move in a tree, delete."""
 
 from __future__ import annotations

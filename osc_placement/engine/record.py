@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The records of the server's state, and a set of changes to them.
 
 Records are frozen: a change replaces a whole record, so no reader sees half of it.

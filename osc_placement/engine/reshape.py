@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reshaper: inventories of several providers and allocations in one step."""
 
 from __future__ import annotations

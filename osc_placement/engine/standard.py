@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The traits and resource classes that every Placement has."""
 
 from __future__ import annotations

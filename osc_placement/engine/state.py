@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of a Placement: records and indexes of them.
 
 Reads are attribute and index look-ups. Only ``apply`` changes a state.

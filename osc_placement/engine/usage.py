@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usage by project and user."""
 
 from __future__ import annotations

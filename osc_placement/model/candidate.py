@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries and results of GET /allocation_candidates.
 
 The client formats a query string from these values, the reference server parses one into

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The constraints of an allocation candidates query, one by one.
 
 A query is the conjunction of its constraints. ``constraints_of`` lists them, ``without`` and

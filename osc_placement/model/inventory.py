@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inventory of one resource class on one provider, and its capacity."""
 
 from __future__ import annotations

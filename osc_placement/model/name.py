@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The syntax of UUIDs, resource classes, traits and consumer types, and patterns of names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource providers and provider trees."""
 
 from __future__ import annotations

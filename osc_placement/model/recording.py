@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded responses of other services, kept compressed: 100,000 servers take 10 MB."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One object for equal values: many servers have a host, an owner, a flavor in common.
 
 The values must not be changed.

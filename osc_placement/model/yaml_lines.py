@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading YAML (and so JSON) as plain data with the line of each part: the only reader of YAML.
 
 PyYAML's own loaders take minutes for a few hundred bytes of nested aliases or merge keys, and for

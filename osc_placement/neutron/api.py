@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Neutron's ports with resource requests, and its agents that report resources to Placement.
 
 The only write is PUT /ports/{uuid} of a port's binding profile, for healing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's compute API: the session, recorded responses, pages, host aggregates, server groups.
 
 Read only: every function sends GET requests alone. ``servers`` reads servers, migrations,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The filters of nova's scheduler that depend on data of nova's API, for one host. Pure.
 
 Each rule says why a filter refuses a host; an empty text accepts it. ``ServerHosts`` of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The resources that nova requests for a server, from its flavor and image. Pure.
 
 The rules are those of nova 34 (``nova.scheduler.utils.ResourceRequest``);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's flavors, and the images of glance, by name or ID."""
 
 from __future__ import annotations

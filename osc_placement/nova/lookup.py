@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looking up nova's host aggregates by name, id or UUID: the only place that does it. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``[pci]device_spec`` of nova.conf, and whether it matches a PCI device of Placement. Pure.
 
 ``read_device_spec`` reads the file. Placement has one provider for a device, or for a physical

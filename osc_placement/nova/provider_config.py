@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's provider configuration files: what they say about custom inventories and traits.
 
 The schema is that of nova's documentation, "Managing Resource Providers Using Config Files". It

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's request to Placement for a new server: the query, and the source of each part. Pure.
 
 ``request_to_placement`` follows the steps of nova 34: the resources of the flavor, the ports, the

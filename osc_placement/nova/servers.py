@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers, migrations, services and compute nodes, as nova lists them. Sends GET requests."""
 
 from __future__ import annotations

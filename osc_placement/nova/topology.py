@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPUs, the NUMA nodes and the memory pages of a guest, and what nova refuses. Pure.
 
 ``pin`` counts the pinned CPUs of a server for its request; ``refusals`` are the reasons for which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The traits that nova derives from extra specs and image properties. Pure.
 
 A rule reads the extra specs of a flavor and the properties of an image, and gives traits or raises

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's hosts, services, servers and migrations, as values."""
 
 from __future__ import annotations

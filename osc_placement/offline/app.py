@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """openstack-placement's WSGI application on the database of a configuration file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of openstack-placement, read from its file, and its global database engine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who else uses a database: the connections that its server lists, or processes with its file open.
 
 The user guide says what this cannot detect.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Applies and undoes plans: check, prepare the files, run, finish.
 
 The plan file, the undo file and the journal are on disk before the first write. An undo plan has

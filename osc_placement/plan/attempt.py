@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One change from its first read to its result: read, check, write, and again after a conflict.
 
 A stale body is never sent again under a new generation: after a conflict or a lost answer

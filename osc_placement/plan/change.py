@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One change as a value: subject, state before and after, what nova must still report.
 
 The state is a frozen value of the kind of change; ``plan/kinds`` has one module per kind,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Applies the changes of a plan in threads, one stage after the other.
 
 ``attempt`` applies one change. For kinds with a bulk write, all changes go into one request; after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plan files and the state directory.
 
 A file is written completely or not at all (temporary file, flush, rename), and only its owner

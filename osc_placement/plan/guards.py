@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guards that ``--allow`` overrides, by name.
 
 The commands import this for their help texts: it holds only constants, so that the start of a

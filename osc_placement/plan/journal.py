@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journal of a plan: what was applied, in doubt or undone, also after a kill.
 
 One JSON line per event, flushed to disk before the request is sent and after the response

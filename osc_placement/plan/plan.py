@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan as one value: the changes, and what is skipped and why; from and to JSON.
 
 ``file`` keeps it on disk, ``apply`` applies it.

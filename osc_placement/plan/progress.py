@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a long task reports its progress."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why an item is not changed, or not completely: a stable code, and a text for people.
 
 The codes are an interface for programs: a code keeps its name and its meaning. The page

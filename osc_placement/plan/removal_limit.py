@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan that removes too much of what exists is refused as a whole. Pure.
 
 A policy rule, a filter or an unreachable cell that hides servers makes their allocations look

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The results of changes and of a whole run: what a command shows, and its exit code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads: a bounded pool, and a Ctrl-C that lets requests under way end."""
 
 from __future__ import annotations

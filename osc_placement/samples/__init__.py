@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sample clouds: recorded states of real placement, nova and neutron services."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sample clouds of this package, by name. Standard library only."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An option for each of several requests, so that all fit together; or a proof that there is none.
 
 A request has options. Each takes amounts from some providers of one tree, and one is chosen.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference server: a complete Placement API for tests, rehearsal and labs.
 
 ``create_app`` returns a WSGI application; ``osc-placement-server`` serves it. It does not replace

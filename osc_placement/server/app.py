@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The WSGI application: from the environ to a handler, and from an error to a response.
 
 Clients can observe the order of the checks: token, microversion, path, method, size and media

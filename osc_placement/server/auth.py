@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The identity that sends a request, by its token or confirmed by keystonemiddleware.
 
 keystonemiddleware is imported only with ``--auth keystone``: it takes half a second and the extra

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a handler receives and returns.
 
 It receives one request with its microversion, identity, limits and state, and returns one of the

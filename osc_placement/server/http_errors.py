@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP errors, and the table that maps engine errors to them.
 
 Handlers raise engine errors, or the errors below. Only this module builds error responses:

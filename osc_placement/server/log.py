@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The log of the server process, one line per entry."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of ``osc-placement-server``, and the application that they describe."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placement's policy rules and their defaults.
 
 Without a policy file the defaults are evaluated here; oslo.policy (150 ms to import) is imported

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parsing of query strings into request groups.
 
 The error texts are interface; each contains the value as sent.

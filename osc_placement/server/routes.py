@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The route table: every path, its methods, and their requirements.
 
 The ``allow`` header of a 405 lists the methods in the order of this table.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command ``osc-placement-server``: waitress with limits and a graceful end.
 
 waitress decides how requests are read. A lab server that strangers can reach stands behind a proxy,

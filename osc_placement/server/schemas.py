@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON Schemas of request bodies and query strings, by the first microversion 1.x of each.
 
 The schemas are interface: Placement prints them in its errors, with the keys in this order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation by a schema, with the error texts of python-jsonschema.
 
 Placement's error texts are those of jsonschema, which takes up to a millisecond for a document.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The WSGI ``application`` for gunicorn and uWSGI, configured by an environment variable.
 
 OSC_PLACEMENT_SERVER_OPTIONS has the options of ``osc-placement-server``. The WSGI server decides

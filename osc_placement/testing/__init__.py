@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public API for tests of other projects that use Placement.
 
 * ``sample_cloud("12-hosts")``: the placement state of a sample cloud;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pytest fixtures for the embedded server; pytest loads this module by entry point.
 
 ``placement_server`` is a running Placement with a URL, empty and in memory;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded Placement server for tests.
 
 ``InProcessPlacement`` has no socket and starts in milliseconds; ``LoopbackPlacement`` listens

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider allocation show | set | unset | amend | delete`` and ``… consumer list``."""
 
 from __future__ import annotations

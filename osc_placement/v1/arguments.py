@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that several commands share, and the parsing of their values.
 
 Every error of a command line is collected before InvalidInput is raised.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement allocation audit`` and ``placement provider audit``.
 
 Both show findings as rows; ``--repair`` makes the proposed repairs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base classes of all commands: target, versions, errors, exit codes, help.
 
 A command parses its arguments, calls one workflow or a few client methods, and returns

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``allocation candidate list``, and the options that describe a query."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``allocation candidate explain``: its options, its tables and the texts of an explanation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider inventory list | show | set | amend | delete`` and ``… class set``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement aggregate mirror``: memberships, and with ``--ratios`` allocation ratios."""
 
 from __future__ import annotations

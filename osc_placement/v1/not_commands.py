@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that operators expect and that are no commands: each names the right command line.
 
 The entry points are in the group ``openstack.extension``; ``openstack --help`` leaves them out.

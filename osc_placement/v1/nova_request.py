@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options that describe nova's request for a server, and reading that request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement plan show | apply | undo | list | prune``."""
 
 from __future__ import annotations

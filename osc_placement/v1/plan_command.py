@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base class of all commands that change the cloud: connect, plan, apply, show the result."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider aggregate list | set | add | remove``."""
 
 from __future__ import annotations

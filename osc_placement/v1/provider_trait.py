@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider trait list | set | delete | add | remove | matrix``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement recipe``: each command writes a document for ``placement reshape``."""
 
 from __future__ import annotations

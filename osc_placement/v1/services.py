@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova and neutron, for the commands that compare Placement with them.
 
 The answers come from the cloud, or from a file (``--os-nova-recording``).

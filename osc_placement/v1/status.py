@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement status show`` and ``placement options show``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``trait`` and ``resource class``: ``create | delete | list | show``, and ``class set``."""
 
 from __future__ import annotations

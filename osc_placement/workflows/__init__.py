@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workflows: observe a cloud, plan a list of changes, apply the plan.
 
 Each inner package reads first (``observe``), then decides (``plan``, pure). The package

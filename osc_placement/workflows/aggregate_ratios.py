@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The allocation ratios of nova's host aggregates, set on the inventories of their hosts.
 
 Nova's old filters of CPU, RAM and disk read these keys of the metadata at each scheduling decision.

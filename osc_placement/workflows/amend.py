@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Amending inventories: expressions such as ``VCPU:allocation_ratio=4``, and their effect. Pure.
 
 ``parse`` reads expressions; ``plan_inventory`` and ``plan_targets`` decide about each provider.

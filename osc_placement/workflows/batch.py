@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch operations: one request about inventories, traits or aggregates of many providers.
 
 The ``plan_`` functions read the selected providers, in bulk where the API has a bulk request, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's host aggregates, compute nodes and their providers; several workflows use them.
 
 ``ServerHosts`` decides which root providers can take a server; ``read_server_hosts`` reads what it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a workflow reads a cloud: parallel requests, progress, nova's host aggregates."""
 
 from __future__ import annotations

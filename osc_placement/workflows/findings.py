@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The core of the audits: findings, their selection, and the plan of their repairs. Pure.
 
 An audit is a list of checks. Each check returns findings: codes and fields for programs, texts for

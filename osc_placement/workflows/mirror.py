@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mirror: nova's host aggregates as Placement's aggregates, and the record between runs.
 
 The mirror adds the provider of each host to the placement aggregate with the host aggregate's UUID;

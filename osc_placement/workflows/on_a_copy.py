@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies of a cloud: clients of embedded Placements, and plans that are applied to them.
 
 The embedded Placement is the reference server: it accepts and refuses what Placement does. Nothing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading Placement: many providers, aggregates or consumers, several requests at a time.
 
 Every read is retried, and no key is read twice. Placement has no transaction over several reads;

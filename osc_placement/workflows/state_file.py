@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State files: small JSON files with strings that one run keeps for the next, per cloud.
 
 Losing such a file costs time or a hint only. So an unreadable file is reported and does not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The size and the API versions of a Placement, and checks before an upgrade."""
 
 from __future__ import annotations

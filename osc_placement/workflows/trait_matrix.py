@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of the selected providers have which traits, with the fewest requests."""
 
 from __future__ import annotations

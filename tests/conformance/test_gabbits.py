@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gabbi tests of the openstack-placement wheel, file by file, over HTTP.
 
 Each file has its own server process, which the fixtures fill over HTTP. The YAML stays in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random clouds and queries: the same candidates and errors as openstack-placement.
 
 ``tools/differential-candidates`` runs more of the queries that have candidates.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP requests and expected responses, in gabbi's YAML: one file per subject.
 
 Each file holds for openstack-placement and for the embedded server.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generation strategy of allocation candidates, compared with openstack-placement."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers that are killed during writes, and the state of their files."""

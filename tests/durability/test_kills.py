@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 at any moment: acknowledged writes are in the file, others are there as a whole or not at
 all.
 """

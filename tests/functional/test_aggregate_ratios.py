@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement aggregate mirror --ratios`` on every target, with recorded answers of nova."""
 
 from __future__ import annotations

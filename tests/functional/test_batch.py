@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The batch commands and plans, on every target: same rows, same exit codes."""
 
 from __future__ import annotations

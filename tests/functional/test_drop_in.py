@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command lines of public documents and scripts, with upstream's plugin and with this one.
 
 Both plugins run on the same state of one openstack-placement. pip installs upstream's plugin from

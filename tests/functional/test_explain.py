@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``allocation candidate explain``, on every Placement."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands in the documentation run, and print what the pages show."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement allocation heal`` on every target, with recorded responses of a real nova."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands take nova's names of hosts, and names and UUIDs of providers, for the same host."""
 
 from __future__ import annotations

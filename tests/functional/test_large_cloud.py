@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requests of every operation that ``tools/benchmark-cloud`` measures: exact numbers."""
 
 from __future__ import annotations

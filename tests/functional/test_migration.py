@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement migration``: online data migrations in batches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement aggregate mirror`` on every target, with recorded answers of a real nova."""
 
 from __future__ import annotations

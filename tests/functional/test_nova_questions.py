@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that ask about nova's servers, flavors and images, from recorded answers of nova."""
 
 from __future__ import annotations

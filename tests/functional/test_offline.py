@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands on openstack-placement's own database, without a service."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One-time-use devices: the guard of every command that writes inventories, and the audit."""
 
 from __future__ import annotations

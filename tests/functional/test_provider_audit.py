@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement provider audit`` on every target, with faults in the sample cloud."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A policy that hides servers or host aggregates never empties a cloud."""
 
 from __future__ import annotations

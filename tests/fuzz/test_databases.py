@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database file with any wrong value is refused when it is opened, or served without an error."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random input never causes a server error, and the next request is served.
 
 ``pytest --long tests/fuzz`` runs for minutes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single large requests: other clients wait at most a second, and memory stays limited."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sixteen concurrent writers: no capacity is allocated twice, no generation is lost or repeated.
 
 A few seconds in the suite; ``pytest --long tests/load`` takes minutes.

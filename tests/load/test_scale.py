@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cost grows with the request, not with the cloud; see ``tools/benchmark --scale``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded server compared with openstack-placement, request by request.
 
 ``generate`` creates random sequences of valid and invalid requests at all microversions,

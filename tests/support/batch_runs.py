@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of inventory changes on an embedded server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of setup.cfg: their classes and parsers."""
 
 from __future__ import annotations

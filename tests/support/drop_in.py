@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the same command lines with upstream's plugin and with this one.
 
 ``python -m tests.support.drop_in`` is the program of one plugin: it reads command lines from

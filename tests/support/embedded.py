@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of an embedded server that shows its requests to the test.
 
 The client records each HTTP request. A test acts before or after a request: it changes the

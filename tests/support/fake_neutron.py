@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Neutron in memory, for tests of ports whose resources Placement has."""
 
 from __future__ import annotations

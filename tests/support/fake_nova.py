@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compute API on 127.0.0.1 with recorded responses, in pages like nova's."""
 
 from __future__ import annotations

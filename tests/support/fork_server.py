@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts servers by forking, so that a hundred of them take seconds.
 
 ``python -m tests.support.fork_server`` reads database paths on standard input, starts a server on

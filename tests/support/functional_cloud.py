@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that the functional tests of the commands share."""
 
 from __future__ import annotations

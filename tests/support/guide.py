@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands in the documentation's pages, and the output that the pages show for them.
 
 ``python -m tests.support.guide PAGE ...`` runs the pages' commands and writes their real output

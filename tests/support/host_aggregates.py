@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clouds whose nova has host aggregates, for the tests of the mirror."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests to an application without a socket."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slow, plain reading of a Placement: the document that a snapshot of it must have."""
 
 from __future__ import annotations

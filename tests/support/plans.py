@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Applies plans and reads their facts, in the forms that tests use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server that sends given bytes, for the tests of the transport."""
 
 from __future__ import annotations

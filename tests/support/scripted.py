@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Placement with prepared responses, for tests of the client."""
 
 from __future__ import annotations

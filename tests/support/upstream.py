@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the functional tests of osc-placement 4 with the commands of this project.
 
 ``python -m tests.support.upstream FOLDER SERVER`` runs the tests in ``FOLDER/osc_placement/tests``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The modules of osc-placement 4 that other plugins import: the same names and behaviour."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The allocation candidate search, pure and lazy.
 
 ``search`` is the entry point; ``names`` checks the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time that a search may take."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trees that can have candidates, and the providers in them that fit each slot.
 
 Trees are found through the indexes of the state, one at a time, by the rarest class, trait,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the classes and traits that a query names exist, checked in Placement's order.
 
 Placement looks a name up only when the conditions before it leave any provider. So an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An allocation candidates query, prepared for the search.
 
 A query's groups become *slots*; one provider fills each slot. A suffixed group is one slot with all

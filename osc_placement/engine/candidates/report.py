@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why a provider, or a tree, gives no candidate."""
 
 from __future__ import annotations

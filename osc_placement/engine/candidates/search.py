@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The allocation candidate search: the providers that can supply what a query requests.
 
 ``search`` is pure and lazy: it reads a state, and finds one candidate after the other.

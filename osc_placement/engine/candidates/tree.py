@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search in one tree: it fills the slots of a plan depth first, candidate after candidate.
 
 ``Matching`` finds early that some groups cannot get a provider each, by augmenting paths.

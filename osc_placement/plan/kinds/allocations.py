@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a consumer's allocations and owner: a write replaces all of them."""
 
 from __future__ import annotations

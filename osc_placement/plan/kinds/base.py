@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a kind of change provides: its state, its requests, its text, and its abilities.
 
 The engine asks a kind for its abilities and never for its name.

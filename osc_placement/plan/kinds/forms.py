@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of the JSON schemas of states, plan files and journals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a provider's inventories: only the named classes and fields change."""
 
 from __future__ import annotations

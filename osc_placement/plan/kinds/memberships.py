@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of the traits and of the aggregates of a provider: names that are present or not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a provider itself: its existence, its name and its parent."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All kinds of change, by name. A new kind is a file in this folder and a line here."""
 
 from __future__ import annotations

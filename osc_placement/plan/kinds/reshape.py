@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of inventories and allocations of whole trees, in one POST /reshaper."""
 
 from __future__ import annotations

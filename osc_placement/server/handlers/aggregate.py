@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates that a provider is a member of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocations of a consumer, of several consumers, of a provider; and the reshaper."""
 
 from __future__ import annotations

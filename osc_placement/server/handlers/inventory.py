@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inventories of a provider."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traits, and the traits of a provider."""
 
 from __future__ import annotations

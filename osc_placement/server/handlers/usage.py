@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usages of a provider and of a project."""
 
 from __future__ import annotations

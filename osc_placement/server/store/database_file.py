@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SQLite files of the store and of snapshots: connections, and the schema as named steps.
 
 Files of earlier versions can be opened. Each step of the schema and its record are one transaction.

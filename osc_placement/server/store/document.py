@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole state as one JSON document, generations included.
 
 ``{"custom_resource_classes": [name], "custom_traits": [name],

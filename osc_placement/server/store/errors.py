@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of a store. Each text names the file, the reason and the remedy."""
 
 from __future__ import annotations

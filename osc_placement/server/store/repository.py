@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state and its store; all changes go through here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store in an SQLite file: acknowledged changes are on disk.
 
 One row per record, with lists and mappings as JSON, so that a request is a few upserts in one

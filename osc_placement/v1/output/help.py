@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The format of help on a terminal.
 
 Help texts are reStructuredText, because the documentation is built from the same texts. A

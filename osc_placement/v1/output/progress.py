@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The progress of a command on stderr, with rate and estimate.
 
 A terminal shows bars, drawn by rich, which is imported only then. Without one a line per minute is

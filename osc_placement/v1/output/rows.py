@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns and rows of several commands.
 
 A column of upstream's commands keeps its name and JSON type. New structured values are

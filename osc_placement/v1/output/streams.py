@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """stdout and stderr of a command.
 
 They may be closed or full, which does not hide what the command has done. Messages and log records

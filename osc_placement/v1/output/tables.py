@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of the commands that upstream does not have, and the width of all tables.
 
 A number, a name and a UUID are never divided. Cells fold at spaces and commas, and at "=" if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit: reads what it needs, finds with each check, and plans the repairs.
 
 A new check is a module in this folder and an entry in ``STEPS``. Only ``audit_cloud`` sends

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What to heal, and what each server lacks and gets: allocations, its owner, its ports. Pure.
 
 ``HealRequest`` says which servers a run covers and how it heals them; the audit makes one for

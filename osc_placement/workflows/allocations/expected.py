@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The allocations that a server should have on its host: every possible answer. Pure.
 
 Classes of which the root provider has inventory come from the root; classes that only sharing

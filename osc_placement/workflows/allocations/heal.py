@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heal: reads what it needs, decides, and plans; for ``allocation heal`` and its data migration."""
 
 from __future__ import annotations

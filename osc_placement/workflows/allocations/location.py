@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a server is, and the check just before a write that nova still reports the same.
 
 ``locate`` is pure: whether a server is moving, and on which trees it may hold allocations. Since

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers without allocations or with a wrong owner, as heal decides about them. Pure.
 
 The proposal is what heal would do. A server that heal skips is unknown.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads nova, neutron and Placement for heal and audit, in rounds.
 
 ``HealReader`` sends the requests. What to read next is a pure function of what was read so far:

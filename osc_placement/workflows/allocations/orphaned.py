@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consumers without a server: finished migrations, deleted servers and unknown consumers. Pure.
 
 A consumer that nova does not know may belong to another service. It counts as orphaned only if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which consumers may have a wrong owner, from Placement's sums. Pure.
 
 No listing reports a consumer's owner, but ``GET /usages`` adds up what the consumers of one

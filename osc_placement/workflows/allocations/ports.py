@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the ports of a server request and have. Pure.
 
 A port requests resources in groups, each from one provider; its binding profile names that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Providers that are over capacity or that have no compute node. Pure.
 
 The audit does not repair providers: nova-compute reports the inventory of a host, and only the

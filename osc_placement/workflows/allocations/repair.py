@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The repair of a consumer, and what the checks of allocations share. Pure."""
 
 from __future__ import annotations

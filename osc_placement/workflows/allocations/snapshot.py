@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova, neutron and Placement reported at one time: the input of heal and audit.
 
 Pure; ``observe`` creates it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers with allocations on a second host, on a wrong one, or with wrong amounts. Pure.
 
 Hosts are compared by root: child providers and sharing providers belong to their host. A wrong

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a request fits, in all hosts or in some of them, and what remains. Pure."""
 
 from __future__ import annotations

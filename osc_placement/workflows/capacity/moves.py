@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the servers of some hosts could go. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova's API says about servers: where they may go, and what ties them to their hosts."""
 
 from __future__ import annotations

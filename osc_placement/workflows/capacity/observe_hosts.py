@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads from a service what decides whether a few hosts may stop."""
 
 from __future__ import annotations

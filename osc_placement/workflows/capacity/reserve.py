@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a request fits while any hosts may fail and their servers still find room. Pure.
 
 An upper bound: after the failure of some hosts, their servers and all requests share the others.

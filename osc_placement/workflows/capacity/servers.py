@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The servers of hosts, and what each of them requests elsewhere. Pure.
 
 A server requests the amounts that it has. Its traits, aggregates and server groups are known from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many requests fit: now, with hosts in reserve, and after a plan."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether hosts may stop at once, and a largest set of hosts that may. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The answer to "may these hosts stop", with names instead of UUIDs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which hosts can serve a query. Pure.
 
 A host is the root of a provider tree. It can serve a query if a candidate takes something from its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading what nova's request for a server depends on: flavor, image, server, ports, aggregates."""
 
 from __future__ import annotations

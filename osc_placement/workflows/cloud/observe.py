@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading the records that decide what some queries find, from a database file or a service.
 
 A database file has all records. Of a service, ``CloudReader`` reads the same records as far as the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of a query in a state of the engine: its different candidate allocations. Pure."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why a query has no allocation candidates, and which changes give one."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The largest amounts with which a host can serve a query. Pure."""
 
 from __future__ import annotations

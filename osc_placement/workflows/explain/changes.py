@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The smallest changes that give a request a host. Pure.
 
 Two views: ``of_host`` changes the cloud (free, add, traits, aggregates, units of inventories), and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The explanation of a query: read the cloud, then judge it."""
 
 from __future__ import annotations

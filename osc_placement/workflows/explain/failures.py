@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every condition that a host fails, with amounts, from the reasons of the engine. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's own filters, which may refuse hosts that Placement returned.
 
 Filters that depend on services, host aggregates and server groups are judged from nova's API. The

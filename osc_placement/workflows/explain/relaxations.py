@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which constraints a host fails: the smallest sets without which it can serve the query. Pure.
 
 Trees that fail the same constraints in the same places are searched once.

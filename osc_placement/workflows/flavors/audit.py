@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit of flavors: one candidates query of nova for each."""
 
 from __future__ import annotations

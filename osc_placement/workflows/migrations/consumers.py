@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets missing types and placeholder owners of nova's consumers, for the online data migrations.
 
 ``GET /usages`` counts such consumers without naming them. So nova's consumers are read in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replacing inventories of VGPU_DISPLAY_HEAD by traits.
 
 The number of display heads is a property of a GPU: all virtual GPUs of it have as many, and a

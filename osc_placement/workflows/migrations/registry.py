@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Online data migrations: changes that update a cloud's data while it runs.
 
 A migration yields *slices*: parts of the cloud in a fixed order, each planned just before it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The provider audit: its checks, and the plan of the repairs.
 
 A new check is a function in this folder and an entry in ``CHECKS``.

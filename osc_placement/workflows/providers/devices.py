@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices, and providers of neutron's agents, that do not fit their host. Pure.
 
 Devices that wait to be cleaned, or that nova-compute does not manage any more; SEV-ES guests, which

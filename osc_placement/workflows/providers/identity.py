@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute nodes whose provider is missing, has another UUID or name, or exists twice. Pure.
 
 And providers whose compute node is missing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What compute nodes offer: totals, traits and custom names that differ from the expected. Pure.
 
 * Totals are compared with what nova-compute reported of the hypervisor. Both come from

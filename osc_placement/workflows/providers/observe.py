@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the provider audit knows: nova's hosts, neutron's agents, and the providers.
 
 Only ``read`` sends requests; the rest is pure.

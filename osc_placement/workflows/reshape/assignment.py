@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which target each amount of a reshape goes to, or why there is none. Pure and deterministic.
 
 ``assign`` places the amounts with ``search.placing``: an item is a request, a target is a tree. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The changes of a reshape: the difference of two snapshots, in the order of execution. Pure.
 
 Order: custom traits, renames, new and moved providers from the top down, traits and aggregates, one

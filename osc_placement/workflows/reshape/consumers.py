@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The allocations that must move, their possible targets, and the choice between these. Pure.
 
 The allocation of a consumer on a provider moves whole, unless evidence splits it. Classes with the

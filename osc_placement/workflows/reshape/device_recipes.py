@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recipes that move resources of a node to a child per GPU, PCI device or model of SEV. Pure.
 
 The names of the children are those of nova's libvirt driver: ``<node>_pci_0000_84_00_0`` for a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of a document of moves, as values.
 
 They name providers by name or UUID as the operator wrote them. ``line`` is the line in the file,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What servers use on their host, in lines and in the output of virsh, mdevctl and nodedev. Pure.
 
 A text may contain, in any order and repeatedly:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a reshape must not change or do: its invariants, and the refusals of a document. Pure.
 
 The invariants are checked between the snapshots before and after, for the planned result and again

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading the trees of a reshape, their consumers, and everything that these use.
 
 Placement has no transaction over several reads. So the generations are compared before and after,

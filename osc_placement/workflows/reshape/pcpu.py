@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VCPU of a compute node to PCPU, as nova-compute with cpu_dedicated_set reports it. Pure.
 
 The allocations of servers with dedicated CPUs, by flavor or image, change to PCPU; others stay.

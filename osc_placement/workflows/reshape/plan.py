@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning a reshape: read the trees, decide, list the changes, rehearse them, show the result.
 
 ``placement reshape`` calls ``plan_reshape`` and applies the plan; a program can do the same. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all recipes share: a recipe and its YAML text, the children of a node, and their input.
 
 The recipes for GPUs, memory encryption and PCI devices move resources of a compute node to child

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compute node's provider replaces another: after a rename, or a rebuild with another UUID.
 
 Pure. One reshape moves the inventories of the old root with all allocations. Before it, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolving a document of moves against a snapshot: names to providers, moves to amounts. Pure.
 
 A described provider that does not exist gets a UUID that follows from its name::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An embedded Placement in memory with the state of a snapshot, for rehearsals.
 
 It is the reference server: it accepts and refuses what Placement does.

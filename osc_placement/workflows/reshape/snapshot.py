@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Snapshots of trees: their providers, their consumers, and everything that these use. Pure.
 
 ``observe`` reads a snapshot. ``after`` and ``without`` compute the snapshots of a reshape.

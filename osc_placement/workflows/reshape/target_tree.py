@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The target tree of ``reshape --to-tree`` and templates: the moves that lead to them. Pure.
 
 What a target tree does not give stays. A provider of the present tree that is not in the target

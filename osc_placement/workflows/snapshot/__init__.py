@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud in a file: save, show, compare, replay."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Anonymizes a snapshot: reads its names, extends the key, and writes a new file.
 
 The rule: every text that is not a number, a switch or a standard name gets a pseudonym. Standard

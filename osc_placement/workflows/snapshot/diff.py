@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The differences of two snapshots, as one pass over both in the order of UUIDs.
 
 Pure; only one record of each side is in memory.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Snapshot files: the records as a sorted stream, their hash, and what was saved with them.
 
 A snapshot is a database file of the server with metadata: where it comes from, when and how it was

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the responses of nova and neutron that heal, audit and mirror read, in a snapshot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A forwarding proxy in front of Placement that records allocation candidates queries.
 
 It forwards every request with the credentials of the sender.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pseudonyms: which texts get one, by what they name, and the key file that keeps them.
 
 The next snapshot of the cloud gets the same pseudonyms from the same key.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs recorded queries on a snapshot, and on a second state, and compares the candidates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saves a cloud in a snapshot file; a save that was killed continues, and a file is refreshed.
 
 All three are one procedure: list the providers, read those that the file does not have at their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An unfinished snapshot: what was read so far, on disk, so that a killed save continues.
 
 Readings are kept per provider and per consumer until ``finish`` builds the state from them. Only

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider allocation …``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``trait …`` and ``resource class …``."""
 
 from __future__ import annotations

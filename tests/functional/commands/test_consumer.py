@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider consumer list`` on every target."""
 
 from __future__ import annotations

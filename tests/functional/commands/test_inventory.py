@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider inventory …`` and usages."""
 
 from __future__ import annotations

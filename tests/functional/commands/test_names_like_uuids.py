@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Providers whose name looks like a UUID: a UUID comes first, then the name."""
 
 from __future__ import annotations

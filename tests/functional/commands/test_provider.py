@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``resource provider create | delete | list | set | show | unset``, aggregates, traits, tree."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sources of settings, and errors of a broken server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The targets: what functional tests can rely on."""
 
 from __future__ import annotations

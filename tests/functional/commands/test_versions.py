@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every feature at its version and at the one before; every command with every version setting."""
 
 from __future__ import annotations

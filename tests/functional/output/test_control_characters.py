@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names with control characters reach no terminal: not in tables, messages, errors or logs."""
 
 from __future__ import annotations

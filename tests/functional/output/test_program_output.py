@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON, YAML, CSV and value output of every command contain data only.
 
 No drawing characters, no two numbers in one text ("2/8"), no notation of Python.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scripts of the guide, which use only exit codes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixture ``openstack``: a command line has the same result on each target."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A closed, full or broken stdout never hides what a command has done."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command with a plan prints a summary of many rows on a terminal, and rows elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches through a proxy that fails requests, cuts connections and writes concurrently."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two commands that change the same providers at the same time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every workflow through a proxy that fails requests: reports are true, and nothing is lost.
 
 A run without faults is the reference. After a transient fault a run has the same rows, exit code

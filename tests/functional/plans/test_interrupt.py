@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C at random moments of real processes: at most one line, no traceback, exit code 130.
 
 A few moments are tried with every test run; ``INTERRUPTS=100`` in the environment tries more.

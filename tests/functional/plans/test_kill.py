@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 of the real process at random moments, and the run that continues.
 
 A round has up to eight kills. ``--long`` makes more than a hundred kills; ``--junitxml`` with

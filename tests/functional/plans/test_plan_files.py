@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plan files: what is refused, and that a refusal sends no request."""
 
 from __future__ import annotations

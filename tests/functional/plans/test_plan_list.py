@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement plan list`` and ``plan prune``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``openstack`` as a separate process."""
 
 from __future__ import annotations

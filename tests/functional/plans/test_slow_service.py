@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands on a service that becomes slow, or refuses requests because of its load."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recipes sev and pci on every target, and ``placement reshape`` with their documents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement reshape`` on every target: VGPU to children, undo, stale plans, refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 of the real process while it reshapes, through a proxy that loses answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The invariants of reshapes on a real openstack-placement, which matches the rehearsal."""
 
 from __future__ import annotations

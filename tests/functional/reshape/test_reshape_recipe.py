@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement recipe`` on every target, and ``placement reshape`` with its documents."""
 
 from __future__ import annotations

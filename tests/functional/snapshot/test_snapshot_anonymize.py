@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An anonymized snapshot has no name of its source, and commands give the same answers on it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 of a save at random moments, Ctrl-C, a full disk and a file in use: nothing is lost."""
 
 from __future__ import annotations

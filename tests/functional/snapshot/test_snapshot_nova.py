@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heal, audit and mirror run on a snapshot alone that was saved with nova."""
 
 from __future__ import annotations

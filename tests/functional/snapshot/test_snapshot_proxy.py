@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recording proxy in front of a Placement with HTTPS."""
 
 from __future__ import annotations

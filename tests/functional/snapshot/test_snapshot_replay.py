@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded queries on snapshots, against the embedded server and openstack-placement."""
 
 from __future__ import annotations

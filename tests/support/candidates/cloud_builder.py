@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small random clouds and queries, dense enough that rules interact.
 
 All choices come from a ``random.Random``, seeded or controlled by hypothesis.

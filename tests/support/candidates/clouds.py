@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small clouds for tests: the uuid of a provider is its name; and queries on them."""
 
 from __future__ import annotations

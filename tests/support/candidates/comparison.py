@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same clouds and queries on two Placements, or on one and the engine's search."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clouds in a Placement, and the hosts that its responses name, for tests of explanations."""
 
 from __future__ import annotations

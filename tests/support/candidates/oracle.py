@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation candidates by brute force: slow and simple.
 
 It builds every assignment of groups to providers and checks each one separately. It shares only the

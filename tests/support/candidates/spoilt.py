@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries with unknown names, contradictions and malformed values: which error comes first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a request fits, and whether servers fit, by trying every sequence of claims.
 
 Each claim is a write of the engine, with its checks.

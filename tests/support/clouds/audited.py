@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers of the audit's tests: findings and repairs in small snapshots."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud of any size that ran the caching scheduler: Placement and nova's responses.
 
 Of ten servers, two have the right allocations, one has a placeholder owner, seven have none.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random compute services and compute nodes for the hosts of a cloud, as nova's API shows them.
 
 ``accepted`` is written down independently of the plugin: nova's scheduler knows a root provider by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud of any size with seeded faults, as documents: Placement's state and nova's responses.
 
 The same numbers give the same cloud. ``tools/benchmark-cloud`` measures commands on 10,000 hosts;

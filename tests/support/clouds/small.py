@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small snapshots: hosts ``a``, ``b`` (with a network card) and ``c``, and a sharing provider.
 
 A node's name is its host with a dot; its UUID is ``n-`` and its name. ``nfs`` shares disks with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gabbi fixtures that seed a Placement service through its HTTP API alone.
 
 The yaml files of openstack-placement name fixture classes; the classes here carry

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requests by which fixtures fill the service under test."""
 
 from __future__ import annotations

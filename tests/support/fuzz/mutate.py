@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated requests: values of other types, extra bytes, unexpected headers."""
 
 from __future__ import annotations

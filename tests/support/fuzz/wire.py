@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server to fuzz, and a client that sends it any bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clouds and queries that make requests expensive."""
 
 from __future__ import annotations

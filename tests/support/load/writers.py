@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that write to the same few providers concurrently, and record the responses."""
 
 from __future__ import annotations

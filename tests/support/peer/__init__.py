@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers in their own processes: openstack-placement and the embedded server."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A proxy between a client and a Placement that injects network errors and concurrent writes.
 
 It uses real sockets; ``faults`` decides which requests fail, and how. It counts effective writes,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PostgreSQL and MariaDB servers for openstack-placement, from the Debian packages.
 
 Each server has a temporary folder and listens on a socket in that folder only. It keeps its

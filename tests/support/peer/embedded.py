@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded server for tests: ``python -m tests.support.peer.embedded PORT``.
 
 Converts PLACEMENT_FIXTURE (see tests/support/peer/placement.py) to the server's options.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which requests of a client fail, and how.
 
 A fault policy gives each request a *fate*, which ``chaos.Proxy`` carries out; "" forwards the

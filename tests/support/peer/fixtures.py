@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pytest fixtures ``target`` and ``openstack``; the functional and contract tests import them."""
 
 from __future__ import annotations

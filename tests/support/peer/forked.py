@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``openstack`` commands in separate processes, which start without imports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one gabbi file against the URL of a server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small identity service: tokens that expire, and a catalog with one endpoint."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads a sample cloud into any Placement over HTTP.
 
 The caller sets generations, which the API cannot set: see ``target``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real openstack-placement in the foreground: ``python -m tests.support.peer.placement PORT``.
 
 From the environment, as every server that the tests start:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Imports what most commands import; the process from which tests fork commands loads this module.
 
 The fork server ignores a module that it cannot import.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts a server process, waits until it is ready, and stops it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Raw requests to a port, for what HTTP clients refuse to send."""
 
 from __future__ import annotations

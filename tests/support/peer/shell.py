@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ``openstack`` shell in this process: one process per command would take an hour."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saved states of openstack-placement's database, so that each test starts from a known one."""
 
 from __future__ import annotations

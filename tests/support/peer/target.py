@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Placements that functional tests run against, with one interface.
 
 A target is empty at the start of a test. It has the options for ``openstack`` and accepts raw

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every assignment that there is, by trying all: slow, and plainly right."""
 
 from __future__ import annotations

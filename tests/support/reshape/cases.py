@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random clouds, random moves in them, and the invariants of every reshape."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small clouds from one line per provider: as a state document and as a snapshot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions and changes of documents of moves on a small cloud."""
 
 from __future__ import annotations

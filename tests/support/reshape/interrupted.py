@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud and its reshape, which tests interrupt."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud for recipes, servers of nova, and the result of a recipe."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends a request to two servers and describes the difference of their responses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests on a small state, so that they interact: valid, stale, malformed.
 
 The generator reads the embedded server's state to name existing records and to use current

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One random sequence, sent to openstack-placement and to the embedded server."""
 
 from __future__ import annotations

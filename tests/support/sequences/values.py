@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random values for requests: names, amounts, generations and parts of queries."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client's methods: requests, versions, and calls that are refused without a request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Error classes by status, error code and, below 1.23, text."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time limits and redirects of the client."""
 
 from __future__ import annotations

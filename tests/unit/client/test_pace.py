@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The number of requests adapts to the service."""
 
 from __future__ import annotations

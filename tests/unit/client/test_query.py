@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Query strings, and the features that they need."""
 
 from __future__ import annotations

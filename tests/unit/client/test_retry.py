@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retries of reads, and of commands that meet a generation conflict."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules for requests to all services: redirects, time and size of a response."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The session of many requests to one server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests over HTTP and in process, and every failure of a request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request bodies and responses of every microversion; a written value reads back the same."""
 
 from __future__ import annotations

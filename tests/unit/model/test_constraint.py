@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The constraints of a query."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names and lists of names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded responses, kept compressed."""
 
 from __future__ import annotations

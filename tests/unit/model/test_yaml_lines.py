@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hostile YAML files: every reader ends within a second with an error that names the file."""
 
 from __future__ import annotations

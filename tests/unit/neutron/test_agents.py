@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Neutron's agents that report resources."""
 
 from __future__ import annotations

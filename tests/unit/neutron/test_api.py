@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses of neutron, and requests without a response."""
 
 from __future__ import annotations

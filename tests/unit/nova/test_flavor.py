@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The request of a server; lab/tests/test_flavor.py compares it with nova."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``[pci]device_spec``: its documented forms, and the devices that it matches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's provider.yaml: the schema of its documentation, and files that are merged."""
 
 from __future__ import annotations

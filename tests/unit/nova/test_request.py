@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's query for a server; lab/tests/test_request.py compares it with nova."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers of nova's listing."""
 
 from __future__ import annotations

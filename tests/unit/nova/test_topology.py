@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova refuses about CPUs, NUMA nodes and pages; lab/tests/test_request.py asks nova."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plan files: dry run, apply, resume, undo."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One change: requests, conflicts, lost responses, guards."""
 
 from __future__ import annotations

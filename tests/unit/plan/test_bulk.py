@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of many consumers in one request, on the embedded server."""
 
 from __future__ import annotations

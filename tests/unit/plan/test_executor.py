@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run: limits, workers, interruption, errors that stop it."""
 
 from __future__ import annotations

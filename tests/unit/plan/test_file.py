@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files on disk: permissions, special files and a full disk."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journal of a plan: locking and damage."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recipe for a new kind of change, with custom resource classes as the example.
 
 1. One file: a frozen state with ``to_dict`` and ``from_dict``, and a subclass of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The codes of reasons: the documentation lists each of them, and nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plans that were applied here: their status, and what continues and undoes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan that removes too much of what exists is refused as a whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schema of plan files and journals: it fits the values, and any other file is refused."""
 
 from __future__ import annotations

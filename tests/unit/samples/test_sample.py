@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sample clouds that ship."""
 
 from __future__ import annotations

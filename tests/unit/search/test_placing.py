@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The count and the placement of requests, compared with brute force."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identity, roles, limits and the order of refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request bodies: strict UTF-8, cheap validation of large documents, short quotations in errors."""
 
 from __future__ import annotations

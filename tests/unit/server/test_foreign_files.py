@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files from elsewhere: what another program or another user prepared is refused, and never run."""
 
 from __future__ import annotations

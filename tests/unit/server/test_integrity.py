@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged, deleted and replaced database files."""
 
 from __future__ import annotations

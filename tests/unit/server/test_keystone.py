@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keystone tokens: the real keystonemiddleware with a keystone that is a table."""
 
 from __future__ import annotations

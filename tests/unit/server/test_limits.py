@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of the time and the size of candidate searches, and snapshots of the state."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The log: one line per entry, without control characters, for any content of a request."""
 
 from __future__ import annotations

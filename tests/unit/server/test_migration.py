@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of every version of the schema can be opened.
 
 ``data/N.sql`` is a dump of a file that version N of the schema wrote and never changes;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading only a part of a database file."""
 
 from __future__ import annotations

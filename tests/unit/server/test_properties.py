@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties that hold after any sequence of requests."""
 
 from __future__ import annotations

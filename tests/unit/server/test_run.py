@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: states are loaded and exported whole, and errors take one line."""
 
 from __future__ import annotations

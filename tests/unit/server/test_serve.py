@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The socket: input is limited, malformed input is refused, the end is graceful."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SQLite file: errors name the file, and unusable files stay unchanged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The provider summaries of allocation candidates, and what the server keeps of responses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The module that gunicorn and uWSGI load: options from the environment, errors in one line."""
 
 from __future__ import annotations

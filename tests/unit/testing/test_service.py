@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded servers and the pytest fixtures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parsing of arguments; all errors are reported."""
 
 from __future__ import annotations

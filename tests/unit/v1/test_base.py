@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all commands share: versions, exit codes, errors, help, authentication."""
 
 from __future__ import annotations

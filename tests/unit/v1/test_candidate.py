@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of a candidates query: names of host aggregates become UUIDs."""
 
 from __future__ import annotations

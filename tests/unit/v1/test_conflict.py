@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A write is read, decided and sent again after a generation conflict."""
 
 from __future__ import annotations

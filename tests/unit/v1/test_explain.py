@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands that ``allocation candidate explain`` prints for its changes."""
 
 from __future__ import annotations

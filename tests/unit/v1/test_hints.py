@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frequent wrong command lines: the error names the right one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenStackClient imports every command of every plugin: ours import nothing heavy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all changing commands check before they send a request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What OpenStackClient loads: options, version settings, and how little is imported."""
 
 from __future__ import annotations

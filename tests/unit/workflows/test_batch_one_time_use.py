@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One-time-use devices: the guard that keeps what nova reserved, and the selector of unused."""
 
 from __future__ import annotations

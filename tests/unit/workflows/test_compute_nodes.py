@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which root providers can take a server: the rules of nova's ComputeFilter."""
 
 from __future__ import annotations

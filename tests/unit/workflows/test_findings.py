@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation of both audits lists each action, and no other one."""
 
 from __future__ import annotations

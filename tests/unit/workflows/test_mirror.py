@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of the mirror: small clouds, and the expected changes as lines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mirror: requests, the record of host aggregates, errors and missing permissions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reader of Placement: requests sent, and what was deleted or cannot be read."""
 
 from __future__ import annotations

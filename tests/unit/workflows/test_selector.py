@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of hosts: nova's, and those of providers."""
 
 from __future__ import annotations

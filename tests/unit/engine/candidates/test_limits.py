@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of a search, and searches with very many candidates or hardly any."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Help on a terminal: width, markup, the order of options."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells in the formats of cliff, and the rows of a plan's results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The streams and the log of a command."""
 
 from __future__ import annotations

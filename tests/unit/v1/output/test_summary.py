@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Summaries of long tables: what changes to what on how many hosts, and who differs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables fit a width: nothing is divided, and columns are dropped in one order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and findings on a cloud with every seeded fault: exact numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The location of servers in every state that nova reports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The smallest explanations of a difference of sums, against brute force."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ports with resource requests: neutron and Placement change together or not at all."""
 
 from __future__ import annotations

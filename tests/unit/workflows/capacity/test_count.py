@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a request fits: equal to the claims that brute force finds."""
 
 from __future__ import annotations

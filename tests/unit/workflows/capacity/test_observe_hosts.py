@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A service gives the same answer about hosts as its database."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a request fits with hosts in reserve: bounds of what brute force finds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts whose servers have server groups may stop exactly if brute force finds their places."""
 
 from __future__ import annotations

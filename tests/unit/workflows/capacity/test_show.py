@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``placement capacity show`` counts of a service, of its database, and by brute force."""
 
 from __future__ import annotations

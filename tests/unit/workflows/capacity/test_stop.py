@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which hosts may stop: equal to the moves that brute force finds."""
 
 from __future__ import annotations

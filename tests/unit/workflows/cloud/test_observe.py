@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A service, read over its API, answers queries as its database does."""
 
 from __future__ import annotations

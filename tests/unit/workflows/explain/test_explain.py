@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explanations of random queries on random clouds, compared with the server and brute force."""
 
 from __future__ import annotations

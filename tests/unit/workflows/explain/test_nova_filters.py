@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova's own filters say about candidates, from recorded answers of nova."""
 
 from __future__ import annotations

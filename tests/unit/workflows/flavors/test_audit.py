@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The codes of audited flavors, and the requests that an audit sends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types and owners of nova's consumers, on an embedded server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replacing inventories of VGPU_DISPLAY_HEAD by traits: decisions, requests, and the limit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Online data migrations: exit codes, limits, and the cursor between runs."""
 
 from __future__ import annotations

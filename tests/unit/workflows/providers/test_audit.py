@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of the provider audit on small snapshots: healthy variants give no finding."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The provider audit: its requests, and what it reads of each provider."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the allocations of a reshape go, case by case."""
 
 from __future__ import annotations

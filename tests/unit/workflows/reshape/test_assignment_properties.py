@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The assignment compared with all possible assignments, on small random problems."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Documents of moves on a small cloud: literal changes, or reasons against them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The targets of consumers: by evidence, by a strategy, or none."""
 
 from __future__ import annotations

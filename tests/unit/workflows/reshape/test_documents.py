@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading documents of moves, and their errors with lines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What servers use, read from the output of programs of a host."""
 
 from __future__ import annotations

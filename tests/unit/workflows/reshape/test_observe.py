@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading trees while other clients write, and the requests sent."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes that depend on each other are refused, or are made in the right order."""
 
 from __future__ import annotations

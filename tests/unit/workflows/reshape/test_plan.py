@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reshape with concurrent writers, lost responses, and kills of the process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invariants of reshapes with random trees, inventories, consumers and moves."""
 
 from __future__ import annotations

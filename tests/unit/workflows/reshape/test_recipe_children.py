@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recipes that move resources of a node to its children: encryption, PCI devices."""
 
 from __future__ import annotations

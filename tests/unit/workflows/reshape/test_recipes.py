@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recipes as values: a snapshot and the state of nova in, a valid document out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recipe for a renamed or rebuilt host, and the checks before it."""
 
 from __future__ import annotations

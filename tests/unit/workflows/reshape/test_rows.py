@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a reshape is shown: each provider as a tree, and on it who gains or loses something."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Totals that a document changes in the same reshape."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Target trees, and templates for many trees."""
 
 from __future__ import annotations

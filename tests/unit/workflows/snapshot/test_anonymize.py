@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pseudonyms: equal names stay equal, different ones different, and related ones related."""
 
 from __future__ import annotations

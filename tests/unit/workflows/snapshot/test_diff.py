@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The differences of two states describe exactly what leads from one to the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries are found in access logs, lists and recordings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random clouds that change between, during and after interrupted saves and refreshes.
 
 Whatever happens, a provider and a consumer in the file are as they were at one moment of the last

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud in a temporary file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saving, continuing and refreshing: the exact requests, and what the file then has."""
 
 from __future__ import annotations

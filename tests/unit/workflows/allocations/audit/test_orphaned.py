@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about consumers without a server in small snapshots."""
 
 from __future__ import annotations

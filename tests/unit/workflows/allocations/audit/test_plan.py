@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of repairs, and invariants of the audit."""
 
 from __future__ import annotations

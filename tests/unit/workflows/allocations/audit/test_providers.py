@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about providers in small snapshots."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about servers in small snapshots, and their repairs."""
 
 from __future__ import annotations

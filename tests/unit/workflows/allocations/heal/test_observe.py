@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heal on an embedded server: requests sent, and concurrent writers."""
 
 from __future__ import annotations

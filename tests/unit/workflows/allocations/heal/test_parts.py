@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heal some hosts at a time, as the online data migration does."""
 
 from __future__ import annotations

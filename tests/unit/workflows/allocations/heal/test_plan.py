@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan of heal: a snapshot in, changes and reasons out."""
 
 from __future__ import annotations

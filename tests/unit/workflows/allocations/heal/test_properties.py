@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invariants of every plan of heal, on generated clouds."""
 
 from __future__ import annotations
