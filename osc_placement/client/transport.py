@@ -161,6 +161,7 @@ class Transport:
         self._timeout = timeout
         # A report names the target also when the token can no longer be renewed.
         self._target: Target | None = None
+        self._answers: dict[object, ParsedResponse] | None = None
         #: Whether a write was sent.
         self.has_written = False
         self.pace = retry.Pace()
@@ -196,11 +197,26 @@ class Transport:
         body: Any = None,
     ) -> ParsedResponse:
         """Send one request. Errors: ConnectionFailed; OutcomeUnknown; other ApiErrors."""
+        key = (url, version)
+        if method == "GET" and self._answers is not None and key in self._answers:
+            return self._answers[key]
         response = self.request(method, url, version=version, body=body)
         check(response, method, url)
-        return ParsedResponse(
+        parsed = ParsedResponse(
             response.status_code, response.headers, _json_of(response, method, url), method, url
         )
+        if method == "GET" and self._answers is not None:
+            self._answers[key] = parsed
+        return parsed
+
+    @contextlib.contextmanager
+    def reading_once(self) -> Iterator[None]:
+        """Within the block, no successful GET is sent twice: it has the first answer again."""
+        self._answers = {}
+        try:
+            yield
+        finally:
+            self._answers = None
 
     def request(
         self,

@@ -95,6 +95,7 @@ class SessionNova:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._clock_offset: datetime.timedelta | None = None
+        self._answers: dict[tuple[str, str], Any] | None = None
 
     def clock_offset(self) -> datetime.timedelta:
         """How far this machine's clock is ahead of nova's.
@@ -105,8 +106,29 @@ class SessionNova:
             self.ask("/servers?limit=1", _AGGREGATES)
         return self._clock_offset or _NO_TIME
 
+    @contextlib.contextmanager
+    def reading_once(self) -> Iterator[None]:
+        """Within the block, no successful GET is sent twice, except for listings of servers.
+
+        The answers of these would need most of the memory, and no two workflows read them.
+        """
+        self._answers = {}
+        try:
+            yield
+        finally:
+            self._answers = None
+
     def ask(self, path: str, version: str) -> Any:
         """Send one GET at a microversion."""
+        key = (path, version)
+        if self._answers is not None and key in self._answers:
+            return self._answers[key]
+        answer = self._send(path, version)
+        if self._answers is not None and not path.startswith("/servers"):
+            self._answers[key] = answer
+        return answer
+
+    def _send(self, path: str, version: str) -> Any:
         with transport.calling("nova", self._connection, "GET", path):
             response = self._connection.compute.get(path, microversion=version, skip_cache=True)
         request_id = api_errors.request_id_of(response)

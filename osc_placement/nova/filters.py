@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.nova import request, values
 
-_SCOPE = "aggregate_instance_extra_specs"
+#: The scope of the extra specs that only the first filter compares.
+AGGREGATE_SCOPE = "aggregate_instance_extra_specs"
 _TENANT_KEY = "filter_tenant_id"
 _TYPE_KEY = "instance_type"
 _NUMBER_KEY = "max_instances_per_host"
@@ -64,7 +65,7 @@ def scoped_specs(specs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         scope, colon, key = name.partition(":")
         if not colon:
             yield name, requirement
-        elif scope == _SCOPE:
+        elif scope == AGGREGATE_SCOPE:
             yield key, requirement
 
 

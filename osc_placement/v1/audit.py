@@ -174,10 +174,6 @@ def _end(item: findings.Finding[Any], results: Mapping[str, result.ChangeResult]
     return (str(found.status), rows.Reasons(reason), str(found.code))
 
 
-#: Nova's own last steps of a move or a deletion take seconds.
-_MIN_AGE = 60
-
-
 class AuditAllocations(AuditCommand):
     """Find allocations that do not match nova's servers, and repair them
 
@@ -225,15 +221,17 @@ openstack placement allocation audit --repair --host cmp-0001"""
         return audit.CODES
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        from osc_placement.workflows.allocations import audit
+
         group = parser.add_argument_group("what to audit")
         self.add_audit_options(group)
         group.add_argument(
             "--min-age",
             metavar="<seconds>",
             type=arguments.non_negative,
-            default=_MIN_AGE,
+            default=audit.MIN_AGE,
             help="Report as unknown what nova changed in the last seconds, and do not repair it"
-            f" (default: {_MIN_AGE})",
+            f" (default: {audit.MIN_AGE})",
         )
         services.add_check_owners(group)
         services.add_skip_port_allocations(group)

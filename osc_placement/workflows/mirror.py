@@ -16,6 +16,7 @@ import dataclasses
 import logging
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api, lookup
@@ -104,7 +105,12 @@ def decide_mirror(snapshot: MirrorSnapshot, request: ResolvedMirror) -> plan.Pla
 
 def count_stale(planned: plan.Plan) -> int:
     """The number of stale compute nodes that a plan keeps without ``prune``."""
-    return sum(Code.STALE_MEMBER in item.code.split(",") for item in planned.skipped)
+    return sum(map(is_stale, planned.skipped))
+
+
+def is_stale(item: change.Skipped) -> bool:
+    """Whether it is a stale compute node that a plan keeps without ``prune``."""
+    return Code.STALE_MEMBER in item.code.split(",")
 
 
 class _Mirror:
@@ -322,17 +328,36 @@ def plan_mirror(
     the hypervisors in pages. Applying sends two requests per changed provider.
     Errors: InvalidInput with every unknown name, or with every missing permission.
     """
-    client.require_feature("aggregate generation", "changing aggregates safely")
-    cloud = observe_cloud(client, nova)
-    resolved = _resolve(cloud, request)
-    record = load_record(client.target)
-    snapshot = _read_members(client, nova, cloud, record.values, resolved, context or ReadContext())
+    snapshot, resolved, record = read_cloud(client, nova, request, context)
     planned = decide_mirror(snapshot, resolved)
     error = record.error or _update_record(client.target, record.values, snapshot)
     stale = count_stale(planned)
     LOG.info("mirror: %d changes, %d stale compute nodes are kept", len(planned.changes), stale)
     planned = dataclasses.replace(planned, notes=tuple(_notes(stale, error, nova.source)))
     return Mirrored(plan.ObservedPlan(planned), stale)
+
+
+class MirrorReading(NamedTuple):
+    """What ``decide_mirror`` needs, and the record of host aggregates before this reading."""
+
+    snapshot: MirrorSnapshot
+    request: ResolvedMirror
+    record: state_file.StateFile
+
+
+def read_cloud(
+    client: api.Client,
+    nova: nova_api.Nova,
+    request: MirrorRequest,
+    context: ReadContext | None = None,
+) -> MirrorReading:
+    """Read nova and Placement. Requests and errors: those of ``plan_mirror``."""
+    client.require_feature("aggregate generation", "changing aggregates safely")
+    cloud = observe_cloud(client, nova)
+    resolved = _resolve(cloud, request)
+    record = load_record(client.target)
+    snapshot = _read_members(client, nova, cloud, record.values, resolved, context or ReadContext())
+    return MirrorReading(snapshot, resolved, record)
 
 
 def _read_members(

@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
 
-from osc_placement import microversion, server
+from osc_placement import errors, microversion, server
 from osc_placement.client import api, transport, wsgi
 from osc_placement.engine import state
 from osc_placement.plan import apply, executor, guards, journal, plan, result
@@ -34,6 +34,15 @@ def opened(
         yield client
     finally:
         client.close()
+
+
+@contextlib.contextmanager
+def opened_file(path: pathlib.Path) -> Iterator[api.Client]:
+    """A client of a database file or snapshot. Errors: PlacementError for a missing file."""
+    if not path.exists():
+        raise errors.PlacementError(f"the file {path} does not exist")
+    with opened(lambda: server.create_app(str(path), lazily=True), str(path)) as client:
+        yield client
 
 
 def apply_plan(

@@ -34,8 +34,9 @@ class Verdict(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpgradeCheck:
-    """One check; ``details`` say what to do if it did not succeed."""
+    """One check; ``code`` names the problem, ``details`` say what to do if it did not succeed."""
 
+    code: str
     name: str
     verdict: Verdict
     details: str = ""
@@ -88,33 +89,44 @@ def observe_status(client: api.Client, *, check: bool = False) -> CloudStatus:
 def checks(status: CloudStatus) -> Iterator[UpgradeCheck]:
     """The checks before an upgrade. Pure."""
     highest = status.server[1]
-    yield _has_version("nova can use this Placement", highest, NOVA_NEEDS, Verdict.FAILURE)
     yield _has_version(
-        "this client can use all it knows", highest, microversion.MAXIMUM, Verdict.WARNING
+        "placement-too-old", "nova can use this Placement", highest, NOVA_NEEDS, Verdict.FAILURE
     )
-    yield _has_owners("every consumer has a project and a user", status.incomplete)
+    yield _has_version(
+        "placement-older-than-client",
+        "this client can use all it knows",
+        highest,
+        microversion.MAXIMUM,
+        Verdict.WARNING,
+    )
+    yield _has_owners(
+        "consumer-without-owner", "every consumer has a project and a user", status.incomplete
+    )
 
 
 def _has_version(
+    code: str,
     what: str,
     highest: microversion.Microversion,
     needs: microversion.Microversion,
     otherwise: Verdict,
 ) -> UpgradeCheck:
     if highest >= needs:
-        return UpgradeCheck(what, Verdict.SUCCESS)
-    return UpgradeCheck(what, otherwise, f"it has {highest} and needs {needs}: upgrade Placement")
+        return UpgradeCheck(code, what, Verdict.SUCCESS)
+    details = f"it has {highest} and needs {needs}: upgrade Placement"
+    return UpgradeCheck(code, what, otherwise, details)
 
 
-def _has_owners(what: str, incomplete: responses.Usage | None) -> UpgradeCheck:
+def _has_owners(code: str, what: str, incomplete: responses.Usage | None) -> UpgradeCheck:
     if incomplete is None:
-        return UpgradeCheck(what, Verdict.WARNING, "not checked: it needs 1.9")
+        return UpgradeCheck(code, what, Verdict.WARNING, "not checked: it needs 1.9")
     if not incomplete.resources and not incomplete.consumer_count:
-        return UpgradeCheck(what, Verdict.SUCCESS)
+        return UpgradeCheck(code, what, Verdict.SUCCESS)
     count = incomplete.consumer_count
     consumers = "consumers" if count is None else f"{count} consumers"
     consumers = "1 consumer has" if count == 1 else f"{consumers} have"
     return UpgradeCheck(
+        code,
         what,
         Verdict.WARNING,
         f"{consumers} the project {allocation.PLACEHOLDER}: 'openstack placement migration"

@@ -43,7 +43,7 @@ SKIPPED = ("openstack flavor ", "openstack aggregate ", "openstack endpoint ")
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
-    r"|placement (allocation|aggregate|capacity|flavor|host|migration run|plan (apply|undo)"
+    r"|placement (allocation|aggregate|capacity|flavor|health|host|migration run|plan (apply|undo)"
     r"|provider|reshape recipe|snapshot save))\b"
 )
 RECORDING = "--os-nova-recording"

@@ -176,6 +176,10 @@ _COMPUTE_NODE = "COMPUTE_NODE"
 _OTHER_SERVICES = {"application-container": "Zun", "container": "Zun"}
 
 
+#: Nova's own last steps of a move or a deletion take seconds.
+MIN_AGE = 60
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditRequest:
     """What to audit: ``hosts`` by nova's names or by providers' names; empty for all.
@@ -208,6 +212,37 @@ def audit_cloud(
     repair: one read per consumer to change.
     Errors: as ``read_cloud``; InvalidInput for unknown hosts.
     """
+    reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
+    selected = _find(snapshot, audit_context, request)
+    notes = observe.unchecked_owners(snapshot, reader.request)
+    if nova.source:
+        notes.append(f"nova's responses come from {nova.source}")
+    if not request.repair:
+        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)))
+    repairable = [item.subject.uuid for item in selected if item.repair]
+    snapshot = reader.read(snapshot, Reads(consumers=repairable))
+    # A consumer may have changed since its allocations were read.
+    selected = _find(snapshot, audit_context, request)
+    planned = _plan(snapshot, selected, notes)
+    return AuditResult(selected, decision.observed_plan(planned, snapshot))
+
+
+class AuditReading(NamedTuple):
+    """What ``find`` needs, and the reader for more."""
+
+    reader: HealReader
+    snapshot: CloudSnapshot
+    context: AuditContext
+
+
+def read_cloud(
+    client: api.Client,
+    nova: Nova,
+    request: AuditRequest,
+    context: ReadContext | None = None,
+    neutron: Neutron | None = None,
+) -> AuditReading:
+    """Read what the audit needs. Requests and errors: those of ``audit_cloud``."""
     heal_request = HealRequest(check_owners=request.check_owners)
     reader = HealReader(client, nova, neutron, context, heal_request)
     snapshot = reader.read_cloud(with_deleted=True)
@@ -226,18 +261,7 @@ def audit_cloud(
         hosts=request.hosts,
         request=reader.request,
     )
-    selected = _find(snapshot, audit_context, request)
-    notes = observe.unchecked_owners(snapshot, reader.request)
-    if nova.source:
-        notes.append(f"nova's responses come from {nova.source}")
-    if not request.repair:
-        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)))
-    repairable = [item.subject.uuid for item in selected if item.repair]
-    snapshot = reader.read(snapshot, Reads(consumers=repairable))
-    # A consumer may have changed since its allocations were read.
-    selected = _find(snapshot, audit_context, request)
-    planned = _plan(snapshot, selected, notes)
-    return AuditResult(selected, decision.observed_plan(planned, snapshot))
+    return AuditReading(reader, snapshot, audit_context)
 
 
 def _find(

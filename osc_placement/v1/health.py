@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement health show``."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from osc_placement import errors, microversion
+from osc_placement.v1 import base, services
+from osc_placement.v1.output import progress, rows
+
+if TYPE_CHECKING:
+    from osc_placement.workflows import health
+
+COLUMNS = (
+    "severity",
+    "code",
+    "count",
+    "since",
+    "first",
+    "subjects",
+    "new",
+    "gone",
+    "show",
+    "repair",
+)
+
+T = TypeVar("T")
+
+#: Problems whose commands the summary shows.
+_MOST_COMMANDS = 3
+
+
+class ShowHealth(base.ReportLister):
+    """Show everything that is wrong with Placement in one look
+
+    Runs the checks of the audits of allocations, providers and flavors, of the mirror of host
+    aggregates and their ratios, and of placement status show --check, on one reading. It also
+    finds servers on hosts that their flavor, image or zone no longer admits. One row per code,
+    with the command that shows each problem; an area without problems is one row.
+
+    Errors: servers do not start or land on wrong hosts, or capacity is lost or counted twice.
+    Everything else is a warning. An area that could not be read is "not checked".
+    """
+
+    writes = False
+    required_feature = "consumer generation"
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = {
+        **base.EXIT_CODES,
+        3: "an error was found; with --fail-on warning: an error or a warning",
+        services.NOT_JUDGED: "no such problem was found, but an area was not judged",
+    }
+    example = """\
+openstack placement health show
+openstack placement health show --since yesterday.sqlite
+openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
+
+    column_names = COLUMNS
+    table_columns: Sequence[str] = ("severity", "code", "count", "since", "first")
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--fail-on",
+            metavar="<severity>",
+            choices=("error", "warning"),
+            default="error",
+            help="Exit with 3 for problems that are at least this bad: error (default) or warning",
+        )
+        parser.add_argument(
+            "--mute",
+            metavar="<code>[=<day>]",
+            type=_mutes,
+            action="extend",
+            default=[],
+            help="Do not count this code, or not until this day (YYYY-MM-DD, UTC). @<file> reads"
+            " one per line; # begins a comment. May be repeated.",
+        )
+        parser.add_argument(
+            "--since",
+            metavar="<snapshot>",
+            type=pathlib.Path,
+            help="Also show what is new and what is gone since this snapshot, which needs nova's"
+            " responses",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import health
+        from osc_placement.workflows.context import ReadContext
+
+        cloud = services.Services(self, parsed_args)
+        read = health.HealthServices(
+            self.connect(), _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
+        )
+        with progress.shown(quiet=self.is_quiet) as shown:
+            context = ReadContext(parsed_args.workers, shown)
+            before = None
+            if parsed_args.since is not None:
+                with health.of_snapshot(parsed_args.since) as earlier:
+                    before = health.examine(earlier, context)
+            areas = health.examine(read, context)
+        today = datetime.datetime.now(datetime.UTC).date()
+        mutes = [health.Mute.parse(text) for text in parsed_args.mute]
+        lines = health.lines(areas, mutes, today=today, before=before)
+        self.exit_code = _exit_code(lines, parsed_args.fail_on)
+        self.summary = _summary(read.client.target, areas, lines)
+        if before is None:
+            self.table_columns = tuple(name for name in self.table_columns if name != "since")
+        return COLUMNS, [_row(line) for line in lines]
+
+
+def _mutes(text: str) -> list[str]:
+    """The values of ``--mute``: one, or those of a file."""
+    from osc_placement.workflows import health
+
+    texts = [text]
+    try:
+        if text.startswith("@"):
+            content = pathlib.Path(text[1:]).read_text(encoding="utf-8")
+            words = (line.partition("#")[0].strip() for line in content.splitlines())
+            texts = [word for word in words if word]
+        for single in texts:
+            health.Mute.parse(single)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return texts
+
+
+def _or_reason(opened: Callable[[], T]) -> T | str:
+    """A service, or why it is not there."""
+    try:
+        return opened()
+    except errors.PlacementError as error:
+        return str(error)
+
+
+def _exit_code(lines: Sequence[health.HealthLine], fail_on: str) -> int:
+    severities = {str(line.severity) for line in lines}
+    if severities & {"error", fail_on}:
+        return 3
+    return services.NOT_JUDGED if "not checked" in severities else 0
+
+
+def _row(line: health.HealthLine) -> tuple[Any, ...]:
+    return (
+        str(line.severity),
+        line.code,
+        len(line.subjects) if line.severity != "not checked" else None,
+        line.since,
+        line.text,
+        rows.Lines(sorted(line.subjects)),
+        None if line.new is None else rows.Lines(sorted(line.new)),
+        None if line.gone is None else rows.Lines(sorted(line.gone)),
+        line.show,
+        line.repair,
+    )
+
+
+def _summary(
+    target: str, areas: Sequence[health.Area], lines: Sequence[health.HealthLine]
+) -> list[str]:
+    counts = {
+        severity: sum(line.severity == severity for line in lines)
+        for severity in ("error", "warning", "not checked", "muted")
+    }
+    parts = [
+        f"{counts['error']} error{'s' * (counts['error'] != 1)}",
+        f"{counts['warning']} warning{'s' * (counts['warning'] != 1)}",
+        *(f"{counts[name]} {name}" for name in ("not checked", "muted") if counts[name]),
+    ]
+    commands = [
+        f"{line.code}: openstack {line.show}"
+        + (f"; repair: openstack {line.repair}" if line.repair else "")
+        for line in lines
+        if line.show and line.severity in ("error", "warning")
+    ]
+    more = len(commands) - _MOST_COMMANDS
+    return [
+        f"On {target}: {', '.join(parts)}",
+        *commands[:_MOST_COMMANDS],
+        *([f"... and {more} more commands (-f json: show, repair)"] if more > 0 else []),
+        *(f"Note on {area.name}: {note}" for area in areas for note in area.notes),
+    ]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement health show`` on every target, with recorded responses of a real nova."""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.support.peer import shell, target as targets
+
+RECORDED = ("--os-nova-recording", "12-hosts")
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def rows(openstack: shell.OpenStack, command: str, *arguments: str) -> list[dict[str, Any]]:
+    outcome = openstack.run(command, *RECORDED, *arguments, "-f", "json")
+    assert outcome.code == 3, outcome
+    answer: list[dict[str, Any]] = json.loads(outcome.stdout)
+    return answer
+
+
+def test_health_counts_what_the_audits_list(openstack: shell.OpenStack) -> None:
+    counts = {
+        row["code"]: row["count"]
+        for row in rows(openstack, "placement health show")
+        if row["count"]
+    }
+    subjects: dict[str, set[str]] = collections.defaultdict(set)
+    for command in ("placement allocation audit", "placement provider audit"):
+        for row in rows(openstack, command, "--strict"):
+            subjects[row["code"]].add(row["uuid"] or row["name"])
+    for row in rows(openstack, "placement flavor audit"):
+        if row["code"] not in ("ok", "not_judged"):
+            subjects[f"flavor-{row['code']}".replace("_", "-")].add(row["id"])
+    others = {code: counts.pop(code) for code in [*counts] if code not in subjects}
+    assert counts == {code: len(uuids) for code, uuids in subjects.items()}
+    assert others == {
+        "missing-member": 11,
+        "allocation-ratio": 7,
+        "consumer-without-owner": 1,
+        "server-trait": 1,
+    }
+
+
+def test_known_problems_are_muted_and_a_snapshot_is_compared(
+    openstack: shell.OpenStack, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "before.sqlite"
+    saved = openstack.run("placement snapshot save", str(path), "--with-nova", *RECORDED)
+    assert saved.code == 0, saved
+    openstack.run("placement aggregate mirror", *RECORDED, "--allow", "recorded-nova")
+    mutes = tmp_path / "mutes"
+    mutes.write_text("# known\nmissing\nused-up=2000-01-01 # over\n")
+    shown = rows(openstack, "placement health show", "--since", str(path), "--mute", f"@{mutes}")
+    by_code = {row["code"]: row for row in shown}
+    assert by_code["missing"]["severity"] == "muted"
+    assert (by_code["missing-member"]["since"], by_code["missing-member"]["severity"]) == (
+        "gone",
+        "ok",
+    )
+    assert len(by_code["missing-member"]["gone"]) == 11
+    assert {row["since"] for row in shown if row["count"]} == {"="}

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Health: the problems of all areas, equal to those of the single commands, on one reading."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import pathlib
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from osc_placement import errors, testing
+from osc_placement.client import api
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api, request
+from osc_placement.workflows import aggregate_ratios, compute_nodes, health, mirror, status
+from osc_placement.workflows.allocations import audit as allocation_audit
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.flavors import audit as flavor_audit
+from osc_placement.workflows.health import Area, HealthServices, Mute, Problem, Severity
+from osc_placement.workflows.providers import audit as provider_audit, observe
+from tests.support import commands, embedded
+
+TODAY = datetime.date(2026, 3, 1)
+CONTEXT = ReadContext(workers=1)
+SERVERS = "GET /v2.1/servers/detail?all_tenants=1"
+AGGREGATES = "GET /v2.1/os-aggregates"
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def services(
+    document: dict[str, Any] | None = None, nova: dict[str, Any] | None = None
+) -> tuple[HealthServices, embedded.Client]:
+    client = embedded.Client(load=document or testing.sample_cloud("12-hosts"))
+    recorded = nova_api.RecordedNova(nova or testing.sample_nova("12-hosts"), "the sample")
+    neutron = neutron_api.RecordedNeutron(recorded.recorded, "the sample")
+    return HealthServices(client, recorded, neutron), client
+
+
+def spoilt(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The sample cloud with random faults in Placement and in nova."""
+    chance = random.Random(seed)
+    document, nova = testing.sample_cloud("12-hosts"), testing.sample_nova("12-hosts")
+    for item in document["providers"].values():
+        if chance.random() < 0.3:
+            item["traits"] = [name for name in item["traits"] if chance.random() < 0.7]
+        if chance.random() < 0.2:
+            item["aggregates"] = []
+        if chance.random() < 0.2 and item["inventories"]:
+            for offered in item["inventories"].values():
+                offered["allocation_ratio"] *= 2
+    for uuid in sorted(document["consumers"]):
+        if chance.random() < 0.2:
+            del document["consumers"][uuid]
+    for item in nova[AGGREGATES]["aggregates"]:
+        if chance.random() < 0.3:
+            item["hosts"] = chance.sample(item["hosts"], len(item["hosts"]) // 2)
+    for item in nova[SERVERS]["servers"]:
+        if chance.random() < 0.2:
+            item["pinned_availability_zone"] = chance.choice(["az1", "az2", "nova"])
+    return document, nova
+
+
+def subjects(areas: list[Area], name: str) -> set[tuple[str, str]]:
+    (area,) = (area for area in areas if area.name == name)
+    assert not area.error
+    return {(item.code, item.subject) for item in area.problems}
+
+
+def audited_flavors(client: api.Client, nova: nova_api.Nova) -> list[flavor_audit.AuditedFlavor]:
+    hosts = compute_nodes.read_server_hosts(nova)
+    return flavor_audit.audit(client, nova, (), request.SchedulerOptions(), CONTEXT, hosts)
+
+
+@pytest.mark.seeds(6, long=200)
+def test_each_area_has_the_problems_of_its_command(seed: int) -> None:
+    document, nova_document = spoilt(seed)
+    read, client = services(document, nova_document)
+    areas = health.examine(read, CONTEXT)
+    sent = [(item.method, item.path, item.query) for item in client.sent]
+    assert len(sent) == len(set(sent))
+
+    nova, neutron = read.require_nova(), read.neutron_or_none
+    audited = allocation_audit.audit_cloud(
+        client, nova, allocation_audit.AuditRequest(min_age=60), CONTEXT, neutron
+    )
+    found = {(item.code, item.subject.uuid or item.subject.name) for item in audited.findings}
+    assert subjects(areas, "allocations") == found
+    providers = provider_audit.audit_providers(
+        client, nova, neutron, observe.ProviderAuditRequest(), CONTEXT
+    )
+    found = {(item.code, item.subject.uuid or item.subject.name) for item in providers.findings}
+    assert subjects(areas, "providers") == found
+    mirrored = mirror.plan_mirror(client, nova, mirror.MirrorRequest(), CONTEXT)
+    changed = {item.subject.uuid for item in mirrored.planned.plan.changes}
+    in_area = subjects(areas, "host-aggregates")
+    assert {uuid for code, uuid in in_area if code == "missing-member"} == changed
+    assert sum(code == "extra-member" for code, _ in in_area) == mirrored.stale
+    ratios = aggregate_ratios.plan_aggregate_ratios(
+        client, nova, aggregate_ratios.AggregateRatioRequest(), CONTEXT
+    )
+    changed = {item.subject.uuid for item in ratios.plan.changes}
+    assert {uuid for _, uuid in subjects(areas, "allocation-ratios")} == changed
+    flavors = audited_flavors(client, nova)
+    codes = {(item.code, item.id) for item in flavors if item.code not in flavor_audit.NO_FINDING}
+    in_area = subjects(areas, "flavors")
+    assert in_area == {(f"flavor-{code}".replace("_", "-"), uuid) for code, uuid in codes}
+
+
+def test_the_commands_of_every_problem_exist() -> None:
+    read, _ = services()
+    problems = [item for area in health.examine(read, CONTEXT) for item in area.problems]
+    entries = {commands.command_name(entry): entry for entry in commands.PRESENT}
+    for line in {*(item.show for item in problems), *(item.repair for item in problems)} - {""}:
+        name = next(name for name in entries if line.startswith(name))
+        commands.parser_of(entries[name]).parse_args(line.removeprefix(name).split())
+
+
+def requests_of(client: embedded.Client, run: Callable[[], object]) -> list[tuple[str, ...]]:
+    client.sent.clear()
+    run()
+    return [(item.method, item.path, item.query) for item in client.sent]
+
+
+def test_a_cloud_is_read_once() -> None:
+    read, client = services()
+    together = requests_of(client, lambda: health.examine(read, CONTEXT))
+    assert len(together) == len(set(together)) == 138
+    nova, neutron = read.require_nova(), read.neutron_or_none
+    single = {
+        sent
+        for run in (
+            lambda: allocation_audit.audit_cloud(
+                client, nova, allocation_audit.AuditRequest(min_age=60), CONTEXT, neutron
+            ),
+            lambda: provider_audit.audit_providers(
+                client, nova, neutron, observe.ProviderAuditRequest(), CONTEXT
+            ),
+            lambda: mirror.plan_mirror(client, nova, mirror.MirrorRequest(), CONTEXT),
+            lambda: aggregate_ratios.plan_aggregate_ratios(
+                client, nova, aggregate_ratios.AggregateRatioRequest(), CONTEXT
+            ),
+            lambda: audited_flavors(client, nova),
+            lambda: status.observe_status(client, check=True),
+        )
+        for sent in requests_of(client, run)
+    }
+    # Only the traits that servers require are read besides.
+    assert all("required=" in query for _, path, query in {*together} - single if path != "/")
+    assert single <= {*together}
+
+
+def test_an_area_that_cannot_be_read_does_not_hide_the_others() -> None:
+    _, client = services()
+    areas = health.examine(HealthServices(client, "no nova here", "no neutron"), CONTEXT)
+    assert {area.name for area in areas if area.error == "no nova here"} == {
+        "allocations",
+        "servers",
+        "host-aggregates",
+        "allocation-ratios",
+        "providers",
+        "flavors",
+    }
+    lines = health.lines(areas, today=TODAY)
+    assert [line.code for line in lines if line.severity is Severity.WARNING] == [
+        "consumer-without-owner"
+    ]
+    assert sum(line.severity is Severity.NOT_CHECKED for line in lines) == 6
+
+
+def server_problems(**fields: Any) -> set[str]:
+    """The codes about one server of the sample with other fields in nova."""
+    nova = testing.sample_nova("12-hosts")
+    name = "al-double"
+    (server,) = (item for item in nova[SERVERS]["servers"] if item["name"] == name)
+    server.update(copy.deepcopy(fields))
+    read, _ = services(nova=nova)
+    (area,) = (area for area in health.examine(read, CONTEXT) if area.name == "servers")
+    return {item.code for item in area.problems if item.subject == server["id"]}
+
+
+def flavor_with(**specs: str) -> dict[str, Any]:
+    nova = testing.sample_nova("12-hosts")
+    (server,) = (item for item in nova[SERVERS]["servers"] if item["name"] == "al-double")
+    return {
+        **server["flavor"],
+        "extra_specs": {key.replace("__", ":"): specs[key] for key in specs},
+    }
+
+
+def test_a_server_stays_where_its_flavor_its_zone_and_its_aggregates_admit_it() -> None:
+    assert server_problems() == set()
+    assert server_problems(flavor=flavor_with(trait__CUSTOM_NOWHERE="required")) == {"server-trait"}
+    assert server_problems(flavor=flavor_with(trait__COMPUTE_NODE="required")) == set()
+    assert server_problems(pinned_availability_zone="elsewhere") == {"server-zone"}
+    scoped = flavor_with(aggregate_instance_extra_specs__disk="tape")
+    assert server_problems(flavor=scoped) == {"server-aggregate"}
+    # Another filter may compare a key without the scope.
+    assert server_problems(flavor=flavor_with(disk="tape")) == set()
+
+
+def problem(code: str, subject: str) -> Problem:
+    return Problem(code, subject, f"{subject} is wrong", f"show {code}", f"repair {code}")
+
+
+def lines_of(*areas: Area, before: list[Area] | None = None, **options: Any) -> dict[str, str]:
+    """``{code: "severity count since"}``"""
+    answer = health.lines(areas, today=TODAY, before=before, **options)
+    return {
+        line.code: f"{line.severity} {len(line.subjects)} {line.since}".strip() for line in answer
+    }
+
+
+def test_a_code_is_compared_with_an_earlier_state() -> None:
+    before = [Area("a", [problem("orphaned", "x"), problem("doubled", "y")])]
+    now = Area("a", [problem("orphaned", "x"), problem("orphaned", "z"), problem("missing", "m")])
+    assert lines_of(now, before=before) == {
+        "orphaned": "error 2 +1",
+        "missing": "error 1 new",
+        "doubled": "ok 0 gone",
+    }
+    assert lines_of(*before, before=before) == {"orphaned": "error 1 =", "doubled": "error 1 ="}
+    moved = Area("a", [problem("orphaned", "z")])
+    assert lines_of(
+        moved, before=[Area("a", [problem("orphaned", "x"), problem("orphaned", "y")])]
+    )["orphaned"] == ("error 1 +1 -2")
+
+
+@pytest.mark.parametrize("is_now", [True, False])
+def test_an_area_that_was_not_checked_is_not_compared(is_now: bool) -> None:
+    failed, full = Area("a", error="no right"), Area("a", [problem("orphaned", "x")])
+    now, before = (failed, full) if is_now else (full, failed)
+    expected = {"a": "not checked 0"} if is_now else {"orphaned": "error 1"}
+    assert lines_of(now, before=[before]) == expected
+
+
+def test_a_muted_code_is_shown_and_counts_again_after_its_day() -> None:
+    area = Area("a", [problem("orphaned", "x")])
+    for mute, severity in (
+        (Mute("orphaned"), "muted"),
+        (Mute("orphaned", TODAY), "muted"),
+        (Mute("orphaned", TODAY - datetime.timedelta(days=1)), "error"),
+        (Mute("doubled"), "error"),
+    ):
+        assert lines_of(area, mutes=[mute]) == {"orphaned": f"{severity} 1"}
+
+
+@pytest.mark.parametrize("text", ["", "=2026-01-01", "orphaned=", "orphaned=tomorrow"])
+def test_a_mute_needs_a_code_and_a_day(text: str) -> None:
+    with pytest.raises(ValueError, match="is not"):
+        Mute.parse(text)
+
+
+def test_an_area_without_problems_is_one_line() -> None:
+    answer = health.lines([Area("a", examined="3 hosts")], today=TODAY)
+    assert [(line.severity, line.code, line.text) for line in answer] == [("ok", "a", "3 hosts")]
+
+
+def test_a_file_that_is_no_snapshot_is_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "none.sqlite"
+    with pytest.raises(errors.PlacementError, match="does not exist"), health.of_snapshot(path):
+        pass
+    assert not path.exists()
+
+
+def test_every_warning_is_a_code_of_a_check() -> None:
+    codes = {
+        *allocation_audit.CODES,
+        *provider_audit.CODES,
+        *(f"flavor-{code}".replace("_", "-") for code in flavor_audit.Code),
+        *("missing-member", "extra-member", "allocation-ratio", "consumer-without-owner"),
+        *("placement-older-than-client", "server-trait", "server-zone", "server-aggregate"),
+    }
+    assert codes >= health.WARNINGS
