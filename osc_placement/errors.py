@@ -41,6 +41,22 @@ class InvalidInput(PlacementError):
         super().__init__("\n".join(self.reasons))
 
 
+class MissingPackage(PlacementError):
+    """A package of an extra is not installed."""
+
+
+@contextlib.contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Raise MissingPackage if an import of the block fails: ``what`` needs the ``extra``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingPackage(
+            f"{what} needs more packages ({error}): run pip install '.[{extra}]' in the source"
+            " folder of osc-placement"
+        ) from error
+
+
 class InputErrors:
     """The errors of one input, collected over several steps and reported together."""
 

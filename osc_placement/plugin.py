@@ -341,13 +341,8 @@ def _offline(configuration: str) -> transport.Transport:
     from osc_placement.client import wsgi
 
     def open_app() -> wsgi.WsgiApp:
-        try:
+        with errors.needs_extra("offline", _CONFIG_OPTION):
             from osc_placement.offline import app
-        except ModuleNotFoundError as error:
-            raise errors.PlacementError(
-                f"{_CONFIG_OPTION} needs openstack-placement ({error}): pip install"
-                " 'osc-placement[offline]'"
-            ) from error
         return app.OfflineApp(configuration)
 
     return wsgi.in_process(open_app, place=f"the database of {os.path.abspath(configuration)}")

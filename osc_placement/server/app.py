@@ -20,6 +20,7 @@ from webob import acceptparse, exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
+from osc_placement.errors import needs_extra
 from osc_placement.server import auth, context, http_errors, policy, routes
 from osc_placement.server.auth import AuthConfigInvalid
 from osc_placement.server.store import document, errors as store_errors, repository, sqlite
@@ -201,16 +202,10 @@ def create_app(
 
 def _with_cors(app: auth.Wsgi, allowed_origins: Sequence[str]) -> auth.Wsgi:
     """The application with CORS headers for the allowed origins, by oslo.middleware."""
-    from oslo_middleware import cors
-
-    wrapped: auth.Wsgi = cors.CORS(
-        app,
-        {
-            "allowed_origin": list(allowed_origins),
-            "allow_headers": ["openstack-api-version"],
-        },
-    )
-    return wrapped
+    with needs_extra("server", "--cors-allowed-origin"):
+        from oslo_middleware import cors
+    options = {"allowed_origin": list(allowed_origins), "allow_headers": ["openstack-api-version"]}
+    return cors.CORS(app, options)
 
 
 def _http_error(error: Exception, request_id: str) -> http_errors.HttpError:

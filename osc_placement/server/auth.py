@@ -14,6 +14,8 @@ from typing import Any
 
 from webob import exc
 
+from osc_placement.errors import needs_extra
+
 LOG = logging.getLogger(__name__)
 
 SYSTEM_SCOPE = "HTTP_OPENSTACK_SYSTEM_SCOPE"
@@ -134,13 +136,10 @@ def keystone_middleware(app: Wsgi, config_file: str) -> Wsgi:
 
 
 def _middleware(app: Wsgi, path: str) -> Wsgi:
-    try:
+    with needs_extra("keystone", "--auth keystone"):
         from keystonemiddleware import auth_token
-        from oslo_config import cfg
-    except ImportError as error:
-        raise AuthConfigInvalid(
-            "--auth keystone needs keystonemiddleware: pip install 'osc-placement[keystone]'"
-        ) from error
+    from oslo_config import cfg
+
     config = cfg.ConfigOpts()
     try:
         config([], project="osc-placement", default_config_files=[path], default_config_dirs=[])

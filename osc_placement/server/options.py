@@ -14,6 +14,7 @@ from importlib import metadata
 from typing import Any
 
 from osc_placement.engine import standard
+from osc_placement.errors import MissingPackage
 from osc_placement.samples import sample
 from osc_placement.server import app, auth, context, policy
 from osc_placement.server.store import errors
@@ -29,6 +30,7 @@ class CannotStart(Exception):
 CANNOT_START = (
     errors.StoreError,
     CannotStart,
+    MissingPackage,
     auth.AuthConfigInvalid,
     policy.PolicyFileInvalid,
 )

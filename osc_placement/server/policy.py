@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from osc_placement.errors import needs_extra
 from osc_placement.server import auth, http_errors
 
 PREFIX = "placement:"
@@ -74,7 +75,9 @@ class FromFile:
 
     def __init__(self, path: str, rules: Iterable[str], legacy: bool = False) -> None:
         from oslo_config import cfg
-        from oslo_policy import opts, policy as oslo_policy
+
+        with needs_extra("server", "--policy-file"):
+            from oslo_policy import opts, policy as oslo_policy
 
         # oslo.policy searches relative names in its own folders and ignores a missing file.
         path = os.path.abspath(path)

@@ -21,11 +21,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import waitress
-
+from osc_placement.errors import needs_extra
 from osc_placement.server import app, log, options as server_options
 from osc_placement.server.store import errors, sqlite
 
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         server.run()
-    except server_options.CannotStart as error:
+    except server_options.CANNOT_START as error:
         return _fail(error)
     finally:
         placement.close()
@@ -160,6 +159,8 @@ class HttpServer:
         self._stopping = threading.Lock()
         self._counting = threading.Lock()
         self._in_progress = 0
+        with needs_extra("server", "a server on a port"):
+            import waitress
         # With few worker threads a queue is normal.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._listener = _listen(host, port)
@@ -199,15 +200,10 @@ class HttpServer:
             signal.signal(number, lambda *_: self.stop())
 
     def _counted(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        with self._progress():
-            return list(self._app(environ, start_response))
-
-    @contextlib.contextmanager
-    def _progress(self) -> Iterator[None]:
         with self._counting:
             self._in_progress += 1
         try:
-            yield
+            return list(self._app(environ, start_response))
         finally:
             with self._counting:
                 self._in_progress -= 1
@@ -215,18 +211,15 @@ class HttpServer:
     def _end(self) -> None:
         """Accept no more connections, wait for the requests in flight, and end the loop."""
         self._on_stop()
-        self._in_loop(self._refuse_more)
+        # Only the thread of ``run`` may change the sockets.
+        self._server.trigger.pull_trigger(self._refuse_more)
         until = time.monotonic() + DRAIN_SECONDS
         quiet = 0
         # A request that was read a moment ago is in progress a moment later.
         while quiet < 3 and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
             quiet = 0 if self._is_busy() else quiet + 1
-        self._in_loop(self._close_all)
-
-    def _in_loop(self, step: Callable[[], None]) -> None:
-        """Call a function in the thread of ``run``, which alone may change the sockets."""
-        self._server.trigger.pull_trigger(step)
+        self._server.trigger.pull_trigger(self._close_all)
 
     def _refuse_more(self) -> None:
         del self._sockets[self._listener.fileno()]

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import waitress.server
-
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.plan import file as plan_file
@@ -49,6 +47,8 @@ class Proxy:
         self.recorded = 0
         self._client = client
         self._writing = threading.Lock()
+        with errors.needs_extra("server", "a proxy on a port"):
+            import waitress.server
         with plan_file.explained(path):
             self._file = path.open("a", encoding="utf-8")
         try:

@@ -19,7 +19,7 @@ import requests
 import webob
 from keystonemiddleware import auth_token
 
-from osc_placement import server
+from osc_placement import errors, server
 from osc_placement.server import auth, run
 from osc_placement.testing import service
 
@@ -299,7 +299,7 @@ def test_without_the_middleware_the_error_names_the_extra(
     config_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "keystonemiddleware", None)
-    with pytest.raises(auth.AuthConfigInvalid, match=r"osc-placement\[keystone\]"):
+    with pytest.raises(errors.MissingPackage, match=r"pip install '\.\[keystone\]'"):
         server.create_app(auth="keystone", config_file=config_file)
 
 
