@@ -88,8 +88,8 @@ PORT = embedded.uuid_of("a port")
 _A, _B = "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"
 
 
-def _states(client: embedded.Client) -> dict[str, tuple[change.Subject, Any, Any, Any]]:
-    """``{kind: (subject, before, after, another state)}``; None where no other state exists."""
+def _states(client: embedded.Client) -> dict[str, tuple[Any, ...]]:
+    """``{kind: (subject, before, after, other states, partly restored ones among them)}``."""
     host = client.stored("host-000")
     subject = change.Subject(host.name, host.uuid)
     consumer = embedded.uuid_of("a new consumer")
@@ -104,9 +104,13 @@ def _states(client: embedded.Client) -> dict[str, tuple[change.Subject, Any, Any
     def bound(state: allocations.ConsumerState, groups: dict[str, str]) -> allocations.BoundState:
         return allocations.BoundState.with_ports(state, {PORT: groups})
 
-    def offers(more: int) -> reshape.ReshapeState:
-        renewed = dataclasses.replace(vcpu, total=vcpu.total + more)
-        return reshape.ReshapeState({host.uuid: {"VCPU": renewed}}, {}, {host.uuid: {"VCPU": 0}})
+    def offers(*more: int) -> reshape.ReshapeState:
+        hosts = dict(zip((host.uuid, embedded.uuid_of("host-001")), more, strict=True))
+        renewed = {
+            uuid: {"VCPU": dataclasses.replace(vcpu, total=vcpu.total + extra)}
+            for uuid, extra in hosts.items()
+        }
+        return reshape.ReshapeState(renewed, {}, {uuid: {"VCPU": 0} for uuid in hosts})
 
     def has(state: Any, *names: str, both: bool = False, one: bool = False) -> Any:
         return state({names[0]: both or one, names[1]: both})
@@ -131,9 +135,11 @@ def _states(client: embedded.Client) -> dict[str, tuple[change.Subject, Any, Any
             bound(allocations.ConsumerState(), {}),
             bound(uses(1), {PORT: host.uuid}),
             bound(uses(1), {PORT: embedded.uuid_of("host-001")}),
+            bound(uses(1), {}),
+            bound(allocations.ConsumerState(), {PORT: host.uuid}),
         ),
-        "reshape": (subject, offers(0), offers(1), offers(7)),
-        "trait": (custom.subject, custom.before, custom.after, None),
+        "reshape": (subject, offers(0, 0), offers(1, 1), offers(7, 7), offers(0, 1), offers(1, 0)),
+        "trait": (custom.subject, custom.before, custom.after),
     }
 
 
@@ -143,7 +149,7 @@ def test_a_change_of_any_kind_that_an_earlier_run_made_is_read_again(
 ) -> None:
     client, path = embedded.Client(embedded.hosts(2)), tmp_path / "plan"
     neutron = fake_neutron.FakeNeutron(fake_neutron.port("a port", "a new consumer"))
-    subject, before, after, other = _states(client)[kind]
+    subject, before, after, *others = _states(client)[kind]
 
     def put(was: Any, becomes: Any) -> None:
         items = [change.Change(kind, subject, was, becomes)]
@@ -168,9 +174,10 @@ def test_a_change_of_any_kind_that_an_earlier_run_made_is_read_again(
         put(after, before)
     assert apply_again() == ("applied", "", True)
     assert apply_again() == ("applied", "earlier-run", False)
-    if other is not None:
+    for other in others:
         put(after, other)
-        assert apply_again() == ("stale", "changed-concurrently", False)
+        assert apply_again() == ("stale", "changed-concurrently", False), other
+        put(other, after)
 
 
 def test_applying_a_finished_plan_again_only_reads_each_change(
