@@ -42,7 +42,7 @@ def differences(seed: int, length: int, state: pathlib.Path) -> Iterator[Differe
         for number in range(length):
             request = generator.next()
             real, own = real_server(request), our_server(request)
-            text = compare.difference(real, own)
+            text = compare.difference(real, own, request.body)
             if text:
                 yield Difference(number, request, text, real.status != own.status)
             if real.status != own.status:
