@@ -199,8 +199,11 @@ def request_id_of(response: Any) -> str | None:
 
 
 def _without_preamble(detail: str) -> str:
-    """The server's text on one line, without the general sentence before its blank line."""
-    return " ".join((detail.partition("\n\n")[2] or detail).split())
+    """The server's text on one line, without the general sentence before its blank line.
+
+    Blanks stay as upstream's plugin prints them.
+    """
+    return (detail.partition("\n\n")[2] or detail).strip().replace("\n", " ")
 
 
 def from_status(

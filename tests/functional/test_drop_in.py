@@ -18,7 +18,7 @@ import pytest
 
 from tests.support import drop_in
 from tests.support.commands import COMMANDS
-from tests.support.peer import shell, target as targets
+from tests.support.peer import process, shell, target as targets
 
 T = TypeVar("T")
 
@@ -52,6 +52,8 @@ resource provider list --member-of AGGREGATE
 resource provider list --aggregate-uuid AGGREGATE
 resource provider list --required COMPUTE_NODE --forbidden CUSTOM_RACK_A
 resource provider list --in-tree ROOT
+resource provider list --in-tree ROOT -c uuid -c name --sort-column name --sort-descending
+resource provider list --uuid HOST_NAME
 resource provider list --name nobody
 resource provider list --sort-column name -c name
 resource provider show MEMBER
@@ -60,10 +62,12 @@ resource provider show --allocations HOST
 resource provider show NEW
 resource provider inventory list HOST
 resource provider inventory list EMPTY
+resource provider inventory list HOST --sort-column total -c total -c resource_class
 resource provider inventory list HOST -c resource_class -c total
 resource provider inventory show HOST VCPU
 resource provider inventory show HOST VGPU
 resource provider usage show HOST
+resource provider usage show CHILD
 resource provider aggregate list MEMBER
 resource provider trait list MEMBER
 resource provider allocation show SERVER
@@ -72,10 +76,12 @@ resource provider allocation show SERVER -c resources
 resource provider allocation show NEW
 resource usage show PROJECT
 resource usage show PROJECT --user-id USER
+resource usage show PROJECT -c usage
 resource usage show nobody
 trait list
 trait list --name startswith:CUSTOM_
 trait list --associated
+trait list --name in:HW_CPU_X86_AVX,HW_CPU_X86_AVX2
 trait show CUSTOM_RACK_A
 trait show CUSTOM_NOPE
 resource class list
@@ -86,6 +92,7 @@ allocation candidate list --resource VCPU=1 --resource DISK_GB=10 --limit 3
 allocation candidate list --resource VCPU=1 --required CUSTOM_RACK_A
 allocation candidate list --resource VCPU=1 --member-of AGGREGATE -c 'resource provider'
 allocation candidate list --resource VCPU=4000
+allocation candidate list --resource VCPU=1 --forbidden COMPUTE_STATUS_DISABLED --limit 2
 allocation candidate list --resource VCPU=1 --group 1 --resource NET_BW_EGR_KILOBIT_PER_SEC=1000 \
 --required CUSTOM_PHYSNET_A --group-policy none
 """.splitlines()
@@ -94,6 +101,7 @@ WRITING = """\
 resource provider create --uuid NEW new.example.org
 resource provider create --parent-provider MEMBER --uuid NEW child
 resource provider create HOST_NAME
+resource provider create --uuid nope name
 resource provider set --name renamed MEMBER
 resource provider inventory set IRONIC --resource VCPU=16 --resource MEMORY_MB=2048 \
 --resource MEMORY_MB:step_size=128
@@ -102,11 +110,15 @@ resource provider inventory set AGGREGATE --aggregate --amend --resource DISK_GB
 resource provider inventory set AGGREGATE --aggregate --amend --resource DISK_GB:reserved=10 \
 --dry-run
 resource provider inventory set HOST --resource VCPU=16
+resource provider inventory set EMPTY --resource VCPU=0
+resource provider inventory set HOST --amend --resource MEMORY_MB:reserved=1024 \
+--resource VCPU:allocation_ratio=4
 resource provider inventory class set IRONIC CUSTOM_BAREMETAL_GOLD --total 2 --max_unit 2
 resource provider inventory class set IRONIC VCPU --total 2
 resource provider aggregate set MEMBER --aggregate AGGREGATE --generation 4
 resource provider aggregate set MEMBER --aggregate AGGREGATE --generation 99
 resource provider aggregate set MEMBER --aggregate AGGREGATE
+resource provider aggregate set MEMBER --aggregate nope --generation 4
 resource provider trait set --trait CUSTOM_RACK_A --trait HW_CPU_X86_AVX2 MEMBER
 resource provider trait set --trait CUSTOM_NOPE MEMBER
 resource provider allocation set NEW --allocation rp=HOST,VCPU=2,MEMORY_MB=512 --project-id p \
@@ -114,6 +126,7 @@ resource provider allocation set NEW --allocation rp=HOST,VCPU=2,MEMORY_MB=512 -
 resource provider allocation set NEW --allocation rp=HOST,VCPU=2 --allocation rp=MEMBER,DISK_GB=5 \
 --project-id p --user-id u --consumer-type INSTANCE
 resource provider allocation set NEW --allocation rp=HOST,VCPU=2000 --project-id p --user-id u
+resource provider allocation set SERVER --project p --user u --allocation rp=HOST,VCPU=1
 resource provider allocation unset SERVER --resource-class DISK_GB
 resource provider allocation unset SERVER --provider HOST
 """.splitlines()
@@ -134,6 +147,7 @@ trait create NEW
 trait delete CUSTOM_RACK_A
 resource class create CUSTOM_NEW
 resource class create CUSTOM_X
+resource class create custom_x
 resource class set CUSTOM_NEW
 resource class delete CUSTOM_RESERVATION
 resource class delete VCPU
@@ -153,6 +167,12 @@ VERSIONS = {
     "resource usage": ("", "1.8", "1.9", "1.38"),
     "trait": ("", "1.5", "1.6"),
 }
+
+_PAGE = process.ROOT / "doc" / "source" / "user" / "reference" / "output.rst"
+#: ``(line, upstream's exit code, ours)``
+DIFFERENCES = re.findall(
+    r"^   \* - ``(.+)``\n     - (\d)\b.*\n     - (\d)\b", _PAGE.read_text("utf-8"), re.MULTILINE
+)
 
 #: Placement names another policy rule in its 403.
 SENDS_OTHER_REQUESTS_FIRST = [line for line in WRITING if " set " in line or " unset " in line]
@@ -198,6 +218,12 @@ class Both:
         missing = self._upstream.error_classes - self._ours.error_classes
         assert missing == set(), (version, more)
         return bool(expected[0] == 0)
+
+    def ends(self, line: str) -> tuple[int, int]:
+        """The exit codes of upstream's plugin and of this one, each on a fresh cloud."""
+        arguments = [*self._real.options, *words_of(line)]
+        plugins = (self._upstream, self._ours)
+        return tuple(self._outcome(each, arguments, {}, writes=True)[0] for each in plugins)
 
     def fails(self, line: str, options: Sequence[str]) -> None:
         """Assert that both fail with an error of the same classes."""
@@ -301,6 +327,13 @@ def test_every_microversion_prints_what_upstream_prints(
             both.compare(line, version, more, {})
 
 
+@pytest.mark.parametrize(("line", "theirs", "ours"), DIFFERENCES)
+def test_the_page_names_where_a_line_ends_in_another_way(
+    line: str, theirs: str, ours: str, both: Both
+) -> None:
+    assert both.ends(line) == (int(theirs), int(ours))
+
+
 def test_a_user_without_rights_gets_upstreams_error(both: Both, is_long: bool) -> None:
     lines = READING + WRITING + SILENT
     for line in lines if is_long else lines[::5]:
@@ -321,4 +354,5 @@ def test_the_lines_have_every_command_of_upstream() -> None:
     words = [name.replace("_", " ") for name in COMMANDS if not name.startswith("placement_")]
     used = {name for name in words for line in READING + WRITING + SILENT if line.startswith(name)}
     assert len(used) == UPSTREAMS_COMMANDS
+    assert DIFFERENCES
     assert not any(new.match(name) for name in used)

@@ -47,7 +47,7 @@ def test_an_error_has_the_fields_of_the_response() -> None:
     error = caught.value
     assert (error.status, error.error_code) == (409, "placement.undefined_code")
     assert (error.request_id, error.method, error.url) == ("req-1", "DELETE", "/traits/x")
-    assert str(error) == "In use. (HTTP 409) (Request-ID: req-1)"
+    assert str(error) == "In  use. (HTTP 409) (Request-ID: req-1)"
 
 
 @pytest.mark.parametrize(
