@@ -27,6 +27,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 from unittest import mock
@@ -54,8 +55,10 @@ CONFIGURATION = "/etc/placement/placement.conf"
 
 #: Exit codes of a command without output: done, changes found, repaired, limit reached, refused.
 ACCEPTED_CODES = {0, 3, 4, 5, 6}
-#: The width of the terminal that the pages show, and that the README shows.
-WIDTH, README_WIDTH = "150", "80"
+#: The width of the terminal that the pages show, and that the README shows. Messages are wrapped.
+WIDTH, README_WIDTH = "100", "80"
+#: The first characters of rows of a table and of data.
+NOT_WRAPPED = ("|", "+", " ", '"', "{", "[", "-", "\u2500")
 #: Where the pages keep their files.
 HOME = "/home/op"
 
@@ -136,7 +139,8 @@ class Terminal:
                 return [ended.stdout]
         # The page shows a cloud, and so the command that continues has no recording either.
         printed = (ended.stderr if file else ended.stdout).replace(added, "").splitlines()
-        return [self._shown(line) for line in printed if _is_shown(line, has_note=not added)]
+        lines = [self._shown(line) for line in printed if _is_shown(line, has_note=not added)]
+        return [part for line in lines for part in self._wrapped(line)]
 
     def _load(self, arguments: list[str]) -> list[str]:
         """Load a sample into a file, which the next commands use."""
@@ -161,6 +165,12 @@ class Terminal:
             add_memory_encryption(offline, f"{host}.lab.example.org")
         self._cloud = offline
         return []
+
+    def _wrapped(self, line: str) -> list[str]:
+        """The parts of a message on a terminal, divided at blanks; a row or data stays whole."""
+        if len(line) <= int(self.width) or line.startswith(NOT_WRAPPED):
+            return [line]
+        return textwrap.wrap(line, int(self.width), break_long_words=False, break_on_hyphens=False)
 
     def _shown(self, line: str) -> str:
         """Replace what differs from run to run."""

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built documentation: links, anchors, width of examples, search, and man pages."""
+
+from __future__ import annotations
+
+import fcntl
+import html.parser
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+from collections.abc import Iterator
+
+import pytest
+from sphinx.search import en
+
+from tests.support import guide, tables
+from tests.support.peer import process
+
+DOCS = guide.DOCS
+
+
+def build(builder: str, folder: pathlib.Path) -> pathlib.Path:
+    """Build the documentation in a process of its own; a warning is an error."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", builder]
+    ended = subprocess.run(
+        [*command, "-d", str(folder / "doctrees"), str(DOCS), str(folder / builder)],
+        cwd=process.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return folder / builder
+
+
+class Page(html.parser.HTMLParser):
+    """The links, ids and preformatted texts of an HTML page."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.examples: list[str] = []
+        self._is_example = False
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.append(value)
+            elif name == "id" and value:
+                self.ids.add(value)
+        if tag == "pre":
+            self._is_example = True
+            self.examples.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "pre":
+            self._is_example = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_example:
+            self.examples[-1] += data
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> pathlib.Path:
+    """The HTML pages, which one worker of pytest-xdist builds for all."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "site"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "html" / "searchindex.js").exists():
+            build("html", folder)
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site: pathlib.Path) -> dict[pathlib.Path, Page]:
+    return {path: Page(path) for path in sorted(site.rglob("*.html"))}
+
+
+def broken(path: pathlib.Path, pages: dict[pathlib.Path, Page]) -> Iterator[str]:
+    """The links of a page to a file or an id that does not exist."""
+    for link in pages[path].links:
+        address = urllib.parse.urlsplit(link)
+        if address.scheme or address.netloc:
+            continue
+        name = urllib.parse.unquote(address.path)
+        target = (path.parent / name).resolve() if name else path
+        ids = pages[target].ids if target in pages else {address.fragment}
+        if not target.exists() or (address.fragment and address.fragment not in ids):
+            yield link
+
+
+def test_every_local_link_leads_to_a_page_and_an_id(pages: dict[pathlib.Path, Page]) -> None:
+    assert len(pages) > 50
+    assert {path.name: links for path in pages if (links := list(broken(path, pages)))} == {}
+
+
+def test_every_page_has_a_breadcrumb_and_the_captions(
+    site: pathlib.Path, pages: dict[pathlib.Path, Page]
+) -> None:
+    captions = ["Start here", "Reference", "About", "Contributing"]
+    for path in pages:
+        if path.name in ("index.html", "genindex.html", "search.html") and path.parent == site:
+            continue
+        text = path.read_text("utf-8")
+        assert 'class="breadcrumb"' in text, path
+        assert [name for name in captions if f'caption-text">{name}<' not in text] == []
+
+
+#: Columns of an example that fit beside the navigation at 1280 pixels.
+FITTING = 110
+#: The lab prints this page's output, in a wider terminal.
+OF_THE_LAB = "reshape-recipes.html"
+
+
+def test_examples_fit_the_page(pages: dict[pathlib.Path, Page]) -> None:
+    wide = {
+        f"{path.name}: {line[:60]}"
+        for path, page in pages.items()
+        if path.name != OF_THE_LAB
+        for example in page.examples
+        for line in example.splitlines()
+        # A text in JSON or CSV has no place to divide it.
+        if len(line) > FITTING and not line.lstrip().startswith('"')
+    }
+    assert wide == set()
+
+
+def test_no_synopsis_divides_a_metavar(pages: dict[pathlib.Path, Page]) -> None:
+    lines = [
+        line.strip()
+        for page in pages.values()
+        for example in page.examples
+        for line in example.splitlines()
+    ]
+    assert "--resource <resource_class>:<field>=<value>" in lines
+    assert [line for line in lines if re.match(r"[:=,]\S*<", line)] == []
+
+
+def test_no_option_is_printed_with_a_typographic_dash(pages: dict[pathlib.Path, Page]) -> None:
+    assert [path.name for path in pages if re.search("\u2013[a-z]", path.read_text("utf-8"))] == []
+
+
+def search(site: pathlib.Path, query: str) -> list[str]:
+    """The pages that the search box finds: those with every word, in the title or the text."""
+    text = (site / "searchindex.js").read_text("utf-8")
+    index = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    language = en.SearchEnglish({})
+    pages = set(index["docnames"])
+    for word in query.split():
+        if word in language.stopwords:
+            continue
+        numbers: set[int] = set()
+        for table in (index["terms"], index["titleterms"]):
+            listed = table.get(language.stem(word), [])
+            numbers.update(listed if isinstance(listed, list) else [listed])
+        pages &= {index["docnames"][number] for number in numbers}
+    return sorted(pages)
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        ("full host delete allocation", "user/repair/audit"),
+        ("no valid host", "user/capacity/no-valid-host"),
+        ("option version", "user/reference/options"),
+    ],
+)
+def test_a_search_for_a_problem_finds_its_page(site: pathlib.Path, query: str, page: str) -> None:
+    assert page in search(site, query)
+
+
+def test_each_program_has_a_man_page(tmp_path: pathlib.Path) -> None:
+    pages = build("man", tmp_path)
+    for name in ("openstack-placement.1", "osc-placement-server.1"):
+        text = (pages / name).read_text("utf-8")
+        assert "SYNOPSIS" in text.upper() or "OPTIONS" in text.upper()
+        assert 50 < len(text.splitlines()) < 1000
+
+
+@pytest.mark.parametrize("name", sorted(tables.tables()))
+def test_a_generated_table_is_that_of_the_code(name: str) -> None:
+    assert (tables.FOLDER / name).read_text() == tables.tables()[name]
