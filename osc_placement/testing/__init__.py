@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public API for tests of other projects that use Placement.
 
-* ``sample_cloud("12-hosts")``: the placement state of a sample cloud;
-* ``sample_nova("12-hosts")``: recorded responses of nova and neutron for that cloud;
-* ``osc_placement.testing.service``: the embedded server, in process or on a port;
-* ``osc_placement.testing.pytest_plugin``: pytest fixtures for the embedded server, loaded by
-  pytest automatically where this package is installed.
+* ``LoopbackPlacement`` and ``InProcessPlacement``: a Placement on a port, or without a socket;
+* ``Cloud()``: its content; ``sample_cloud("12-hosts")``: that of a sample cloud;
+* ``traffic``: the requests it received, faults, and changes between a read and a write;
+* ``RecordedServices``: nova and neutron with the recorded responses of a sample cloud;
+* ``pytest_plugin``: pytest fixtures, which pytest loads where this package is installed.
 
 A release note announces every change of these names.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from osc_placement.samples.sample import (
     UnknownSample,
@@ -19,4 +22,42 @@ from osc_placement.samples.sample import (
     sample_nova,
 )
 
-__all__ = ["UnknownSample", "sample_cloud", "sample_cloud_names", "sample_nova"]
+if TYPE_CHECKING:
+    from osc_placement.server.store.errors import DocumentInvalid, StoreError
+    from osc_placement.testing.cloud import Cloud, uuid_of
+    from osc_placement.testing.service import (
+        InProcessPlacement,
+        LoopbackPlacement,
+        RecordedServices,
+    )
+
+__all__ = [
+    "Cloud",
+    "DocumentInvalid",
+    "InProcessPlacement",
+    "LoopbackPlacement",
+    "RecordedServices",
+    "StoreError",
+    "UnknownSample",
+    "sample_cloud",
+    "sample_cloud_names",
+    "sample_nova",
+    "uuid_of",
+]
+
+#: Names that import the server. pytest imports this module in every run.
+_MODULES = {
+    "Cloud": "testing.cloud",
+    "uuid_of": "testing.cloud",
+    "DocumentInvalid": "server.store.errors",
+    "StoreError": "server.store.errors",
+    "InProcessPlacement": "testing.service",
+    "LoopbackPlacement": "testing.service",
+    "RecordedServices": "testing.service",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"osc_placement.{_MODULES[name]}"), name)

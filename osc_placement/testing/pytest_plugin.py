@@ -3,7 +3,7 @@
 
 ``placement_server`` is a running Placement with a URL, empty and in memory;
 ``placement_client`` is this package's client of it. A marker sets its content and any other
-option of ``osc_placement.server.create_app``::
+option of ``testing.LoopbackPlacement``::
 
     @pytest.mark.placement(load="12-hosts")
     def test_something(placement_server): ...
@@ -14,6 +14,7 @@ server only in the fixtures.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, for ``--strict-markers``."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(load=None, **options): the content of placement_server (the name of"
-        " a sample cloud, or a document), and options of osc_placement.server.create_app",
+        f"{MARKER}(load=None, max_version=None, **options): the content of placement_server (the"
+        " name of a sample cloud, a Cloud, or a document), its last microversion, and options of"
+        " osc_placement.server.create_app",
     )
 
 
@@ -41,8 +43,7 @@ def placement_server(request: pytest.FixtureRequest) -> Iterator[service.Loopbac
     from osc_placement.testing import service
 
     marker = request.node.get_closest_marker(MARKER)
-    options: dict[str, Any] = marker.kwargs if marker is not None else {}
-    with service.LoopbackPlacement(**options) as server:
+    with service.LoopbackPlacement(**(_options(marker) if marker else {})) as server:
         yield server
 
 
@@ -50,3 +51,19 @@ def placement_server(request: pytest.FixtureRequest) -> Iterator[service.Loopbac
 def placement_client(placement_server: service.LoopbackPlacement) -> api.Client:
     """A client of ``placement_server`` with the roles admin and service."""
     return placement_server.client()
+
+
+def _options(marker: pytest.Mark) -> dict[str, Any]:
+    """The options of a marker. Errors: pytest's UsageError for others than LoopbackPlacement's."""
+    from osc_placement import server
+
+    allowed = ["load", "max_version", *inspect.signature(server.create_app).parameters]
+    allowed = list(dict.fromkeys(allowed))
+    wrong = [repr(value) for value in marker.args]
+    wrong += [name for name in marker.kwargs if name not in allowed]
+    if wrong:
+        raise pytest.UsageError(
+            f"the marker {MARKER} has {', '.join(wrong)}: its arguments have names, and the names"
+            f" are {', '.join(allowed)}, as in @pytest.mark.{MARKER}(load='12-hosts')"
+        )
+    return dict(marker.kwargs)

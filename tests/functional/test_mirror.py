@@ -224,7 +224,7 @@ def test_nova_is_read_in_pages_with_the_right_versions(
 ) -> None:
     rows(openstack, code=6, nova=())
     assert members(target) == expected()
-    assert nova.requests == [
+    assert nova.asked == [
         "/os-aggregates 2.41",
         "/os-services 2.69",
         *["/os-hypervisors/detail 2.53"] * 4,

@@ -10,64 +10,34 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
-import itertools
-import uuid as uuid_module
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
-
-import requests
-import urllib3.exceptions
 
 from osc_placement import microversion
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation, inventory
-from osc_placement.testing import service
-from tests.support import scripted
+from osc_placement.testing import service, traffic
+from osc_placement.testing.cloud import uuid_of
+from osc_placement.testing.traffic import (
+    Action,
+    Request,
+    at,
+    cut,
+    disconnect,
+    lose,
+    nothing,
+    nth,
+    once_each,
+    refuse,
+)
+
+__all__ = ["at", "cut", "disconnect", "lose", "nothing", "nth", "once_each", "refuse", "uuid_of"]
 
 TARGET = "http://placement.example (cloud test)"
 
 
-def uuid_of(name: str) -> str:
-    """The UUID of a provider, an aggregate or a consumer in tests."""
-    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
-
-
 AGGREGATE = uuid_of("aggregate one")
 GENERATION = 3
-
-
-Request = scripted.Request
-#: Returns a response in place of the server's, raises the error of a broken connection, or
-#: returns None.
-Action = Callable[[Request], scripted.Reply | None]
-
-
-def nothing(request: Request) -> None:
-    """Do nothing."""
-
-
-class Proxy:
-    """The server, with the actions of a test before and after each request."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-        self.sent: list[Request] = []
-        self.before: Action = nothing
-        self.after: Action = nothing
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        request = Request.read(environ)
-        self.sent.append(request)
-        reply = self.before(request)
-        if reply is None:
-            answer = self._app(environ, start_response)
-            reply = self.after(request)
-            if reply is None:
-                return answer
-        return reply.send(start_response)
-
-    def close(self) -> None:
-        """The server has no files."""
 
 
 class Client(api.Client):
@@ -84,11 +54,10 @@ class Client(api.Client):
         load: Mapping[str, Any] | None = None,
     ) -> None:
         given = list(hosts)
-        placement = service.InProcessPlacement(load=load or _document(given)).start()
-        self._app = placement.app
-        self._proxy = Proxy(placement.app)
-        super().__init__(wsgi.in_process(lambda: self._proxy, target), microversion.MAXIMUM)
-        self.rival = placement.client(microversion.MAXIMUM)
+        self.placement = service.InProcessPlacement(load=load or _document(given)).start()
+        self._traffic = traffic.Traffic(self.placement.app)
+        super().__init__(wsgi.in_process(lambda: self._traffic, target), microversion.MAXIMUM)
+        self.rival = self.placement.rival()
         for host in given:
             for resource_class, amount in host.used.items():
                 self.stored(host.name).use(resource_class, amount)
@@ -101,27 +70,27 @@ class Client(api.Client):
     @property
     def sent(self) -> list[Request]:
         """The requests in their order; a test may clear the list."""
-        return self._proxy.sent
+        return self._traffic.sent
 
     def before(self, action: Action) -> None:
         """Run ``action`` before each request reaches the server."""
-        self._proxy.before = action
+        self._traffic.before = action
 
     def after(self, action: Action) -> None:
         """Run ``action`` after the server has carried out a request."""
-        self._proxy.after = action
+        self._traffic.after = action
 
     def before_write(self, action: Action) -> None:
         """Run ``action`` before each write reaches the server."""
-        self.before(lambda request: action(request) if request.is_write else None)
+        self.before(traffic.writes(action))
 
     def after_write(self, action: Action) -> None:
         """Run ``action`` after the server has carried out a write."""
-        self.after(lambda request: action(request) if request.is_write else None)
+        self.after(traffic.writes(action))
 
     def count(self) -> collections.Counter[str]:
         """The number of requests sent by template."""
-        return collections.Counter(request.template for request in self.sent)
+        return self._traffic.count()
 
     @property
     def writes(self) -> int:
@@ -130,7 +99,7 @@ class Client(api.Client):
 
     def export(self) -> dict[str, Any]:
         """The whole state, as a document that ``load`` accepts."""
-        return self._app.export()
+        return self.placement.export()
 
     def stored(self, name: str) -> Stored:
         """The provider of a name or UUID."""
@@ -258,44 +227,9 @@ def _document(given: Iterable[Host]) -> dict[str, Any]:
     }
 
 
-def at(template: str, action: Action) -> Action:
-    """Run ``action`` at requests of a template."""
-    return lambda request: action(request) if request.template == template else None
-
-
-def nth(number: int, action: Action) -> Action:
-    """Run ``action`` at one request, counted from 1."""
-    reached = itertools.count(1)
-    return lambda request: action(request) if next(reached) == number else None
-
-
-def once_each(action: Action) -> Action:
-    """Run ``action`` at the first request about each subject."""
-    seen: set[str] = set()
-
-    def first(request: Request) -> scripted.Reply | None:
-        if request.subject in seen:
-            return None
-        seen.add(request.subject)
-        return action(request)
-
-    return first
-
-
 def about(name: str, action: Action) -> Action:
     """Run ``action`` at requests about a name, or about the UUID of a name."""
-    subjects = {name, uuid_of(name)}
-    return lambda request: action(request) if request.subject in subjects else None
-
-
-def refuse(status: int, detail: str, code: str | None = None) -> Action:
-    """Respond with an error of Placement."""
-    return lambda request: scripted.fault(status, detail, code)
-
-
-def lose(request: Request) -> scripted.Reply:
-    """Respond as a proxy that lost the connection to Placement."""
-    return scripted.Reply(502, b"<html>Bad gateway</html>")
+    return traffic.about({name, uuid_of(name)}, action)
 
 
 class Killed(BaseException):
@@ -305,17 +239,3 @@ class Killed(BaseException):
 def kill(request: Request) -> None:
     """Kill the process."""
     raise Killed
-
-
-def cut(request: Request) -> None:
-    """Break the connection before the response."""
-    raise requests.exceptions.ConnectionError("the connection was cut")
-
-
-def disconnect(request: Request) -> None:
-    """Refuse the connection."""
-    cause = urllib3.exceptions.NewConnectionError(None, "no connection")  # type: ignore[arg-type]
-    pool: Any = None
-    raise requests.exceptions.ConnectionError(
-        urllib3.exceptions.MaxRetryError(pool, request.path, cause)
-    )

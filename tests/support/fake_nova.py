@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
-from waitress import server
+from osc_placement.testing import service
 
 PAGE = 4
 
 
-class Nova:
+class Nova(service.RecordedServices):
     """``answers`` has the form of ``osc_placement.testing.sample_nova`` and may be changed.
 
     ``unreachable`` are hosts whose cell is down: their services are stubs, and a page of
@@ -22,33 +19,21 @@ class Nova:
     """
 
     def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__(answers)
         self.answers = answers
         self.unreachable: list[str] = []
         self.forbidden: set[str] = set()
-        self.requests: list[str] = []
-        self._server = server.create_server(self._call, host="127.0.0.1", port=0, threads=2)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
+        #: The path and the microversion of each request.
+        self.asked: list[str] = []
+        self.start()
 
     @property
     def url(self) -> str:
         """The endpoint, as in a catalog."""
-        return f"http://127.0.0.1:{self._server.effective_port}/v2.1"
+        return self.nova_url
 
-    def stop(self) -> None:
-        self._server.close()
-        self._server.task_dispatcher.shutdown()
-
-    def _call(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        path, query = environ["PATH_INFO"], dict(urllib.parse.parse_qsl(environ["QUERY_STRING"]))
-        status, body = self._answer(path, query, environ.get("HTTP_OPENSTACK_API_VERSION", ""))
-        start_response(status, [("content-type", "application/json")])
-        return [json.dumps(body).encode()]
-
-    def _answer(self, path: str, query: dict[str, str], version: str) -> tuple[str, Any]:
-        if path in ("/v2.1", "/v2.1/"):
-            return "200 OK", {"version": self._version()}
-        self.requests.append(f"{path.removeprefix('/v2.1')} {version.removeprefix('compute ')}")
+    def answer(self, path: str, query: Mapping[str, str], version: str) -> tuple[str, Any]:
+        self.asked.append(f"{path.removeprefix('/v2.1')} {version.removeprefix('compute ')}")
         if path.removeprefix("/v2.1") in self.forbidden:
             text = "Policy doesn't allow os_compute_api:os-aggregates:index to be performed."
             return "403 Forbidden", {"forbidden": {"code": 403, "message": text}}
@@ -63,12 +48,7 @@ class Nova:
             return "200 OK", {"services": answer["services"] + stubs}
         return "200 OK", answer
 
-    def _version(self) -> dict[str, Any]:
-        links = [{"rel": "self", "href": self.url}]
-        known = {"version": "2.104", "min_version": "2.1", "status": "CURRENT"}
-        return {"id": "v2.1", "links": links, **known}
-
-    def _page(self, hypervisors: list[Any], query: dict[str, str]) -> tuple[str, Any]:
+    def _page(self, hypervisors: list[Any], query: Mapping[str, str]) -> tuple[str, Any]:
         ids = [item["id"] for item in hypervisors]
         start = ids.index(query["marker"]) + 1 if "marker" in query else 0
         limit = int(query["limit"])

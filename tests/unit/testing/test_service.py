@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded servers and the pytest fixtures."""
+"""The kit for other projects: servers, documents, recorded requests, faults, fixtures."""
 
 from __future__ import annotations
 
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+import time
+import unittest
+from typing import Any
+
+import keystoneauth1.exceptions
 import pytest
 import requests
 
-from osc_placement import microversion
-from osc_placement.client import api
-from osc_placement.server.store import errors
-from osc_placement.testing import service
+from osc_placement import microversion, testing
+from osc_placement.client import api, api_errors
+from osc_placement.testing import pytest_plugin, service, traffic
 
 BOTH = pytest.mark.parametrize("kind", [service.InProcessPlacement, service.LoopbackPlacement])
 
@@ -80,8 +89,8 @@ def test_a_server_that_is_not_running_has_no_url_and_no_client(
 
 @BOTH
 def test_a_failed_start_leaves_no_thread_or_port(kind: type[service.EmbeddedPlacement]) -> None:
-    placement = kind(load={"providers": {}})
-    with pytest.raises(errors.DocumentInvalid):
+    placement = kind(load={"providers": {testing.uuid_of("a"): {"name": ""}}})
+    with pytest.raises(testing.DocumentInvalid):
         placement.start()
     placement.stop()
 
@@ -102,3 +111,223 @@ def test_the_fixture_is_an_empty_server(placement_server: service.LoopbackPlacem
 @pytest.mark.placement(load="12-hosts")
 def test_the_marker_loads_a_sample_cloud(placement_client: api.Client) -> None:
     assert len(provider_names(placement_client)) == 22
+
+
+CLOUD = testing.Cloud().host("h1", VCPU=8, traits=["CUSTOM_FAST"], aggregates=["rack 1"])
+
+
+def test_a_document_may_leave_out_what_is_empty() -> None:
+    uuid = testing.uuid_of("a")
+    with service.InProcessPlacement(load={"providers": {uuid: {"name": "a"}}}) as placement:
+        (provider,) = placement.client().list_providers()
+        assert (provider.name, provider.root_uuid, provider.generation) == ("a", uuid, 0)
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"provider": {}}, "the document has provider; its keys are custom_resource_classes"),
+        ({"providers": {"u": {"nam": "a"}}}, "provider u has nam; its keys are name, parent"),
+        ({"consumers": {"u": {"owner": "a"}}}, "consumer u has owner; its keys are allocations"),
+    ],
+)
+def test_an_unknown_key_of_a_document_is_an_error(document: Any, reason: str) -> None:
+    with pytest.raises(testing.DocumentInvalid, match=reason):
+        service.InProcessPlacement(load=document)
+
+
+def test_a_cloud_has_trees_and_allocations() -> None:
+    cloud = (
+        testing.Cloud()
+        .host("h1", VCPU=8, DISK_GB={"total": 100, "reserved": 10}, CUSTOM_FPGA=1)
+        .child("h1", "gpu", VGPU=4)
+        .child("gpu", "part")
+        .server("vm", {"h1": {"VCPU": 2}, "gpu": {"VGPU": 1}}, project="p")
+    )
+    with service.InProcessPlacement(load=cloud) as placement:
+        client = placement.client()
+        host = testing.uuid_of("h1")
+        assert {item.root_uuid for item in client.list_providers()} == {host}
+        assert client.list_inventories(host).inventories["DISK_GB"].reserved == 10
+        assert placement.adapter("1.9").get("/usages?project_id=p").json() == {
+            "usages": {"VCPU": 2, "VGPU": 1}
+        }
+        exported = placement.export()
+        assert exported["consumers"] == cloud.document()["consumers"]
+        assert exported["custom_resource_classes"] == ["CUSTOM_FPGA"]
+
+
+@BOTH
+def test_the_requests_are_recorded_without_those_of_a_rival(
+    kind: type[service.EmbeddedPlacement],
+) -> None:
+    with kind(load=CLOUD) as placement:
+        adapter = placement.adapter("1.39")
+        placement.rival().create_provider("not recorded")
+        adapter.put("/traits/CUSTOM_A")
+        assert placement.count() == {"PUT /traits/{}": 1}
+        assert placement.requests[0].version == "1.39"
+
+
+@BOTH
+def test_an_adapter_has_a_microversion_and_roles(kind: type[service.EmbeddedPlacement]) -> None:
+    with kind() as placement:
+        reader = placement.adapter("1.39", token="bob:p", roles=["reader"])
+        assert reader.get("/usages?project_id=p").json() == {"usages": {}}
+        with pytest.raises(keystoneauth1.exceptions.Forbidden):
+            reader.put("/traits/CUSTOM_A")
+        old = placement.adapter("1.3").get("/resource_classes")
+        assert old.headers["openstack-api-version"] == "placement 1.3"
+
+
+@BOTH
+def test_a_reset_restores_the_content_and_forgets_requests_and_actions(
+    kind: type[service.EmbeddedPlacement],
+) -> None:
+    with kind(load=CLOUD) as placement:
+        client, url = placement.client(), placement.url
+        client.create_provider("h2")
+        placement.before(traffic.refuse(500, "broken"))
+        placement.reset()
+        assert (provider_names(client), placement.url) == ({"h1"}, url)
+        assert client.transport.local() is None or kind is service.InProcessPlacement
+        assert placement.count()["POST /resource_providers"] == 0
+        placement.reset(load=testing.Cloud().host("other"))
+        assert provider_names(client) == {"other"}
+
+
+def test_a_database_is_not_reset(tmp_path: Any) -> None:
+    with (
+        service.InProcessPlacement(database=str(tmp_path / "file")) as placement,
+        pytest.raises(RuntimeError, match="database file"),
+    ):
+        placement.reset()
+
+
+@BOTH
+def test_the_second_write_conflicts(kind: type[service.EmbeddedPlacement]) -> None:
+    with kind() as placement:
+        client = placement.client(microversion.MAXIMUM)
+        conflict = traffic.refuse(409, "changed", "placement.concurrent_update")
+        placement.before_write(traffic.nth(2, conflict))
+        client.create_trait("CUSTOM_A")
+        with pytest.raises(api_errors.GenerationConflict):
+            client.create_trait("CUSTOM_B")
+        client.create_trait("CUSTOM_B")
+
+
+@BOTH
+def test_a_lost_response_leaves_the_write_done(kind: type[service.EmbeddedPlacement]) -> None:
+    with kind() as placement:
+        client = placement.client(microversion.MAXIMUM)
+        placement.after_write(traffic.cut)
+        with pytest.raises(api_errors.OutcomeUnknown):
+            client.create_trait("CUSTOM_A")
+        assert placement.rival().trait_exists("CUSTOM_A")
+
+
+@BOTH
+def test_a_busy_server_says_when_to_come_back(kind: type[service.EmbeddedPlacement]) -> None:
+    with kind() as placement:
+        placement.before(traffic.refuse(503, "busy", retry_after=7))
+        answer = placement.session().get(f"{placement.url}/traits")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
+
+
+def test_a_slow_server_answers_later() -> None:
+    with service.InProcessPlacement() as placement:
+        placement.before(traffic.slow(0.05))
+        start = time.monotonic()
+        placement.session().get(placement.url)
+        assert time.monotonic() - start >= 0.05
+
+
+@BOTH
+def test_a_rival_changes_a_provider_between_read_and_write(
+    kind: type[service.EmbeddedPlacement],
+) -> None:
+    with kind(load=CLOUD) as placement:
+        uuid, rival = testing.uuid_of("h1"), placement.rival()
+        write = "PUT /resource_providers/{}/traits"
+        placement.before(
+            traffic.at(write, lambda _: rival.replace_provider_traits(uuid, 0, []) and None)
+        )
+        client = placement.client(microversion.MAXIMUM)
+        read = client.list_provider_traits(uuid)
+        with pytest.raises(api_errors.GenerationConflict):
+            client.replace_provider_traits(uuid, read.generation, ["HW_CPU_X86_VMX"])
+
+
+@BOTH
+def test_a_server_can_have_the_microversions_of_an_older_release(
+    kind: type[service.EmbeddedPlacement],
+) -> None:
+    with kind(max_version="1.31") as placement:
+        assert str(placement.client().microversion) == "1.31"
+        latest = placement.adapter("latest").get("/resource_providers")
+        assert latest.headers["openstack-api-version"] == "placement 1.31"
+        refused = placement.adapter("1.32").get("/resource_providers", raise_exc=False)
+        assert refused.status_code == 406
+        (error,) = refused.json()["errors"]
+        assert "Unacceptable version header: 1.32" in error["detail"]
+        assert error["max_version"] == "1.31"
+
+
+def test_a_server_is_a_fixture_of_testtools_and_fixtures() -> None:
+    """The protocol of ``useFixture``; tools/package-check uses it with the real libraries."""
+
+    class Case(unittest.TestCase):
+        def use(self, fixture: Any) -> Any:
+            fixture.setUp()
+            self.addCleanup(fixture.cleanUp)
+            assert fixture.getDetails() == {}
+            return fixture
+
+        def runTest(self) -> None:  # noqa: N802
+            placement = self.use(testing.LoopbackPlacement(load="12-hosts"))
+            assert requests.get(placement.url, timeout=5).ok
+            self.addCleanup(lambda: placement.url)
+
+    result = unittest.TestResult()
+    Case().run(result)
+    assert (result.failures, result.errors) == ([], [])
+
+
+def test_nova_and_neutron_answer_as_they_were_recorded() -> None:
+    recorded = testing.sample_nova("12-hosts")
+    with testing.RecordedServices() as services:
+        (link,) = requests.get(services.nova_url, timeout=5).json()["version"]["links"]
+        assert link["href"] == services.nova_url
+        for request in recorded:
+            path = request.removeprefix("GET ").partition("/")[2]
+            answer = requests.get(f"{services.neutron_url}/{path}", timeout=5)
+            assert answer.json() == recorded[request], request
+        missing = requests.get(f"{services.nova_url}/nothing", timeout=5)
+        assert (missing.status_code, services.requests[-1]) == (404, "GET /v2.1/nothing")
+        assert requests.post(f"{services.nova_url}/servers", timeout=5).status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("mark", "reason"),
+    [
+        (pytest.mark.placement("12-hosts"), "has '12-hosts': its arguments have names"),
+        (pytest.mark.placement(lod="12-hosts"), "has lod: .*the names are load, max_version"),
+    ],
+)
+def test_a_marker_with_another_argument_is_an_error(mark: Any, reason: str) -> None:
+    with pytest.raises(pytest.UsageError, match=reason):
+        pytest_plugin._options(mark.mark)
+
+
+def test_the_snippets_of_the_page_run(tmp_path: pathlib.Path) -> None:
+    page = pathlib.Path(__file__).parents[3] / "doc" / "source" / "testing.rst"
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", page.read_text(), re.M)
+    assert len(blocks) == 6
+    for number, block in enumerate(blocks):
+        (tmp_path / f"test_{number}.py").write_text(textwrap.dedent(block))
+    options = ("-p", "no:cacheprovider", "--strict-markers", "-W", "error")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout

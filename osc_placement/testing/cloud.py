@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement's state as a document, which a test writes in a few lines.
+
+A document is what ``osc-placement-server --load`` reads and ``--export`` writes::
+
+    {
+        "custom_resource_classes": ["CUSTOM_FPGA"],
+        "custom_traits": ["CUSTOM_FAST"],
+        "providers": {
+            UUID: {
+                "name": "h1",                   # unique
+                "parent": None,                 # the UUID of another provider
+                "root": UUID,                   # of the tree
+                "generation": 0,
+                "inventories": {"VCPU": {"total": 8, "reserved": 0, "allocation_ratio": 1.0,
+                                         "min_unit": 1, "max_unit": 8, "step_size": 1}},
+                "traits": ["CUSTOM_FAST"],
+                "aggregates": [UUID],
+            }
+        },
+        "consumers": {
+            UUID: {
+                "allocations": {PROVIDER UUID: {"VCPU": 2}},
+                "generation": 1,
+                "project": "p",
+                "user": "u",
+                "type": "INSTANCE",             # "unknown": a consumer without a type
+            }
+        },
+    }
+
+``Cloud`` builds one; ``complete`` fills in what a document leaves out.
+"""
+
+from __future__ import annotations
+
+import uuid as uuid_module
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from osc_placement.server.store import errors
+
+_EMPTY: Mapping[str, Any] = {
+    "custom_resource_classes": [],
+    "custom_traits": [],
+    "providers": {},
+    "consumers": {},
+}
+_PROVIDER: Mapping[str, Any] = {
+    "name": "",
+    "parent": None,
+    "root": "",
+    "generation": 0,
+    "inventories": {},
+    "traits": [],
+    "aggregates": [],
+}
+_CONSUMER: Mapping[str, Any] = {
+    "allocations": {},
+    "generation": 1,
+    "project": "project",
+    "user": "user",
+    "type": "INSTANCE",
+}
+
+
+def uuid_of(name: str) -> str:
+    """The UUID of a provider, consumer or aggregate in a ``Cloud``, always the same for a name."""
+    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
+
+
+class Cloud:
+    """A document in the making; each method returns the cloud::
+
+    Cloud().host("h1", VCPU=8, MEMORY_MB=16384).child("h1", "h1_gpu", VGPU=4)
+    """
+
+    def __init__(self) -> None:
+        self._document: dict[str, Any] = {"providers": {}, "consumers": {}}
+
+    def host(
+        self,
+        name: str,
+        *,
+        traits: Iterable[str] = (),
+        aggregates: Iterable[str] = (),
+        parent: str | None = None,
+        **inventories: int | Mapping[str, Any],
+    ) -> Self:
+        """Add a provider. An inventory is a total, or the fields of Placement's inventory.
+
+        ``aggregates`` and ``parent`` are names.
+        """
+        self._document["providers"][uuid_of(name)] = {
+            "name": name,
+            "parent": parent and uuid_of(parent),
+            "inventories": {
+                key: {"total": value} if isinstance(value, int) else dict(value)
+                for key, value in inventories.items()
+            },
+            "traits": list(traits),
+            "aggregates": [uuid_of(aggregate) for aggregate in aggregates],
+        }
+        return self
+
+    def child(self, parent: str, name: str, **options: Any) -> Self:
+        """Add a provider below the provider ``parent``; ``options`` as of ``host``."""
+        return self.host(name, parent=parent, **options)
+
+    def server(
+        self, name: str, allocations: Mapping[str, Mapping[str, int]], **fields: Any
+    ) -> Self:
+        """Add a consumer: ``server("vm", {"h1": {"VCPU": 2}}, project="p")``."""
+        by_uuid = {uuid_of(provider): dict(amounts) for provider, amounts in allocations.items()}
+        self._document["consumers"][uuid_of(name)] = {"allocations": by_uuid, **fields}
+        return self
+
+    def document(self) -> dict[str, Any]:
+        """The document, complete. Errors: DocumentInvalid."""
+        return complete(self._document)
+
+
+def complete(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with the default of every missing key; custom names in use are created.
+
+    Errors: DocumentInvalid for a key that a document does not have.
+    """
+    problems: list[str] = []
+    whole = _filled(document, _EMPTY, "the document", problems)
+    whole["providers"] = {
+        uuid: _filled(fields, _PROVIDER, f"provider {uuid}", problems)
+        for uuid, fields in whole["providers"].items()
+    }
+    whole["consumers"] = {
+        uuid: _filled(fields, _CONSUMER, f"consumer {uuid}", problems)
+        for uuid, fields in whole["consumers"].items()
+    }
+    if problems:
+        raise errors.DocumentInvalid(problems)
+    providers = whole["providers"]
+    for uuid, fields in providers.items():
+        fields["root"] = fields["root"] or _root(uuid, providers)
+    for key, field in (("custom_traits", "traits"), ("custom_resource_classes", "inventories")):
+        names = {name for fields in providers.values() for name in fields[field]}
+        custom = sorted(name for name in names if name.startswith("CUSTOM_"))
+        whole[key] = list(dict.fromkeys([*whole[key], *custom]))
+    return whole
+
+
+def _filled(
+    fields: Mapping[str, Any], defaults: Mapping[str, Any], what: str, problems: list[str]
+) -> dict[str, Any]:
+    unknown = sorted(set(fields) - set(defaults))
+    if unknown:
+        problems.append(f"{what} has {', '.join(unknown)}; its keys are {', '.join(defaults)}")
+    return {**defaults, **fields}
+
+
+def _root(uuid: str, providers: Mapping[str, Mapping[str, Any]]) -> str:
+    """The root of a provider's tree; a missing or circular parent is found when it is loaded."""
+    path = [uuid]
+    while (parent := providers.get(path[-1], _PROVIDER)["parent"]) and parent not in path:
+        path.append(parent)
+    return path[-1]
