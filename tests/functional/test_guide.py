@@ -6,11 +6,12 @@ from __future__ import annotations
 import configparser
 import pathlib
 import re
+import shlex
 from concurrent import futures
 
 import pytest
 
-from tests.support import guide
+from tests.support import commands, guide
 from tests.support.peer import forked
 
 PAGES = [
@@ -47,12 +48,12 @@ def test_the_page_about_openstack_placement_in_process_shows_the_real_output(
 
 
 def test_the_readme_starts_with_commands_that_need_no_cloud() -> None:
-    commands = [step.command for step in guide.steps(guide.README.read_text())]
-    assert commands[1:3] == [
+    lines = [step.command for step in guide.steps(guide.README.read_text())]
+    assert lines[1:3] == [
         "pip install .",
         "osc-placement-server --database cloud.sqlite --load 12-hosts --exit",
     ]
-    assert sum(command.startswith("openstack ") for command in commands) >= 2
+    assert sum(command.startswith("openstack ") for command in lines) >= 2
 
 
 def test_install_names_the_extras_of_the_package() -> None:
@@ -69,8 +70,8 @@ def test_each_page_of_the_user_guide_names_its_sample() -> None:
 
 
 def test_the_pages_have_commands() -> None:
-    commands = [step for page in PAGES for step in guide.steps(page.read_text())]
-    assert len(commands) > 40
+    shown = [step for page in PAGES for step in guide.steps(page.read_text())]
+    assert len(shown) > 40
 
 
 def test_a_page_shows_commands_with_and_without_output() -> None:
@@ -90,3 +91,16 @@ def test_a_page_shows_commands_with_and_without_output() -> None:
 )
 def test_dots_match_any_lines(shown: list[str], same: bool) -> None:
     assert guide.matches(shown, ["a", "b"]) == same
+
+
+def test_how_do_i_names_at_least_thirty_problems_with_commands_that_parse() -> None:
+    text = (guide.DOCS / "start" / "how-do-i.rst").read_text()
+    lines = [shlex.split(step.command)[1:] for step in guide.steps(text)]
+    assert len(lines) >= 30
+    names = {tuple(commands.command_name(entry).split()): entry for entry in commands.PRESENT}
+    for words in lines:
+        name = max(
+            (name for name in names if tuple(words[: len(name)]) == name), key=len, default=()
+        )
+        assert name, words
+        commands.parser_of(names[name]).parse_args(words[len(name) :])

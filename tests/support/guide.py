@@ -45,7 +45,7 @@ SKIPPED = ("openstack flavor ", "openstack aggregate ", "openstack endpoint ")
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
     r"|placement (allocation|aggregate|capacity|flavor|health|host|migration run|plan (apply|undo)"
-    r"|provider|reshape recipe|snapshot save))\b"
+    r"|provider|recipe|snapshot save)|resource provider consumer list)\b"
 )
 RECORDING = "--os-nova-recording"
 
@@ -53,7 +53,7 @@ RECORDING = "--os-nova-recording"
 OFFLINE = "OSC_PLACEMENT_CONFIG"
 CONFIGURATION = "/etc/placement/placement.conf"
 
-#: Exit codes of a command without output: done, changes found, repaired, limit reached, refused.
+#: Exit codes of a command whose output a page leaves out.
 ACCEPTED_CODES = {0, 3, 4, 5, 6}
 #: The width of the terminal that the pages show, and that the README shows. Messages are wrapped.
 WIDTH, README_WIDTH = "100", "80"
