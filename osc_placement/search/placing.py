@@ -535,6 +535,12 @@ def most(options: Iterable[Option], free: Amounts, effort: int = EFFORT) -> FitC
     least, upper = 0, 0
     chosen: list[tuple[Option, int]] = []
     for part in separate_parts(options):
+        if len(part) == 1:
+            # A host without nested or shared resources: most parts of most clouds.
+            number = part[0].repeats(free)
+            least, upper = least + number, upper + number
+            chosen += [(part[0], number)] if number else []
+            continue
         count = _Part(part, free, effort).count()
         least, upper = least + count.least, upper + count.most
         chosen += count.chosen
