@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
+import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,17 +81,34 @@ openstack placement flavor audit --fail-on unknown_name \\
             help=f"Exit with 3 only if a flavor has this code: {', '.join(codes)}. Default:"
             " all but not_judged. May be repeated.",
         )
+        parser.add_argument(
+            "--after",
+            metavar="<file>",
+            type=pathlib.Path,
+            help="Audit a copy of the snapshot after the changes of this plan file",
+        )
         nova_request.add_scheduler_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import compute_nodes
+        from osc_placement.plan import file
+        from osc_placement.workflows import compute_nodes, on_a_copy
         from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.flavors import audit
 
         nova = services.Services(self, parsed_args).nova
         client = self.connect()
+        target = str(client.target)
+        failures: Sequence[str] = ()
         compute = compute_nodes.read_server_hosts(None if parsed_args.no_nova else nova)
-        with progress.shown(quiet=self.is_quiet) as shown:
+        with contextlib.ExitStack() as stack:
+            shown = stack.enter_context(progress.shown(quiet=self.is_quiet))
+            if parsed_args.after is not None:
+                path = parsed_args.after
+                planned = file.read(path)
+                changed = on_a_copy.after_plan(client, planned, path, "--after")
+                after = stack.enter_context(changed)
+                client, failures = after.client, after.failures
+                target = f"{target} after {path}"
             found = audit.audit(
                 client,
                 nova,
@@ -107,7 +126,8 @@ openstack placement flavor audit --fail-on unknown_name \\
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
         refused = {name: why for single in found for name, why in single.not_counted.items()}
         self.summary = [
-            f"On {client.target}: {len({single.id for single in found})} flavors: {parts}",
+            f"On {target}: {len({single.id for single in found})} flavors: {parts}",
+            *(f"Not applied to the copy: {line}" for line in failures),
             *_notes("Assumed", found, [single.assumptions for single in found]),
             *services.judgement_lines(refused, compute.not_judged),
             *_notes("Not judged", found, [single.not_judged for single in found]),

@@ -18,23 +18,50 @@ from osc_placement.v1.output import rows, tables
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import apply, journal, plan, result
+    from osc_placement.workflows.capacity import impact
+
+
+#: The values of ``plan show --fail-on``.
+_EFFECTS = ("flavor-lost", "one-host", "stranded")
+
+IMPACT_COLUMNS = (
+    "flavor",
+    "id",
+    "hosts_before",
+    "hosts_after",
+    "fits_before",
+    "fits_after",
+    "exact",
+    "effect",
+    "stranded",
+    "refused",
+)
 
 
 class ShowPlan(plan_command.PlanCommand):
-    """Show the changes of a plan file
+    """Show the changes of a plan file, or what they mean for flavors and servers
 
     Reads only the file: no cloud is needed. The table output has three tables: the changes,
     the items without a change, and the capacity of each resource class before and after.
     A line below names how many allocations, inventories, traits, aggregate memberships and
     providers the plan removes.
+
+    --impact applies the plan to a copy of a snapshot that was saved with nova's responses. It
+    shows for each flavor on how many hosts and how often it fits before and after, and the
+    servers that their hosts could not take again. The effect is lost if the flavor fits nowhere
+    any more, one-host if only one host is left.
     """
 
     writes = False
 
-    exit_codes = base.EXIT_CODES
-    example = "openstack placement plan show ratios.json"
+    exit_codes = {**base.EXIT_CODES, 3: "with --fail-on: the plan has this effect"}
+    example = """\
+openstack placement plan show ratios.json
+openstack --os-placement-database cloud.sqlite placement plan show \\
+    ratios.json --impact --fail-on flavor-lost"""
 
     _plan: plan.Plan
+    table_columns: Sequence[str] = ()
 
     @property
     def auth_required(self) -> bool:
@@ -42,12 +69,32 @@ class ShowPlan(plan_command.PlanCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
+        parser.add_argument(
+            "--impact",
+            action="store_true",
+            help="Show flavors and servers before and after the plan, on a snapshot",
+        )
+        parser.add_argument(
+            "--fail-on",
+            metavar="<effect>",
+            choices=_EFFECTS,
+            action="append",
+            default=[],
+            help="With --impact: exit with 3 if a flavor fits nowhere any more (flavor-lost), on"
+            " one host only (one-host), or if a server is stranded. May be repeated.",
+        )
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """The columns; with --impact the rows are flavors."""
+        return IMPACT_COLUMNS if parsed_args.impact else super().columns_of(parsed_args)
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Collection[Any]]:
         from osc_placement.plan import file, removal_limit, result
 
+        if parsed_args.fail_on and not parsed_args.impact:
+            self.usage_error("--fail-on requires --impact")
         self._plan = plan = file.read(parsed_args.file)
         removed = removal_limit.summary(plan)
         self.summary = [
@@ -57,10 +104,38 @@ class ShowPlan(plan_command.PlanCommand):
             *(f"Note: {note}" for note in plan.notes),
             f"Digest: {plan.digest}",
         ]
+        if parsed_args.impact:
+            return IMPACT_COLUMNS, self._impact(parsed_args)
         return rows.COLUMNS, rows.ResultRows(result.of_plan(plan), plan.names)
+
+    def _impact(self, parsed_args: argparse.Namespace) -> list[rows.Row]:
+        from osc_placement.workflows.capacity import impact
+
+        nova = services.Services(self, parsed_args).nova
+        shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
+        effects = {
+            "flavor-lost": len(shown.lost),
+            "one-host": sum(item.is_without_spare for item in shown.flavors),
+            "stranded": sum(len(item.stranded) for item in shown.flavors),
+        }
+        if any(effects[effect] for effect in parsed_args.fail_on):
+            self.exit_code = 3
+        self.summary = [
+            *self.summary,
+            f"Flavors lost: {effects['flavor-lost']}; on one host only: {effects['one-host']};"
+            f" servers stranded: {effects['stranded']}",
+            *(f"Not applied to the copy: {line}" for line in shown.failures),
+            *(f"Assumed: {note}" for note in shown.notes),
+        ]
+        self.table_columns = tuple(
+            name for name in IMPACT_COLUMNS if name not in ("id", "exact", "refused")
+        )
+        return [_impact_row(item) for item in shown.flavors]
 
     def several_tables(self, data: Any) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""
+        if self._arguments.impact:
+            return ()
         changes = [(row[0], row[2], row[3]) for row in data if row[4] == "planned"]
         others = [(row[0], row[4], row[5]) for row in data if row[4] != "planned"]
         capacities = [
@@ -76,6 +151,22 @@ class ShowPlan(plan_command.PlanCommand):
                 capacities,
             ),
         ]
+
+
+def _impact_row(item: impact.FlavorImpact) -> rows.Row:
+    effect = "lost" if item.is_lost else "one-host" if item.is_without_spare else ""
+    return (
+        item.name,
+        item.id,
+        item.before.hosts,
+        item.after.hosts,
+        item.before.fits,
+        item.after.fits,
+        item.before.is_exact and item.after.is_exact,
+        effect,
+        rows.Lines([server.name or server.uuid for server in item.stranded]),
+        item.refused,
+    )
 
 
 class _PlanFileCommand(plan_command.PlanCommand):

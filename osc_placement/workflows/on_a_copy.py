@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from osc_placement import errors, microversion, server
 from osc_placement.client import api, transport, wsgi
 from osc_placement.engine import state
-from osc_placement.plan import apply, executor, guards, journal, plan, result
+from osc_placement.plan import apply, change, executor, guards, journal, plan, result
 from osc_placement.plan.kinds import registry
 from osc_placement.server.store import document
+from osc_placement.workflows.cloud import observe
 
 _NAME = "a copy in memory"
 
@@ -63,9 +64,10 @@ def apply_plan(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class After:
-    """The state after a plan, and one line for each change that could not be applied."""
+    """The state after a plan, a client of the copy, and a line for each change that failed."""
 
     state: state.State
+    client: api.Client
     failures: tuple[str, ...]
 
 
@@ -85,7 +87,21 @@ def applied(base: state.State, planned: plan.Plan, path: pathlib.Path) -> Iterat
     with opened(lambda: app) as client:
         report = apply_plan(client, _for_copy(planned, client.target), path, tuple(guards.ALL))
         with app.repository.snapshot() as after:
-            yield After(after, tuple(_failures(report)))
+            yield After(after, client, tuple(_failures(report, planned)))
+
+
+@contextlib.contextmanager
+def after_plan(
+    client: api.Client, planned: plan.Plan, path: pathlib.Path, option: str
+) -> Iterator[After]:
+    """A copy of a database file after the plan of the file ``path``, during the block.
+
+    Errors: PlanRefused for a plan of another target; PlacementError for a service, which names
+    ``option``.
+    """
+    plan.check_target(planned, client.target, client.origin)
+    with observe.file_state(client, option) as base, applied(base, planned, path) as changed:
+        yield changed
 
 
 def _for_copy(planned: plan.Plan, target: str) -> plan.Plan:
@@ -97,7 +113,10 @@ def _for_copy(planned: plan.Plan, target: str) -> plan.Plan:
     )
 
 
-def _failures(report: result.RunReport) -> Iterator[str]:
+def _failures(report: result.RunReport, planned: plan.Plan) -> Iterator[str]:
+    """What the plan leaves out is no failure."""
+    changes = {change.key(item.kind, item.subject) for item in planned.changes}
     for item in report.results:
-        if item.status not in (result.Status.APPLIED, result.Status.SKIPPED):
+        is_change = change.key(item.kind, item.subject) in changes
+        if is_change and item.status not in (result.Status.APPLIED, result.Status.UNCHANGED):
             yield f"{item.kind} {item.subject.name}: {item.status}: {item.reason}"

@@ -54,11 +54,25 @@ class Capacity:
         return self.classes[0].name
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fits:
+    """How often a request fits, and on how many hosts.
+
+    ``is_complete``: no tree has more allocation candidates than were looked at; otherwise
+    ``number.most`` is no upper bound.
+    """
+
+    number: placing.FitCount
+    hosts: int
+    is_complete: bool
+
+
 class Counter:
     """Counts one request on a state of a cloud; the counts of several parts are independent.
 
     ``without`` are the root UUIDs of trees that are left out; ``refused`` those of hosts that take
-    no server, though other hosts may use what their trees share.
+    no server, though other hosts may use what their trees share. ``among`` are the root UUIDs of
+    the only trees to look at; None for all.
     """
 
     def __init__(
@@ -67,11 +81,12 @@ class Counter:
         query: candidate.CandidateQuery,
         without: Collection[str] = (),
         refused: Collection[str] = (),
+        among: Collection[str] | None = None,
     ) -> None:
         self._base, self._without, self._refused = base, without, frozenset(refused)
         self._plan = plans.prepare(base, query)
         self._forest = forests.Forest(base, self._plan)
-        self._found = options.find(base, query, refused=self._refused)
+        self._found = options.find(base, query, refused=self._refused, among=among)
         self._by_root: dict[str, list[placing.Option]] = collections.defaultdict(list)
         for option, roots in zip(self._found.options, self._found.roots, strict=True):
             if not options.uses_trees(base, option, without):
@@ -79,27 +94,33 @@ class Counter:
                     self._by_root[root].append(option)
         self._free = options.free_amounts(base, self._found.options)
 
-    def count(self, roots: Iterable[str]) -> Capacity:
-        """How often the request fits on the hosts with these roots."""
-        requested = list(roots)
-        roots = [root for root in requested if root not in self._refused]
-        by_root = {root: self._by_root.get(root, ()) for root in roots}
+    def fits(self, roots: Iterable[str]) -> Fits:
+        """How often the request fits on the hosts with these roots, and on how many of them."""
+        by_root = {root: self._by_root.get(root, ()) for root in roots if root not in self._refused}
         # Several trees may have the same option, with what they share.
         chosen = {id(option): option for some in by_root.values() for option in some}
-        found = placing.most(list(chosen.values()), self._free)
+        hosts = sum(any(option.is_of_host for option in some) for some in by_root.values())
+        number = placing.most(list(chosen.values()), self._free)
+        return Fits(number, hosts, self._found.is_complete)
+
+    def count(self, roots: Iterable[str]) -> Capacity:
+        """How often the request fits on the hosts with these roots, and what remains."""
+        requested = list(roots)
+        roots = [root for root in requested if root not in self._refused]
+        fits = self.fits(roots)
+        found = fits.number
         taken: collections.Counter[placing.Slot] = collections.Counter()
         for option, number in found.chosen:
             for slot, amount in option.amounts.items():
                 taken[slot] += number * amount
         providers = self._providers(roots)
         classes = [self._class(name, providers, taken) for name in self._plan.totals]
-        if not self._found.is_complete:
+        if not fits.is_complete:
             upper = min(each.fits for each in classes)
             found = dataclasses.replace(found, most=max(upper, found.least))
-        hosts = sum(any(option.is_of_host for option in some) for some in by_root.values())
         return Capacity(
             found,
-            hosts,
+            fits.hosts,
             tuple(sorted(classes, key=lambda each: each.fits)),
             tuple(root for root in self._found.not_counted if root in requested),
         )

@@ -99,9 +99,9 @@ def show(
     Errors: UnknownProvider, PlanRefused, PlacementError.
     """
     if request.keep is not None:
-        _require_file(client, "--keep")
+        observe.require_file(client, "--keep")
     if request.after is not None:
-        _require_file(client, "--after")
+        observe.require_file(client, "--after")
         plan_module.check_target(request.after[0], client.target, client.origin)
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
@@ -128,15 +128,6 @@ def show(
     return Shown(
         tuple(rows), failures, (*nova.compute.not_judged, *known.not_judged), known.assumed
     )
-
-
-def _require_file(client: api.Client, option: str) -> None:
-    """Refuse an option that needs every record of the cloud. Errors: PlacementError."""
-    if not observe.is_file(client):
-        raise errors.PlacementError(
-            f"{option} needs all allocations of the cloud: run the command on a snapshot"
-            " ('placement snapshot save', then --os-placement-database)"
-        )
 
 
 def _known_servers(client: api.Client, nova: nova_servers.NovaReader) -> nova_servers.KnownServers:

@@ -128,7 +128,7 @@ def _existing(
     server = servers.find_servers(services.nova, {uuid}).get(uuid)
     if server is None:
         raise errors.InvalidInput([f"nova has no server with the UUID {options.server!r}"])
-    spec = _spec_of(
+    spec = spec_of(
         server, neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
     )
     return dataclasses.replace(
@@ -139,7 +139,7 @@ def _existing(
     )
 
 
-def _spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:
+def spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:
     """Errors: InvalidInput for a server of a cell that is down."""
     if not server.known or server.flavor is None:
         raise errors.InvalidInput(
@@ -176,7 +176,7 @@ def observe_servers(
     found: dict[str, request.NovaRequest | str] = {}
     for uuid, server in known.items():
         try:
-            spec = _spec_of(server, attached[uuid])
+            spec = spec_of(server, attached[uuid])
             newest, *others = request.requests_by_release(spec, aggregates, options, releases)
             different = tuple(f"{single.title} sends another request" for single in others)
             found[uuid] = dataclasses.replace(newest, not_judged=(*newest.not_judged, *different))

@@ -13,6 +13,7 @@ import functools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from osc_placement import errors
 from osc_placement.client import api, lookup, retry
 from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, standard, state
@@ -48,13 +49,29 @@ def is_file(client: api.Client) -> bool:
     return _repository(client) is not None
 
 
+def require_file(client: api.Client, what: str) -> None:
+    """Refuse a service, if ``what`` needs every record of the cloud. Errors: PlacementError."""
+    with file_state(client, what):
+        """The file can be read."""
+
+
 @contextlib.contextmanager
 def whole_state(client: api.Client) -> Iterator[state.State | None]:
     """The state of a database file, during the block; None for a service. Requests: none."""
     repository = _repository(client)
+    with repository.snapshot() if repository else contextlib.nullcontext() as base:
+        yield base
+
+
+@contextlib.contextmanager
+def file_state(client: api.Client, what: str) -> Iterator[state.State]:
+    """The state of a database file, during the block; ``what`` needs it. Errors: PlacementError."""
+    repository = _repository(client)
     if repository is None:
-        yield None
-        return
+        raise errors.PlacementError(
+            f"{what} needs all allocations of the cloud: run the command on a snapshot"
+            " ('placement snapshot save', then --os-placement-database)"
+        )
     with repository.snapshot() as base:
         yield base
 

@@ -35,10 +35,12 @@ def find(
     query: candidate.CandidateQuery,
     budget: budgets.SearchBudget | None = None,
     refused: Collection[str] = (),
+    among: Collection[str] | None = None,
 ) -> QueryOptions:
     """The options of a query, tree by tree. Raises the errors of ``budget``.
 
     ``refused`` are the roots of hosts that have no options; others may use what their trees share.
+    ``among`` are the roots of the only trees to look at; None for all.
 
     Equal allocations of several trees are one option, of the tree with the lowest UUID. Those of
     sharing providers alone belong to the tree of one of these providers.
@@ -50,6 +52,8 @@ def find(
     is_complete = True
     not_counted = []
     for root_uuid in forest.roots():
+        if among is not None and root_uuid not in among:
+            continue
         if not plan.admits_root(base.providers[root_uuid]):
             continue
         candidates = forest.candidates_in(root_uuid)

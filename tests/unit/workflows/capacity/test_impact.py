@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The impact of a plan, equal to a recount after really applying the plan to a copy."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement import errors, server, testing
+from osc_placement.client import api, transport
+from osc_placement.nova import api as nova_api, flavors, request
+from osc_placement.plan import guards, plan
+from osc_placement.workflows import batch, compute_nodes, on_a_copy
+from osc_placement.workflows.capacity import impact, nova_servers, show
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.selector import Selector
+from tests.support import embedded, plans
+
+CONTEXT = ReadContext(workers=1)
+PATH = pathlib.Path("plan.json")
+SERVERS = "GET /v2.1/servers/detail?all_tenants=1"
+
+MakePlan = Callable[[api.Client], plan.ObservedPlan]
+
+
+@contextlib.contextmanager
+def cloud(document: dict[str, Any] | None = None) -> Iterator[api.Client]:
+    app = server.create_app(load=document or testing.sample_cloud("12-hosts"))
+    with on_a_copy.opened(lambda: app, embedded.TARGET) as client:
+        yield client
+
+
+def recorded(answers: dict[str, Any] | None = None) -> nova_api.RecordedNova:
+    return nova_api.RecordedNova(answers or testing.sample_nova("12-hosts"), "the sample")
+
+
+def impact_of(client: api.Client, make: MakePlan, **nova: Any) -> impact.Impact:
+    planned = make(client).stamped(client, "a test").plan
+    return impact.impact(client, recorded(**nova), planned, PATH)
+
+
+def random_plan(seed: int) -> MakePlan:
+    """A change of inventories, traits or aggregates of some providers."""
+    chance = random.Random(seed)
+    names = sorted(item["name"] for item in testing.sample_cloud("12-hosts")["providers"].values())
+    some = Selector(providers=tuple(chance.sample(names, chance.randint(1, 6))))
+    what = chance.choice(["inventory", "inventory", "traits", "aggregates"])
+    if what == "traits":
+        traits = ["HW_CPU_X86_AVX2", "COMPUTE_NODE", "CUSTOM_RACK_A", "STORAGE_DISK_SSD"]
+        chosen = chance.sample(traits, 2)
+        return lambda client: batch.plan_traits(
+            client, some, add=chosen[:1], remove=chosen[1:], create=True, allow=guards.ALL
+        )
+    if what == "aggregates":
+        aggregate = embedded.uuid_of("an aggregate")
+        return lambda client: batch.plan_aggregates(client, some, add=[aggregate])
+    resource_class = chance.choice(["VCPU", "MEMORY_MB", "DISK_GB"])
+    field, value = chance.choice(
+        [("total", "=8"), ("allocation_ratio", "*=0.5"), ("reserved", "+=1"), ("max_unit", "=2")]
+    )
+    expression = f"{resource_class}:{field}{value}"
+    return lambda client: batch.plan_amend(client, some, [expression], allow=guards.ALL)
+
+
+def counted(client: api.Client, nova: nova_api.Nova) -> dict[str, tuple[int, int]]:
+    """``{flavor: (hosts, fits)}`` of the command ``capacity show``."""
+    queries = {}
+    for named in flavors.flavors(nova):
+        with contextlib.suppress(errors.InvalidInput):
+            spec = request.ServerSpec(named.flavor, named.name)
+            queries[named.name] = request.request_to_placement(spec).query
+    reader = nova_servers.NovaReader(compute_nodes.read_server_hosts(nova))
+    shown = show.show(client, show.ShowRequest(queries), CONTEXT, nova=reader)
+    return {row.title: (row.capacity.hosts, row.capacity.count.least) for row in shown.rows}
+
+
+@pytest.mark.seeds(8, long=300)
+def test_the_impact_equals_a_recount_after_the_plan(seed: int) -> None:
+    make, nova = random_plan(seed), recorded()
+    with cloud() as client:
+        before = counted(client, nova)
+        shown = impact_of(client, make)
+        assert counted(client, nova) == before, "the cloud itself is not changed"
+        plans.apply_in_memory(client, make(client))
+        after = counted(client, nova)
+    flavors_shown = [item for item in shown.flavors if not item.refused]
+    assert {item.name: (item.before.hosts, item.before.fits) for item in flavors_shown} == before
+    assert {item.name: (item.after.hosts, item.after.fits) for item in flavors_shown} == after
+
+
+def on_host(count: int = 1) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """The sample without its sharing provider, and the names of some hosts with a trait."""
+    document = testing.sample_cloud("12-hosts")
+    for item in document["providers"].values():
+        item["traits"] = [name for name in item["traits"] if name != "MISC_SHARES_VIA_AGGREGATE"]
+    hosts = [
+        item["name"]
+        for item in document["providers"].values()
+        if item["name"].startswith("cmp-00") and "HW_CPU_X86_AVX2" in item["traits"]
+    ]
+    return document, testing.sample_nova("12-hosts"), hosts[:count]
+
+
+def without_trait(*names: str) -> MakePlan:
+    some = Selector(providers=names)
+    return lambda client: batch.plan_traits(
+        client, some, remove=["HW_CPU_X86_AVX2"], allow=guards.ALL
+    )
+
+
+def test_a_flavor_is_lost_or_left_without_a_spare_host() -> None:
+    document, nova, hosts = on_host(count=100)
+    with cloud(document) as client:
+        for left, expected in ((2, (False, False)), (1, (False, True)), (0, (True, False))):
+            shown = impact_of(client, without_trait(*hosts[left:]), answers=nova)
+            (flavor,) = (item for item in shown.flavors if item.name == "t1.trait")
+            fitting = flavor.after.hosts
+            assert fitting <= left
+            if fitting == left:
+                assert (flavor.is_lost, flavor.is_without_spare) == expected
+            assert shown.lost == (["t1.trait"] if left == 0 else [])
+
+
+def test_a_server_is_stranded_where_the_plan_takes_what_it_requires() -> None:
+    document, nova, _ = on_host()
+    servers = {item["name"]: item for item in nova[SERVERS]["servers"]}
+    here = servers["rs-trait"]["OS-EXT-SRV-ATTR:hypervisor_hostname"]
+    with cloud(document) as client:
+        shown = impact_of(client, without_trait(here), answers=nova)
+        stranded = [server.name for item in shown.flavors for server in item.stranded]
+        assert stranded == ["rs-trait"]
+        nowhere = impact_of(client, without_trait("nfs-share"), answers=nova)
+        assert [server for item in nowhere.flavors for server in item.stranded] == []
+        # Also if the flavor has been deleted since.
+        listing = next(key for key in nova if "/flavors/detail" in key)
+        left = [item for item in nova[listing]["flavors"] if item["name"] != "t1.trait"]
+        nova[listing] = {**nova[listing], "flavors": left}
+        shown = impact_of(client, without_trait(here), answers=nova)
+        assert [(item.id, item.name) for item in shown.flavors if item.stranded] == [
+            ("", "t1.trait")
+        ]
+
+
+def test_a_plan_of_another_cloud_is_refused() -> None:
+    with cloud() as client:
+        planned = without_trait("nfs-share")(client).stamped(client, "a test").plan
+        elsewhere = transport.Target.local("elsewhere")
+        other = dataclasses.replace(planned, target=elsewhere, identity=elsewhere.identity)
+        with pytest.raises(plan.PlanRefused):
+            impact.impact(client, recorded(), other, PATH)
+
+
+def test_a_service_is_refused() -> None:
+    client = embedded.Client()
+    planned = plan.ObservedPlan(plan.make(())).stamped(client, "a test").plan
+    with pytest.raises(errors.PlacementError, match="on a snapshot"):
+        impact.impact(client, recorded(), planned, PATH)
