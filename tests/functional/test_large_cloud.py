@@ -15,7 +15,7 @@ import pytest
 from benchmarks import large_cloud
 from osc_placement import server
 from osc_placement.server import run
-from tests.support import embedded
+from osc_placement.testing import traffic
 from tests.support.clouds import large
 from tests.support.peer import shell, target as targets
 
@@ -109,10 +109,10 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int
 
 
 @contextlib.contextmanager
-def serving(cloud: large.LargeCloud) -> Iterator[tuple[str, embedded.Proxy]]:
+def serving(cloud: large.LargeCloud) -> Iterator[tuple[str, traffic.Traffic]]:
     """The URL of a server with the cloud, and its requests."""
     app = server.create_app(load=cloud.document(), legacy_rbac=True)
-    proxy = embedded.Proxy(app)
+    proxy = traffic.Traffic(app)
     listening = run.HttpServer(proxy, "127.0.0.1", 0, app.threads)
     thread = threading.Thread(target=listening.run)
     thread.start()

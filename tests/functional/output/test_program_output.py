@@ -42,6 +42,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement allocation heal": [(*RECORDED, DRY)],
     "placement capacity show": [("--resource", "VCPU=1"), ("--resource", "VCPU=1", "--by", "host")],
     "placement flavor audit": [("m1.small", *RECORDED)],
+    "placement health show": [RECORDED],
     "placement host check": [(HOST,)],
     "placement migration list": [()],
     "placement migration run": [(*RECORDED, DRY)],

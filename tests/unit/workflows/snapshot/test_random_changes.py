@@ -22,7 +22,7 @@ import pytest
 from osc_placement import errors
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation, inventory
-from osc_placement.testing import service
+from osc_placement.testing import service, traffic
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, save
 from tests.support import embedded, plain_reading
@@ -48,7 +48,7 @@ class World:
         self.placement = service.InProcessPlacement().start()
         seconds = itertools.count(int(time.time()))
         self.placement.app.repository._clock = lambda: float(next(seconds))
-        self.proxy = embedded.Proxy(self.placement.app)
+        self.proxy = traffic.Traffic(self.placement.app)
         self.client = api.Client(wsgi.in_process(lambda: self.proxy, embedded.TARGET))
         assert self.client.microversion
         self.other = self.placement.client()
@@ -217,7 +217,7 @@ def disturb(world: World, rate: float, interrupt: bool) -> None:
     """Change the cloud at random requests of the next run; ``interrupt`` it at one of them."""
     left = world.chance.randint(1, 60) if interrupt else -1
 
-    def before(_: embedded.Request) -> None:
+    def before(_: traffic.Request) -> None:
         nonlocal left
         left -= 1
         if left == 0:

@@ -13,7 +13,7 @@ import pytest
 from osc_placement import errors, server
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation
-from osc_placement.testing import service
+from osc_placement.testing import service, traffic
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
 from tests.support import embedded, plain_reading
@@ -31,7 +31,7 @@ class Cloud:
 
     def __init__(self) -> None:
         self.placement = service.InProcessPlacement(load="12-hosts").start()
-        self.proxy = embedded.Proxy(self.placement.app)
+        self.proxy = traffic.Traffic(self.placement.app)
         self.client = api.Client(wsgi.in_process(lambda: self.proxy, embedded.TARGET))
         self.other = self.placement.client()
         assert self.client.microversion
@@ -90,13 +90,13 @@ def notes(path: pathlib.Path) -> dict[str, str]:
         return {note.uuid: note.text for note in opened.notes()}
 
 
-def vanish_at(request: embedded.Request, path: str) -> None:
+def vanish_at(request: traffic.Request, path: str) -> None:
     """Fail at one kind of request."""
     if request.path.startswith(path):
         raise errors.PlacementError("the cloud is gone")
 
 
-def vanish(request: embedded.Request) -> None:
+def vanish(request: traffic.Request) -> None:
     """Fail as a cloud that disappears after its providers were read."""
     if request.path.startswith("/allocations/"):
         raise errors.PlacementError("the cloud is gone")
@@ -146,7 +146,7 @@ def test_a_provider_that_changes_while_it_is_read_is_read_again(
     uuid = cloud.provider("cmp-0001.lab.example.org")
     left = [1]
 
-    def change(request: embedded.Request) -> None:
+    def change(request: traffic.Request) -> None:
         if request.path.endswith(f"{uuid}/traits") and left:
             left.pop()
             cloud.amend(uuid)
@@ -165,7 +165,7 @@ def test_a_provider_that_changes_after_it_was_read_is_read_again_and_listed(
     uuid = cloud.provider("cmp-0001.lab.example.org")
     left = [1]
 
-    def change(request: embedded.Request) -> None:
+    def change(request: traffic.Request) -> None:
         if request.path.startswith("/allocations/") and left:
             left.pop()
             cloud.amend(uuid)
@@ -184,7 +184,7 @@ def test_a_provider_that_never_is_stable_is_saved_and_listed(
 ) -> None:
     uuid = cloud.provider("cmp-0001.lab.example.org")
 
-    def change(request: embedded.Request) -> None:
+    def change(request: traffic.Request) -> None:
         if request.path.endswith(f"{uuid}/traits"):
             cloud.amend(uuid)
 
@@ -211,7 +211,7 @@ def test_a_consumer_that_moves_during_the_save_is_saved_once(
     )
     left = [1]
 
-    def move(request: embedded.Request) -> None:
+    def move(request: traffic.Request) -> None:
         if request.path.startswith("/allocations/") and left:
             left.pop()
             resources = consumer.allocations[source]
@@ -247,7 +247,7 @@ def test_a_failed_save_keeps_what_it_read_and_continues(cloud: Cloud, path: path
         cloud.save(path)
     assert not path.exists()
 
-    cloud.proxy.before = embedded.nothing
+    cloud.proxy.before = traffic.nothing
     report = cloud.save(path)
     assert report.continued
     assert report.providers_read == 0
@@ -262,7 +262,7 @@ def test_an_unfinished_file_of_another_cloud_is_refused(
     cloud.proxy.before = vanish
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
-    cloud.proxy.before = embedded.nothing
+    cloud.proxy.before = traffic.nothing
     monkeypatch.setattr(type(cloud.client), "target", property(lambda _: "http://elsewhere"))
     with pytest.raises(errors.PlacementError, match="this is http://elsewhere"):
         cloud.save(path)
@@ -426,7 +426,7 @@ def test_the_file_counts_its_refreshes(cloud: Cloud, path: pathlib.Path) -> None
     cloud.proxy.before = lambda request: vanish_at(request, "/usages")
     with pytest.raises(errors.PlacementError):
         cloud.save(path, refresh=True)
-    cloud.proxy.before = embedded.nothing
+    cloud.proxy.before = traffic.nothing
     assert cloud.save(path, refresh=True).metadata.refreshes == 3
 
 
@@ -436,7 +436,7 @@ def test_readings_of_another_version_of_the_program_are_not_continued(
     cloud.proxy.before = vanish
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
-    cloud.proxy.before = embedded.nothing
+    cloud.proxy.before = traffic.nothing
     connection = sqlite3.connect(save.partial_path(path))
     connection.execute("ALTER TABLE reading RENAME COLUMN modified TO read_at")
     connection.close()
