@@ -424,12 +424,12 @@ LINES = {
     "engine": 2800,
     "model": 750,
     "nova": 3375,
-    "plan": 4400,
+    "plan": 4420,
     "search": 700,
     "server": 5150,
     "testing": 930,
-    "v1": 9830,
-    "workflows": 22630,
+    "v1": 9920,
+    "workflows": 22690,
     "": 1640,
 }
 

@@ -41,5 +41,6 @@ ALL = (
     MANY,
 )
 
-#: What a command without the other guards overrides: it writes as upstream's plugin does.
-ALL_BUT_DEVICES = tuple(guard for guard in ALL if guard != ONE_TIME_USE)
+#: What a command without the other guards overrides: it writes as upstream's plugin does. Its limit
+#: of removals holds on request.
+ALL_BUT_DEVICES = tuple(guard for guard in ALL if guard not in (ONE_TIME_USE, MANY))

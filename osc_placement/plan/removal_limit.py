@@ -11,6 +11,7 @@ import collections
 import dataclasses
 from collections.abc import Collection
 
+from osc_placement.model import inventory
 from osc_placement.plan import guards, plan as plan_module, reasons
 from osc_placement.plan.kinds import registry
 
@@ -43,6 +44,26 @@ def with_capacity(plan: plan_module.Plan) -> plan_module.Plan:
         _unit_of(name): max(capacity.before, 0) for name, capacity in plan.capacities.items()
     }
     return dataclasses.replace(plan, existing={**plan.existing, **capacities})
+
+
+def refusal_of_inventories(
+    before: inventory.Inventories,
+    after: inventory.Inventories,
+    max_percent: int | None,
+    allow: Collection[str],
+) -> reasons.Reason:
+    """Why one provider must not get the inventories ``after``; None as ``max_percent``: no limit.
+
+    The classes that it has before and not after lose all of their capacity.
+    """
+    if max_percent is None:
+        return reasons.NONE
+    capacities = {
+        name: plan_module.Capacity(item.capacity, after[name].capacity if name in after else 0)
+        for name, item in before.items()
+    }
+    plan = plan_module.Plan((), capacities=capacities, max_percent=max_percent)
+    return refusal(with_capacity(plan), allow)
 
 
 def _unit_of(resource_class: str) -> str:

@@ -107,6 +107,18 @@ class TargetCommand(command.Command):
             f" {', '.join(guards)}.",
         )
 
+    def add_max_percent(
+        self, group: argparse._ActionsContainer, limited: str, default: str = "no limit"
+    ) -> None:
+        """Add ``--max-percent``; ``limited``: what it limits."""
+        group.add_argument(
+            "--max-percent",
+            metavar="<percent>",
+            type=arguments.percent,
+            help=f"Change nothing if more than this part of {limited} would be removed (default:"
+            f" {default}). --allow {plan_guards.MANY} overrides it.",
+        )
+
     def _check_target(self, client: api.Client) -> None:
         """Name a database on stderr. Errors: PlacementError for one that must not be used."""
         if plugin.offline_configuration(self._settings()):

@@ -134,7 +134,7 @@ class SetClassInventory(base.ShowOne):
     reserved, unless --allow one-time-use permits its release.
     """
 
-    guards = (plan_guards.ONE_TIME_USE,)
+    guards = (plan_guards.ONE_TIME_USE, plan_guards.MANY)
     example = """\
 openstack resource provider inventory class set rack1-node7 VCPU \\
     --total 16 --max_unit 4 --reserved 1"""
@@ -150,6 +150,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
                 type=int if field in inventory.INTEGER_FIELDS else float,
                 help=FIELD_HELP[field],
             )
+        self.add_max_percent(parser, "the capacity of the class")
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -165,7 +166,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
             present = client.list_inventories(uuid)
             renewed = {**present.inventories, parsed_args.resource_class: item}
             problems = errors.InputErrors(
-                released(client, uuid, present.inventories, renewed, parsed_args.allow)
+                _refused(client, uuid, present.inventories, renewed, parsed_args)
             )
             problems.check()
             name, generation = parsed_args.resource_class, present.generation
@@ -174,17 +175,32 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
         return rows.INVENTORY, rows.inventory_row(retry.on_conflict(attempt))
 
 
-def released(
+def _refused(
+    client: api.Client,
+    uuid: str,
+    before: inventory.Inventories,
+    after: inventory.Inventories,
+    parsed_args: argparse.Namespace,
+) -> list[str]:
+    """Why a write is refused: it releases a one-time-use device, or takes more than --max-percent.
+
+    No other guard applies. Requests: none, if no class is reserved as a whole; else those of
+    ``read_refusals``.
+    """
+    from osc_placement.plan import removal_limit
+
+    limit, allow = parsed_args.max_percent, parsed_args.allow
+    refused = removal_limit.refusal_of_inventories(before, after, limit, allow)
+    return [*([refused.text] if refused else []), *_released(client, uuid, before, after, allow)]
+
+
+def _released(
     client: api.Client,
     uuid: str,
     before: inventory.Inventories,
     after: inventory.Inventories,
     allow: Collection[str],
 ) -> list[str]:
-    """Why a write must not release a one-time-use device; no other guard applies.
-
-    Requests: none, if no class is reserved as a whole; else those of ``read_refusals``.
-    """
     if not any(0 < item.total <= item.reserved for item in before.values()):
         return []
     from osc_placement.plan.kinds import inventories
@@ -270,7 +286,7 @@ class SetInventory(base.Lister):
     reserved, unless --allow one-time-use permits its release.
     """
 
-    guards = (plan_guards.ONE_TIME_USE,)
+    guards = (plan_guards.ONE_TIME_USE, plan_guards.MANY)
     hints = MappingProxyType(
         {
             base.WORD: "openstack resource provider inventory set <provider> --amend"
@@ -308,6 +324,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             action="store_true",
             help="Show the new inventories, or why they would be refused; change nothing",
         )
+        self.add_max_percent(parser, "the capacity of a resource class, summed over the providers,")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         required = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
@@ -329,20 +346,24 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         self, client: api.Client, given: Given, parsed_args: argparse.Namespace
     ) -> list[rows.Row]:
         members = provider_aggregate.members(client, parsed_args.uuid)
-        if parsed_args.dry_run:
-            return provider_aggregate.preview_each(
-                members, _ACTION, lambda uuid: _preview(client, uuid, given, parsed_args)
-            )
         from osc_placement.workflows import batch
 
         amend = parsed_args.amend
-        planned = batch.plan_set_inventories(
-            client,
-            members,
-            lambda found: target_of(found, given, amend=amend),
-            exactly=not amend,
-            allow=parsed_args.allow,
-        )
+        if not parsed_args.dry_run or parsed_args.max_percent is not None:
+            planned = batch.plan_set_inventories(
+                client,
+                members,
+                lambda found: target_of(found, given, amend=amend),
+                exactly=not amend,
+                allow=parsed_args.allow,
+            )
+            planned = provider_aggregate.limited(client, planned, parsed_args)
+        if parsed_args.dry_run:
+            # The limit is one of the sum over the members, not of each of them.
+            single = argparse.Namespace(**{**vars(parsed_args), "max_percent": None})
+            return provider_aggregate.preview_each(
+                members, _ACTION, lambda uuid: _preview(client, uuid, given, single)
+            )
         return provider_aggregate.apply_each(client, members, _ACTION, planned, _rows)
 
 
@@ -400,7 +421,7 @@ def _set(
         found = client.list_inventories(uuid)
         target = target_of(found.inventories, given, amend=parsed_args.amend)
         problems = errors.InputErrors(
-            released(client, uuid, found.inventories, target, parsed_args.allow)
+            _refused(client, uuid, found.inventories, target, parsed_args)
         )
         problems.check()
         return client.replace_inventories(uuid, found.generation, target)
@@ -428,7 +449,7 @@ def _preview(
     problems = errors.InputErrors()
     for reason in _refusals(client, uuid, found.inventories, target, given):
         problems.add(reason)
-    problems.reasons += released(client, uuid, found.inventories, target, parsed_args.allow)
+    problems.reasons += _refused(client, uuid, found.inventories, target, parsed_args)
     problems.check()
     # As upstream: what is given is shown, also if the total is missing.
     shown = {name: kept[name].as_dict() if name in kept else {} for name in {**kept, **given}}

@@ -307,19 +307,13 @@ class PlanCommand(base.ReportLister):
         """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""
         super().add_allow(group)
         default = (
-            f"default: {plan_guards.MAX_PERCENT}, or up to {plan_guards.SMALL} objects that are not"
-            " more than half of all"
+            f"{plan_guards.MAX_PERCENT}, or up to {plan_guards.SMALL} objects that are not more"
+            " than half of all"
             if self.has_default_limit
-            else "default: no limit"
+            else "no limit"
         )
         if self.limits_removals:
-            group.add_argument(
-                "--max-percent",
-                metavar="<percent>",
-                type=arguments.percent,
-                help=f"Change nothing if the plan removes more than this part of {self.limited}"
-                f" ({default}). --allow {plan_guards.MANY} overrides it.",
-            )
+            self.add_max_percent(group, self.limited, default)
 
 
 class SelectorCommand(PlanCommand):

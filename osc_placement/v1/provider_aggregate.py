@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -167,7 +168,7 @@ def apply_each(
     from osc_placement.plan import apply, change, journal
 
     options = apply.Options(journal=journal.MemoryJournal())
-    report = apply.apply_plan(client, planned.stamped(client), options)
+    report = apply.apply_plan(client, planned, options)
     results = {item.subject.uuid: item for item in report.results}
     ordered = [results[item.uuid] for item in providers]
     failed = [item for item in ordered if not item.succeeded]
@@ -181,6 +182,21 @@ def apply_each(
             found = planned.known[change.key(item.kind, item.subject)].state
         data += [(item.subject.uuid, *row) for row in rows_of(found)]
     return data
+
+
+def limited(
+    client: api.Client, planned: ObservedPlan, parsed_args: argparse.Namespace
+) -> ObservedPlan:
+    """The plan with the limit of ``--max-percent``. Errors: PlacementError above the limit."""
+    from osc_placement.plan import removal_limit
+
+    if parsed_args.max_percent is not None:
+        planned = dataclasses.replace(planned, plan=removal_limit.with_capacity(planned.plan))
+    planned = planned.stamped(client, allow=parsed_args.allow, max_percent=parsed_args.max_percent)
+    refused = removal_limit.refusal(planned.plan)
+    if refused:
+        raise errors.PlacementError(f"Nothing was changed: {refused.text}")
+    return planned
 
 
 def preview_each(

@@ -49,6 +49,7 @@ class SetResourceProviderTrait(base.Lister):
     """
 
     required_feature = "traits"
+    guards = (plan_guards.MANY,)
     hints = MappingProxyType(
         {
             base.WORD: "openstack resource provider trait add <provider>"
@@ -68,8 +69,13 @@ openstack resource provider trait set rack1-node7 \\
             action="store_true",
             help="Set these traits on every member of the aggregate.",
         )
+        self.add_max_percent(
+            parser, "the providers of the cloud that have a trait, with --aggregate,"
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        if parsed_args.max_percent is not None and not parsed_args.aggregate:
+            self.usage_error("argument --max-percent: requires --aggregate")
         client = self.connect()
         traits = list(dict.fromkeys(parsed_args.trait))
         if not parsed_args.aggregate:
@@ -80,7 +86,10 @@ openstack resource provider trait set rack1-node7 \\
         from osc_placement.workflows import batch
 
         members = provider_aggregate.members(client, parsed_args.uuid)
-        planned = batch.plan_set_traits(client, members, traits)
+        planned = batch.plan_set_traits(
+            client, members, traits, count_existing=parsed_args.max_percent is not None
+        )
+        planned = provider_aggregate.limited(client, planned, parsed_args)
         data = provider_aggregate.apply_each(client, members, "set traits", planned, _rows)
         removed = {trait for item in planned.plan.changes for trait in item.before.names()}
         self._warn_of_removed(removed - {*traits})

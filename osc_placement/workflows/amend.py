@@ -237,8 +237,9 @@ def plan_targets(
     ``exactly``: the change also replaces fields that a concurrent write adds or changes;
     otherwise it writes only the fields that differ now.
     """
+    observed = list(observed)
     items = [_targeted(item, target, allow, exactly) for item in observed]
-    return plan.make(items, allow=tuple(sorted(allow)))
+    return plan.make(items, allow=tuple(sorted(allow)), capacities=_capacities(observed, items))
 
 
 def releases_to(observed: Offered, target: Target) -> bool:
@@ -266,7 +267,14 @@ def _targeted(observed: Offered, target: Target, allow: Collection[str], exactly
     refused = _refusals(observed, renewed, allow)
     if refused:
         return _refused(subject, before, after, refused)
-    return change.Change(_KIND.name, subject, before, after, observed.generation)
+    return change.Change(
+        _KIND.name,
+        subject,
+        before,
+        after,
+        observed.generation,
+        capacity=_added_capacity(observed.inventories, renewed),
+    )
 
 
 def _differing(

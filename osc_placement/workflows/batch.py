@@ -155,10 +155,13 @@ def plan_set_traits(
     members: Sequence[provider.Provider],
     traits: Sequence[str],
     context: ReadContext = _DEFAULT,
+    *,
+    count_existing: bool = False,
 ) -> plan.ObservedPlan:
     """Plan ``trait set AGG --aggregate``: replace the traits of every member.
 
-    No guard applies. Requests: one GET per provider.
+    No guard applies. Requests: one GET per provider; with ``count_existing``, those of
+    ``_counted`` for the removed traits.
     """
     chosen = Selection(tuple(members))
     answers = observe_traits(client, chosen, traits, context)
@@ -169,7 +172,12 @@ def plan_set_traits(
         )
         for item in observed
     }
-    return plan.ObservedPlan(with_skipped(decide_replacement(observed, traits), unread), by_key)
+    planned = with_skipped(decide_replacement(observed, traits), unread)
+    if count_existing:
+        removed = {name for item in planned.changes for name in item.before.names()} - {*traits}
+        unit = memberships.TRAITS.unit
+        planned = _counted(client, planned, unit, "required", sorted(removed))
+    return plan.ObservedPlan(planned, by_key)
 
 
 def plan_aggregates(

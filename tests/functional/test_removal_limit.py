@@ -215,6 +215,72 @@ def test_a_reshape_counts_the_providers_that_it_deletes(
     assert rows(openstack, "placement reshape delete.yaml --max-percent 34", code=0)
 
 
+NODES = [f"cmp-00{number:02}.lab.example.org" for number in (1, 2, 4, 5)]
+GROUP = "4d1c1c2e-3a0d-4a3b-9f0e-0f6f3a6b7c11"
+
+
+def test_one_inventory_has_a_limit_on_request(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    openstack.run("resource provider create empty")
+    openstack.do("resource provider inventory set empty --resource VCPU=64 --resource PCPU=8")
+    before = inventories(target)["empty"]
+    one_class = ("resource provider inventory class set empty VCPU --total 32",)
+    replaced = ("resource provider inventory set empty --resource MEMORY_MB=64",)
+    for command, text in (
+        (one_class, "removes 32 of 64 units of VCPU capacity, and the limit is 31"),
+        (replaced, "removes 64 of 64 units of VCPU capacity, and the limit is 31"),
+        ((*replaced, "--dry-run"), "removes 64 of 64 units of VCPU capacity, and the limit is 31"),
+    ):
+        code, message = openstack.fails(*command, "--max-percent", "49")
+        assert (code, text in message) == (1, True), message
+    assert inventories(target)["empty"] == before
+    openstack.do(*one_class, "--max-percent", "50")
+    assert inventories(target)["empty"]["VCPU"]["total"] == 32
+    openstack.do(*replaced, "--max-percent", "0", *MANY)
+    assert {*inventories(target)["empty"]} == {"MEMORY_MB"}
+
+
+def test_the_inventories_of_an_aggregate_have_a_limit_on_request(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    openstack.run("resource provider aggregate add", "--aggregate", GROUP, *NODES)
+    before = inventories(target)
+    sum_before = sum(capacity(before[node]["VCPU"]) for node in NODES)
+    ratio = f"VCPU:allocation_ratio={before[NODES[0]]['VCPU']['allocation_ratio'] / 2}"
+    amend = ("resource provider inventory set", GROUP, "--aggregate", "--amend")
+    amend = (*amend, "--resource", ratio)
+    text = f"removes {sum_before // 2} of {sum_before} units of VCPU capacity, and the limit is"
+    for extra in ((), ("--dry-run",)):
+        code, message = openstack.fails(*amend, "--max-percent", "49", *extra)
+        assert (code, text in message) == (1, True), message
+    assert inventories(target) == before
+    openstack.do(*amend, "--max-percent", "50", "--dry-run")
+    assert inventories(target) == before
+    openstack.do(*amend, "--max-percent", "50")
+    after = inventories(target)
+    assert sum(capacity(after[node]["VCPU"]) for node in NODES) == sum_before // 2
+
+
+def test_the_traits_of_an_aggregate_have_a_limit_on_request(openstack: shell.OpenStack) -> None:
+    openstack.run("resource provider aggregate add", "--aggregate", GROUP, *NODES[:2])
+    openstack.run("resource provider trait add --trait CUSTOM_GOLD --create", *NODES)
+    traits = openstack("resource provider trait list", NODES[0])
+    keep = [
+        word for row in traits if row["name"] != "CUSTOM_GOLD" for word in ("--trait", row["name"])
+    ]
+    replace = ("resource provider trait set", GROUP, "--aggregate", *keep)
+    code, message = openstack.fails(*replace, "--max-percent", "1")
+    assert (code, "traits of providers, and the limit is" in message) == (1, True), message
+    assert openstack("resource provider trait list", NODES[0]) == traits
+    openstack.do(*replace, "--max-percent", "50")
+    assert openstack("resource provider trait list", NODES[0]) != traits
+    code, message = openstack.fails(
+        "resource provider trait set", NODES[0], *keep, "--max-percent", "50"
+    )
+    assert (code, "--max-percent: requires --aggregate" in message) == (2, True), message
+
+
 def inventories(target: targets.Target) -> dict[str, Any]:
     return {
         item["name"]: target.ask("GET", f"/resource_providers/{item['uuid']}/inventories")[
