@@ -13,7 +13,7 @@ import json
 import random
 import subprocess
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
@@ -139,7 +139,7 @@ class Cloud:
 
 
 def test_every_named_host_is_accepted_by_novas_compute_filter(
-    pytestconfig: pytest.Config, record_property: pytest.RecordProperty
+    pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
     number = MANY_CLOUDS if pytestconfig.getoption("--long") else CLOUDS
     clouds = [Cloud(seed) for seed in range(number)]

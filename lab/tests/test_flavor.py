@@ -15,6 +15,7 @@ import pytest
 
 from lab import lifecycle, place
 from osc_placement.nova import flavor
+from osc_placement.nova.flavor import ServerRequest
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -70,7 +71,7 @@ class Case(NamedTuple):
         specs = numbers.pop("extra_specs")
         return {"flavor": numbers, "specs": specs, "image": self.image, "volume": self.volume}
 
-    def request(self) -> flavor.ServerRequest:
+    def request(self) -> ServerRequest:
         return flavor.request_of(self.flavor, self.image, booted_from_volume=self.volume)
 
 

@@ -13,7 +13,7 @@ import json
 import random
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -267,7 +267,7 @@ RELEASES = [
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_query_and_the_refusals_equal_those_of_nova(
-    release: int, record_property: pytest.RecordProperty
+    release: int, record_property: Callable[[str, object], None]
 ) -> None:
     python = install.release_python(place.find(), release)
     known = ask_nova(python, "--vocabulary")

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import random
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keystoneauth1.session
 import keystoneauth1.token_endpoint
@@ -40,7 +41,7 @@ def hosts(openstack: OpenStack) -> dict[str, str]:
     return found
 
 
-def section(rows: list[dict[str, object]], name: str) -> list[dict[str, object]]:
+def section(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["section"] == name]
 
 

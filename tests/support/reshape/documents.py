@@ -53,7 +53,7 @@ def decided(
     text: str,
     before: snapshot.TreeSnapshot | None = None,
     options: consumers_module.AssignOptions = PLAIN,
-) -> plan.Decision:
+) -> reshape_changes.ReshapeDecision:
     return plan.decide(documents.parse(text, "m"), before or cloud(), options)
 
 

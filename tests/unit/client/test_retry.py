@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -34,8 +35,8 @@ def test_a_conflict_is_retried_five_times() -> None:
 
 def test_no_attempt_begins_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(retry.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(retry.time, "sleep", lambda wait: now.__setitem__(0, now[0] + wait))
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda wait: now.__setitem__(0, now[0] + wait))
     error = api_errors.ApiError(503, "busy")
     error.retry_after = 25.0
     function, calls = failing(iter([error] * 20))

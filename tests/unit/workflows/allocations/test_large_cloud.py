@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.workflows.allocations import audit, heal, owners
 from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.observe import HealReader
+from osc_placement.workflows.findings import AuditResult
 from tests.support import embedded
 from tests.support.clouds import large
 
@@ -37,7 +39,7 @@ class Cloud:
         self.client = embedded.Client(load=self.large.document())
         self.nova = nova_api.RecordedNova(self.large.nova(), "recorded")
 
-    def audited(self, **options: bool) -> audit.AuditResult:
+    def audited(self, **options: bool) -> AuditResult[Any]:
         """The result of an audit; the requests are counted from here."""
         self.client.sent.clear()
         return audit.audit_cloud(self.client, self.nova, audit.AuditRequest(**options))
@@ -62,7 +64,7 @@ def test_flavors_and_amounts_of_many_servers_are_kept_once(cloud: Cloud) -> None
     assert len({id(each) for each in amounts}) == len({str(each) for each in amounts})
 
 
-def found(result: audit.AuditResult) -> set[tuple[str, str]]:
+def found(result: AuditResult[Any]) -> set[tuple[str, str]]:
     """``{(code, uuid)}`` of the findings."""
     return {(str(each.code), each.subject.uuid) for each in result.findings}
 

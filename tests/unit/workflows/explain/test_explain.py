@@ -262,7 +262,7 @@ def test_a_host_of_which_placement_returns_no_candidate_cannot_serve_a_request(
     host = clouds.provider("00000000-0000-4000-8000-000000000001", VCPU=8)
     explained.seed(placement, clouds.cloud(host))
     client = placement.client(VERSION)
-    client.transport.application = lambda: None
+    client.transport.local = lambda: None
     query = clouds.query(clouds.group(VCPU=1))
     request = explain.ExplainRequest(query, constraint.constraints_of(query))
     (found,) = explain.explain(client, [request], CONTEXT)
@@ -307,7 +307,7 @@ def test_a_service_gets_the_amount_that_fits_its_units(
     host = clouds.provider("00000000-0000-4000-8000-000000000001", MEMORY_MB=held)
     explained.seed(placement, clouds.cloud(host))
     client = placement.client(VERSION)
-    client.transport.application = lambda: None
+    client.transport.local = lambda: None
     query = clouds.query(clouds.group(MEMORY_MB=requested))
     order = constraint.constraints_of(query)
     (found,) = explain.explain(client, [explain.ExplainRequest(query, order)], CONTEXT)
@@ -320,7 +320,7 @@ def test_several_groups_on_separate_providers_are_explained_with_numbers(
     host = clouds.provider("00000000-0000-4000-8000-000000000001", VGPU=6)
     explained.seed(placement, clouds.cloud(host))
     client = placement.client(VERSION)
-    client.transport.application = lambda: None
+    client.transport.local = lambda: None
     groups = [clouds.group(suffix, VGPU=4) for suffix in ("1", "2")]
     query = clouds.query(*groups, isolate=True)
     request = explain.ExplainRequest(query, constraint.constraints_of(query))

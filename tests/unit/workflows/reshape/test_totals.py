@@ -27,12 +27,12 @@ MOVE = "moves: [{from: cn1, resources: {VGPU: %s}, to: {name: gpu, inventories: 
 KEEP = "providers: [{name: cn1, inventories: {%s: {%s}}}]\n"
 
 
-def to_tree(text: str, before: snapshot.TreeSnapshot) -> plan.Decision:
+def to_tree(text: str, before: snapshot.TreeSnapshot) -> reshape_changes.ReshapeDecision:
     request = plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
     return plan.decide_request(request, before)[0]
 
 
-def offered(found: plan.Decision, name: str) -> dict[str, int]:
+def offered(found: reshape_changes.ReshapeDecision, name: str) -> dict[str, int]:
     inventories = found.after.nodes[uuid_of(name)].inventories
     return {resource_class: held.total for resource_class, held in inventories.items()}
 

@@ -16,6 +16,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, result
 from osc_placement.workflows.allocations import audit, location
+from osc_placement.workflows.findings import AuditResult
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES
@@ -77,7 +78,7 @@ class Run:
         hosts = {uuid_of(self.cloud.host(number)): self.cloud.host(number) for number in range(3)}
         return {hosts[uuid]: part["VCPU"] for uuid, part in found.items()}
 
-    def audited(self, **fields: Any) -> audit.AuditResult:
+    def audited(self, **fields: Any) -> AuditResult[Any]:
         return audit.audit_cloud(self.client, self.nova, audit.AuditRequest(**fields))
 
     def codes(self, **fields: Any) -> list[str]:
