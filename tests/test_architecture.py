@@ -428,7 +428,7 @@ LINES = {
     "search": 700,
     "server": 5150,
     "testing": 930,
-    "v1": 9920,
+    "v1": 9715,
     "workflows": 22690,
     "": 1640,
 }

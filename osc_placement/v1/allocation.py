@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup, retry
@@ -48,7 +48,7 @@ class ShowAllocation(base.Lister):
         arguments.add_consumer(parser)
         parser.add_argument("--long", action="store_true", help="Show type and generation")
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         optional = ["consumer generation", "consumer types"] if parsed_args.long else []
         client = self.connect(optional=optional)
         columns, data = _shown(client, [parsed_args.uuid])
@@ -105,7 +105,7 @@ openstack resource provider allocation set <consumer_uuid> \\
             " Placement API 1.38, ignored before it.",
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect(_many(parsed_args))
         self._require_owner(parsed_args, client.microversion)
         problems = errors.InputErrors()
@@ -155,24 +155,22 @@ openstack resource provider allocation unset <consumer_uuid> \\
             help="UUID of the consumer. May be repeated. From Placement API 1.28 its generation"
             " protects concurrent changes.",
         )
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--provider",
-            metavar="provider_uuid",
-            action="append",
-            default=[],
-            help="Remove allocations from this provider (name or UUID), for example the host"
-            " that a server was evacuated from. May be repeated.",
+            "provider_uuid",
+            "Remove allocations from this provider (name or UUID), for example the host"
+            " that a server was evacuated from.",
         )
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--resource-class",
-            metavar="resource_class",
-            action="append",
-            default=[],
-            help="Remove only allocations of this resource class, from all providers or from"
-            " those of --provider. May be repeated.",
+            "resource_class",
+            "Remove only allocations of this resource class, from all providers or from"
+            " those of --provider.",
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect(_many(parsed_args))
         uuids = set(lookup.provider_uuids(client, parsed_args.provider, check=True).values())
         classes = set(parsed_args.resource_class)
@@ -205,7 +203,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
             "Provider (name or UUID) and the new amounts to allocate from it. May be repeated.",
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
         problems = errors.InputErrors()
         parts = arguments.parse_allocations(
@@ -315,7 +313,7 @@ def _amended(consumer: allocation.Consumer, changes: allocation.Allocations) -> 
     )
 
 
-def _shown(client: api.Client, uuids: Iterable[str]) -> tuple[tuple[str, ...], list[Any]]:
+def _shown(client: api.Client, uuids: Iterable[str]) -> base.Rows:
     """Columns and rows of the consumers; with several, the last column is the consumer."""
     version = client.microversion
     consumers = list(dict.fromkeys(uuids))
@@ -350,7 +348,7 @@ class ListConsumers(base.ReportLister):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect(optional=["consumer types"])
         found = lookup.find_providers(client, [parsed_args.uuid]).get(parsed_args.uuid)
         if found is None:

@@ -30,6 +30,8 @@ LOG = logging.getLogger(__name__)
 #: The attribute of parsed arguments that lists those which name resource providers.
 PROVIDER_ARGUMENTS = "provider_arguments"
 
+_REPEATED = "May be repeated"
+
 _HUNDRED = 100
 
 _SEVERAL = re.compile(r"[\w:]+=[^,=]+(,[\w:]+=[^,=]+)+")
@@ -111,6 +113,15 @@ def read_file(path: pathlib.Path) -> str:
         ) from error
 
 
+def add_repeated(
+    group: argparse._ActionsContainer, option: str, metavar: str, text: str, **settings: Any
+) -> None:
+    """Add an option whose values are a list, and say in its help that it may be repeated."""
+    if _REPEATED not in text:
+        text = f"{text} {_REPEATED}."
+    group.add_argument(option, metavar=metavar, action="append", default=[], help=text, **settings)
+
+
 def add_provider(parser: argparse.ArgumentParser, more_help: str = "") -> None:
     """Add the positional provider; its ``dest`` is ``uuid``, as in upstream's commands."""
     parser.add_argument(
@@ -131,22 +142,18 @@ def add_consumer(parser: argparse.ArgumentParser) -> None:
 
 def add_traits(parser: argparse._ActionsContainer, what: str, feature: str) -> None:
     """Add ``--required`` and ``--forbidden``, both repeatable."""
-    parser.add_argument(
+    add_repeated(
+        parser,
         "--required",
-        metavar="<required>",
-        action="append",
-        default=[],
-        help=(
-            f"A trait that {what} must have. May be repeated. Several separated by commas:"
-            " at least one of them, from Placement API 1.39." + since(feature)
-        ),
+        "<required>",
+        f"A trait that {what} must have. May be repeated. Several separated by commas:"
+        " at least one of them, from Placement API 1.39." + since(feature),
     )
-    parser.add_argument(
+    add_repeated(
+        parser,
         "--forbidden",
-        metavar="<forbidden>",
-        action="append",
-        default=[],
-        help=f"A trait that {what} must not have. May be repeated." + since("forbidden traits"),
+        "<forbidden>",
+        f"A trait that {what} must not have. May be repeated." + since("forbidden traits"),
     )
 
 
@@ -240,13 +247,7 @@ Parts = dict[str, dict[str, dict[str, int]]]
 
 def add_allocation(parser: argparse.ArgumentParser, text: str) -> None:
     """Add the argument; ``text`` is its help."""
-    parser.add_argument(
-        "--allocation",
-        metavar="<rp=provider,resource_class=amount,...>",
-        action="append",
-        default=[],
-        help=text,
-    )
+    add_repeated(parser, "--allocation", "<rp=provider,resource_class=amount,...>", text)
 
 
 def parse_allocations(
@@ -443,30 +444,27 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
 
 def _add_conditions(group: argparse._ArgumentGroup) -> None:
     """The options that compare properties of a provider."""
-    group.add_argument(
+    add_repeated(
+        group,
         "--member-of",
-        metavar="<aggregate>",
-        action="append",
-        default=[],
-        help="Members of this aggregate: a UUID, or the name or id of a nova host aggregate."
+        "<aggregate>",
+        "Members of this aggregate: a UUID, or the name or id of a nova host aggregate."
         " Several separated by commas: members of at least one. With '!' before it: not a"
         " member. May be repeated; all conditions must hold.",
     )
-    group.add_argument(
+    add_repeated(
+        group,
         "--not-member-of",
-        metavar="<aggregate>",
-        action="append",
-        default=[],
-        help="Providers that are not a member of this aggregate. May be repeated.",
+        "<aggregate>",
+        "Providers that are not a member of this aggregate.",
     )
     group.add_argument("--in-tree", metavar="<provider>", help="Providers in this provider's tree")
     add_traits(group, "the provider", "provider required traits")
-    group.add_argument(
+    add_repeated(
+        group,
         "--name-glob",
-        metavar="<pattern>",
-        action="append",
-        default=[],
-        help="Providers with a name that matches this pattern, as in ``rack1-*``. May be"
+        "<pattern>",
+        "Providers with a name that matches this pattern, as in ``rack1-*``. May be"
         " repeated; one pattern must match.",
     )
 
@@ -526,17 +524,5 @@ def add_hosts(group: argparse._ArgumentGroup, host_aggregate: str) -> None:
 
     ``host_aggregate`` says what a host aggregate selects.
     """
-    group.add_argument(
-        "--host",
-        metavar="<host>",
-        action="append",
-        default=[],
-        help="Only the compute nodes of this host. May be repeated.",
-    )
-    group.add_argument(
-        "--host-aggregate",
-        metavar="<aggregate>",
-        action="append",
-        default=[],
-        help=f"{host_aggregate}: name, id or UUID. May be repeated.",
-    )
+    add_repeated(group, "--host", "<host>", "Only the compute nodes of this host.")
+    add_repeated(group, "--host-aggregate", "<aggregate>", f"{host_aggregate}: name, id or UUID.")

@@ -68,21 +68,18 @@ class AuditCommand(plan_command.PlanCommand):
 
     def add_audit_options(self, group: argparse._ActionsContainer) -> None:
         """Add the options that select and repair findings."""
-        group.add_argument(
+        arguments.add_repeated(
+            group,
             "--host",
-            metavar="<host>",
-            action="append",
-            default=[],
-            help="Only findings about this host (nova's name), or the provider with this name."
-            " May be repeated.",
+            "<host>",
+            "Only findings about this host (nova's name), or the provider with this name.",
         )
-        group.add_argument(
+        arguments.add_repeated(
+            group,
             "--only",
-            metavar="<code>",
-            action="append",
-            default=[],
+            "<code>",
+            f"Only findings with this code: {', '.join(self.codes())}.",
             choices=self.codes(),
-            help=f"Only findings with this code: {', '.join(self.codes())}. May be repeated.",
         )
         group.add_argument(
             "--strict",
@@ -98,9 +95,7 @@ class AuditCommand(plan_command.PlanCommand):
         # An audit without --repair is a dry run of the repair.
         parsed_args.dry_run = parsed_args.dry_run or not parsed_args.repair
 
-    def finish(
-        self, report: result.RunReport, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[Any]]:
+    def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         findings, strict = self.findings, parsed_args.strict
         if not parsed_args.repair:
             self.exit_code = _code(findings, strict=strict)

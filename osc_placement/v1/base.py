@@ -45,6 +45,10 @@ _SETTINGS = {
 #: The beginning of argparse's error about unknown arguments.
 _UNKNOWN = "unrecognized arguments: "
 
+#: What a lister returns, ``(column names, rows)``, and a command that shows one object.
+Rows = tuple[tuple[str, ...], Collection[Any]]
+Fields = tuple[tuple[str, ...], tuple[Any, ...]]
+
 T = TypeVar("T")
 R = TypeVar("R")
 C = TypeVar("C", bound="PlacementCommand")
@@ -97,14 +101,12 @@ class TargetCommand(command.Command):
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow`` with the guards of the command."""
         guards = sorted({*self.guards, plan_guards.RUNNING_SERVICE})
-        group.add_argument(
+        arguments.add_repeated(
+            group,
             "--allow",
-            action="append",
-            default=[],
-            metavar="<guard>",
+            "<guard>",
+            f"Make changes that this guard refuses. May be repeated. Guards: {', '.join(guards)}.",
             choices=guards,
-            help="Make changes that this guard refuses. May be repeated. Guards:"
-            f" {', '.join(guards)}.",
         )
 
     def add_max_percent(
@@ -491,9 +493,7 @@ class Command(PlacementCommand):
 class Lister(PlacementCommand, command.Lister):
     """A command that shows rows, as upstream's: its tables are cliff's own."""
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Collection[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """``(column names, rows)``."""
         raise NotImplementedError
 
@@ -511,9 +511,7 @@ class Lister(PlacementCommand, command.Lister):
 class ShowOne(PlacementCommand, command.ShowOne):
     """A command that shows the fields of one object, as upstream's: its table is cliff's own."""
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """``(field names, values)``."""
         raise NotImplementedError
 

@@ -49,12 +49,11 @@ openstack allocation candidate list \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_options(parser)
         nova_request.add_options(parser)
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--name-glob",
-            metavar="<pattern>",
-            action="append",
-            default=[],
-            help="Candidates with a host or sharing provider (a root) whose name matches this"
+            "<pattern>",
+            "Candidates with a host or sharing provider (a root) whose name matches this"
             " pattern, as in ``rack1-*``. May be repeated; one pattern must match. All"
             " candidates are read, and --limit counts those that match.",
         )
@@ -62,7 +61,7 @@ openstack allocation candidate list \\
             "--long", action="store_true", help="Also show root, parent and mappings of groups"
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         mapped = self.shows(parsed_args, "mappings")
         optional = ["candidate mappings"] if mapped else []
         check(self, parsed_args)
@@ -127,7 +126,7 @@ def _on_named_roots(
 
 def _answer(
     found: responses.Candidates, version: microversion.Microversion, *, long: bool, mapped: bool
-) -> tuple[tuple[str, ...], list[Any]]:
+) -> base.Rows:
     columns = COLUMNS
     extra: list[str] = []
     if microversion.supports(version, "candidate required traits"):
@@ -260,20 +259,18 @@ def read(
 
 def _add_tree_rules(parser: argparse._ActionsContainer) -> None:
     """Add the options about a candidate's tree."""
-    parser.add_argument(
+    arguments.add_repeated(
+        parser,
         "--root-required",
-        metavar="<trait>",
-        action="append",
-        default=[],
-        help="A trait that the root of the tree must have; with '!' before it, must not have."
+        "<trait>",
+        "A trait that the root of the tree must have; with '!' before it, must not have."
         " May be repeated." + arguments.since("candidate root_required"),
     )
-    parser.add_argument(
+    arguments.add_repeated(
+        parser,
         "--same-subtree",
-        metavar="<group>,<group>",
-        action="append",
-        default=[],
-        help="Groups whose providers must be in the subtree of one of them. May be repeated."
+        "<group>,<group>",
+        "Groups whose providers must be in the subtree of one of them. May be repeated."
         + arguments.since("candidate same_subtree"),
     )
 

@@ -81,13 +81,11 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         group.add_argument(
             "--by", choices=PARTS, help="Count each host, aggregate or availability zone alone"
         )
-        group.add_argument(
+        arguments.add_repeated(
+            group,
             "--without",
-            metavar="<host>",
-            action="append",
-            default=[],
-            help="Leave out this host: nova's name, or the name or UUID of a provider. May be"
-            " repeated.",
+            "<host>",
+            "Leave out this host: nova's name, or the name or UUID of a provider. May be repeated.",
         )
         group.add_argument(
             "--after",
@@ -112,7 +110,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         nova_request.add_options(parser, several=True)
         candidate.add_query(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.capacity import show
         from osc_placement.workflows.context import ReadContext
 

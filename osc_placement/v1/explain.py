@@ -126,12 +126,11 @@ openstack allocation candidate explain \\
     column_names = COLUMNS
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--host",
-            metavar="<host>",
-            action="append",
-            default=[],
-            help="Explain this host instead of the nearest hosts." + arguments.FORMS,
+            "<host>",
+            "Explain this host instead of the nearest hosts." + arguments.FORMS,
         )
         parser.add_argument(
             "--nearest",
@@ -143,7 +142,7 @@ openstack allocation candidate explain \\
         nova_request.add_options(parser)
         candidate.add_query(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows import compute_nodes
         from osc_placement.workflows.explain import explain
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.v1 import base, nova_request, services
+from osc_placement.v1 import arguments, base, nova_request, services
 from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
@@ -72,14 +72,13 @@ openstack placement flavor audit --fail-on unknown_name \\
             nargs="*",
             help="Flavors by name or ID (default: all flavors)",
         )
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--fail-on",
-            metavar="<code>",
-            action="append",
-            default=[],
+            "<code>",
+            f"Exit with 3 only if a flavor has this code: {', '.join(codes)}. Default:"
+            " all but not_judged.",
             choices=codes,
-            help=f"Exit with 3 only if a flavor has this code: {', '.join(codes)}. Default:"
-            " all but not_judged. May be repeated.",
         )
         parser.add_argument(
             "--after",
@@ -89,7 +88,7 @@ openstack placement flavor audit --fail-on unknown_name \\
         )
         nova_request.add_scheduler_options(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
         from osc_placement.workflows import compute_nodes, on_a_copy
         from osc_placement.workflows.context import ReadContext

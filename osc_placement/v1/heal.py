@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from osc_placement.model import allocation, name
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import plan_command, services
+from osc_placement.v1 import arguments, plan_command, services
 
 if TYPE_CHECKING:
     from osc_placement.plan.plan import ObservedPlan
@@ -63,13 +63,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             ("--host", "<host>", "Only servers on this host, by nova's name of the host"),
             ("--host-aggregate", "<aggregate>", "Only servers on hosts of this host aggregate"),
         ):
-            group.add_argument(
-                option,
-                metavar=metavar,
-                action="append",
-                default=[],
-                help=f"{text}. May be repeated.",
-            )
+            arguments.add_repeated(group, option, metavar, f"{text}.")
         group.add_argument("--instance", dest="server", action="append", help=argparse.SUPPRESS)
         services.add_check_owners(group)
         services.add_skip_port_allocations(group)

@@ -88,7 +88,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
             " responses",
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows import health
         from osc_placement.workflows.context import ReadContext
 

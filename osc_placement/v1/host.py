@@ -50,12 +50,11 @@ openstack --os-placement-database cloud.sqlite \\
             nargs="*",
             help="Nova's name of the host, or the name or UUID of a provider of the host",
         )
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--aggregate",
-            metavar="<aggregate>",
-            action="append",
-            default=[],
-            help="All hosts in this aggregate: UUID, or name or id in nova. May be repeated.",
+            "<aggregate>",
+            "All hosts in this aggregate: UUID, or name or id in nova.",
         )
         parser.add_argument(
             "--max-count",
@@ -84,9 +83,7 @@ openstack --os-placement-database cloud.sqlite \\
         )
         nova_request.add_scheduler_options(parser)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows import selector
         from osc_placement.workflows.capacity import stop_hosts
         from osc_placement.workflows.context import ReadContext

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, retry
@@ -50,7 +50,7 @@ class ListInventory(base.Lister):
         arguments.add_provider(parser)
         parser.add_argument("--long", action="store_true", help="Show capacity and free")
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         inventories = client.list_inventories(uuid).inventories
@@ -79,9 +79,7 @@ class ShowInventory(base.ShowOne):
         arguments.add_provider(parser)
         parser.add_argument("resource_class", metavar="<resource_class>", help=RESOURCE_CLASS_HELP)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         item = client.show_inventory(uuid, parsed_args.resource_class)
@@ -152,9 +150,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
             )
         self.add_max_percent(parser, "the capacity of the class")
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         given = {field: getattr(parsed_args, field) for field in inventory.FIELDS}
@@ -240,14 +236,13 @@ openstack resource provider inventory amend rack1-node7 \\
     --resource DISK_GB:total*=0.9"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--resource",
-            metavar="<resource_class>:<field>=<value>",
-            action="append",
+            "<resource_class>:<field>=<value>",
+            "An inventory field (total, reserved, min_unit, max_unit, step_size,"
+            " allocation_ratio) and its new value; ``+=``, ``-=`` and ``*=`` are relative.",
             required=True,
-            help="An inventory field (total, reserved, min_unit, max_unit, step_size,"
-            " allocation_ratio) and its new value; ``+=``, ``-=`` and ``*=`` are relative. May"
-            " be repeated.",
         )
         parser.add_argument(
             "--create",
@@ -304,12 +299,11 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser, "; with --aggregate, UUID of an aggregate")
         fields = "; ".join(f"{field} - {text}" for field, text in FIELD_HELP.items())
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--resource",
-            metavar="<resource_class>:<inventory_field>=<value>",
-            action="append",
-            default=[],
-            help=f"{RESOURCE_CLASS_HELP}; with a field and its value. May be"
+            "<resource_class>:<inventory_field>=<value>",
+            f"{RESOURCE_CLASS_HELP}; with a field and its value. May be"
             f" repeated. Fields: {fields}.",
         )
         parser.add_argument(
@@ -326,7 +320,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         )
         self.add_max_percent(parser, "the capacity of a resource class, summed over the providers,")
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         required = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
         client = self.connect(required)
         problems = errors.InputErrors()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1 import arguments, base, plan_command, services
 from osc_placement.v1.output import progress, tables
 
 
@@ -21,13 +21,10 @@ class ListMigrations(base.ReportLister):
     """
 
     writes = False
+    auth_required = False
     example = "openstack placement migration list"
 
-    @property
-    def auth_required(self) -> bool:
-        return False
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.migrations import registry
 
         known = registry.MIGRATIONS
@@ -64,12 +61,11 @@ openstack placement migration run --migration import_aggregate_ratios"""
     column_names = table_columns = ("migration", "found", "done")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--migration",
-            metavar="<migration>",
-            action="append",
-            default=[],
-            help='Only this migration ("migration list" shows them). May be repeated.',
+            "<migration>",
+            'Only this migration ("migration list" shows them).',
         )
         parser.add_argument(
             "--dry-run",
@@ -91,7 +87,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
         )
         self.add_allow(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.migrations import registry
 
         invalid = _invalid(parsed_args, [item.name for item in registry.MIGRATIONS])

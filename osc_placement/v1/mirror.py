@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, plan_command
+from osc_placement.v1 import arguments, base, plan_command
 
 if TYPE_CHECKING:
     from osc_placement.plan import result
@@ -74,22 +74,20 @@ openstack placement aggregate mirror --ratios --dry-run"""
             action="store_true",
             help="Remove compute nodes from aggregates that their host is not a member of",
         )
-        group.add_argument(
+        arguments.add_repeated(
+            group,
             "--provider",
-            metavar="<provider>",
-            action="append",
-            default=[],
-            help="With --prune or --forget: remove this provider (name or UUID) too, although it"
-            " is not a compute node, for example a neutron network segment. May be repeated.",
+            "<provider>",
+            "With --prune or --forget: remove this provider (name or UUID) too, although it"
+            " is not a compute node, for example a neutron network segment.",
         )
-        group.add_argument(
+        arguments.add_repeated(
+            group,
             "--forget",
-            metavar="<uuid>",
-            action="append",
-            default=[],
-            help="Remove compute nodes from this aggregate, which mirrored a host aggregate that"
+            "<uuid>",
+            "Remove compute nodes from this aggregate, which mirrored a host aggregate that"
             " nova has deleted. Not needed for host aggregates deleted since the last run:"
-            " --prune removes their members. May be repeated.",
+            " --prune removes their members.",
         )
         group.add_argument(
             "--ratios",
@@ -129,9 +127,7 @@ openstack placement aggregate mirror --ratios --dry-run"""
         self._has_extra_members = bool(mirrored.stale)
         return mirrored.planned
 
-    def finish(
-        self, report: result.RunReport, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Collection[Any]]:
+    def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import result
 
         answer = super().finish(report, parsed_args)

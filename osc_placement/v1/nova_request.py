@@ -9,7 +9,7 @@ import functools
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.v1 import base, services
+from osc_placement.v1 import arguments, base, services
 
 if TYPE_CHECKING:
     from osc_placement.nova import request
@@ -37,12 +37,7 @@ def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> No
     """Add the options of nova's request; ``several``: of requests for new servers only."""
     group = parser.add_argument_group("nova's request for a server")
     if several:
-        group.add_argument(
-            "--flavor",
-            metavar="<flavor>",
-            action="append",
-            help="A flavor, by name or ID. May be repeated.",
-        )
+        arguments.add_repeated(group, "--flavor", "<flavor>", "A flavor, by name or ID.")
         group.set_defaults(server=None, request_options="--flavor")
     else:
         group.set_defaults(request_options="--flavor or --server")
@@ -56,13 +51,7 @@ def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> No
         "--availability-zone", metavar="<zone>", help="The requested availability zone"
     )
     group.add_argument("--project", metavar="<uuid>", help="The project of the server, by UUID")
-    group.add_argument(
-        "--port",
-        metavar="<uuid>",
-        action="append",
-        default=[],
-        help="A port of neutron with a resource request. May be repeated.",
-    )
+    arguments.add_repeated(group, "--port", "<uuid>", "A port of neutron with a resource request.")
     add_scheduler_options(group)
 
 
@@ -83,14 +72,13 @@ def add_scheduler_options(group: argparse._ActionsContainer) -> None:
         help="The release of nova whose rules count, from 27 (2023.1) to 34 (default: by the"
         " version of its compute API)",
     )
-    group.add_argument(
+    arguments.add_repeated(
+        group,
         "--filter",
+        "<filter>",
+        f"A request filter that is on: {', '.join(sorted(FILTERS))}.",
         dest="filters",
-        metavar="<filter>",
-        action="append",
-        default=[],
         choices=sorted(FILTERS),
-        help=f"A request filter that is on: {', '.join(sorted(FILTERS))}. May be repeated.",
     )
     services.add_judgement(group)
 

@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import datetime
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -53,6 +53,7 @@ class ShowPlan(plan_command.PlanCommand):
     """
 
     writes = False
+    auth_required = False
 
     exit_codes = {**base.EXIT_CODES, 3: "with --fail-on: the plan has this effect"}
     example = """\
@@ -63,10 +64,6 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     _plan: plan.Plan
     table_columns: Sequence[str] = ()
 
-    @property
-    def auth_required(self) -> bool:
-        return False
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
         parser.add_argument(
@@ -74,23 +71,20 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             action="store_true",
             help="Show flavors and servers before and after the plan, on a snapshot",
         )
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--fail-on",
-            metavar="<effect>",
+            "<effect>",
+            "With --impact: exit with 3 if a flavor fits nowhere any more (flavor-lost), on"
+            " one host only (one-host), or if a server is stranded.",
             choices=_EFFECTS,
-            action="append",
-            default=[],
-            help="With --impact: exit with 3 if a flavor fits nowhere any more (flavor-lost), on"
-            " one host only (one-host), or if a server is stranded. May be repeated.",
         )
 
     def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """The columns; with --impact the rows are flavors."""
         return IMPACT_COLUMNS if parsed_args.impact else super().columns_of(parsed_args)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Collection[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file, removal_limit, result
 
         if parsed_args.fail_on and not parsed_args.impact:
@@ -300,10 +294,7 @@ class _LocalCommand(base.ReportLister):
     """A command that reads the files of plans only: no cloud is needed."""
 
     writes = False
-
-    @property
-    def auth_required(self) -> bool:
-        return False
+    auth_required = False
 
     def read_records(self) -> list[journal.Record]:
         """The plans; unreadable journals are reported."""
@@ -336,7 +327,7 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
             help="Only plans with this status",
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         wanted = parsed_args.status
         found = [item for item in self.read_records() if wanted in (None, str(item.status))]
         if parsed_args.formatter == "table" and not parsed_args.columns:
@@ -372,7 +363,7 @@ openstack placement plan prune --older-than 90 --delete"""
         )
         parser.add_argument("--delete", action="store_true", help="Delete the files")
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import journal
 
         found = journal.older_than(self.read_records(), parsed_args.older_than)

@@ -122,9 +122,7 @@ class PlanCommand(base.ReportLister):
         """Whether standard output gets the plan, and not the rows."""
         return bool(parsed_args.plan_out == pathlib.Path("-"))
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Collection[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         self.check_arguments(parsed_args)
         self.check_recording(parsed_args)
         client = self.connect(self.features(parsed_args))
@@ -196,9 +194,7 @@ class PlanCommand(base.ReportLister):
             **(run.services.apply_options() if self.uses_nova else {}),
         )
 
-    def finish(
-        self, report: result.RunReport, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], Collection[Any]]:
+    def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         """Columns and rows of the result; sets the exit code and the summary on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
         self.summary = _summary(report, self._to_continue(report, parsed_args))

@@ -41,9 +41,7 @@ openstack resource provider create \\
         parser.add_argument("name", metavar="<name>", help="Name of the resource provider")
         arguments.name_providers(parser, "parent_provider")
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect(_parent_feature(parsed_args))
         parent = parsed_args.parent_provider
         created = client.create_provider(
@@ -72,12 +70,11 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--uuid", metavar="<uuid>", help="UUID of the resource provider")
         parser.add_argument("--name", metavar="<name>", help="Name of the resource provider")
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--resource",
-            metavar="<resource_class>=<value>",
-            action="append",
-            default=[],
-            help="An amount that a provider must have free. May be repeated."
+            "<resource_class>=<value>",
+            "An amount that a provider must have free. May be repeated."
             + arguments.since("provider resources"),
         )
         parser.add_argument(
@@ -88,7 +85,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         arguments.add_selector(parser, arguments.OPTIONAL)
         parser.add_argument("--aggregate-uuid", action="append", default=[], help=argparse.SUPPRESS)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows import selector as selection
 
         if parsed_args.aggregate_uuid and parsed_args.member_of:
@@ -122,9 +119,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             return self._long(client, found)
         return rows.provider_columns(version), [rows.provider_row(item, version) for item in found]
 
-    def _long(
-        self, client: api.Client, found: Sequence[provider.Provider]
-    ) -> tuple[tuple[str, ...], list[Any]]:
+    def _long(self, client: api.Client, found: Sequence[provider.Provider]) -> base.Rows:
         version = client.microversion
         columns = tuple(
             column
@@ -157,9 +152,7 @@ class ShowResourceProvider(base.ShowOne):
         )
         arguments.add_provider(parser)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         columns, values = _shown(client.show_provider(uuid), client)
@@ -198,9 +191,7 @@ openstack --os-placement-api-version 1.37 resource provider set \\
         )
         arguments.name_providers(parser, "uuid", "parent_provider")
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         if parsed_args.name is None and parsed_args.parent_provider is None:
             self.usage_error("at least one of --name, --parent-provider is required")
         client = self.connect(_parent_feature(parsed_args))
@@ -231,9 +222,7 @@ class UnsetResourceProvider(base.ShowOne):
         )
         arguments.add_provider(parser)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         found = client.show_provider(uuid)
@@ -336,7 +325,7 @@ def _list_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]
     yield from arguments.selector_features(parsed_args)
 
 
-def _shown(item: provider.Provider, client: api.Client) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def _shown(item: provider.Provider, client: api.Client) -> base.Fields:
     version = client.microversion
     return rows.provider_columns(version), rows.provider_row(item, version)
 
@@ -397,7 +386,7 @@ class ShowResourceProviderTree(base.ReportLister):
             "--long", action="store_true", help="Also show parent, aggregates and inventories"
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.model import provider
 
         client = self.connect()
@@ -476,7 +465,7 @@ class ShowProviderUsage(base.Lister):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
         usages = client.list_usages(lookup.provider_uuid(client, parsed_args.uuid))
         return USAGE_COLUMNS, rows.usage_rows(usages)
@@ -512,7 +501,7 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
             + arguments.since("consumer types"),
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         typed = self.shows(parsed_args, "consumer_type", "consumer_count")
         options = {"--consumer-type": parsed_args.consumer_type, "--long": typed}
         client = self.connect(

@@ -30,7 +30,7 @@ class ListAggregate(base.Lister):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
         found = client.list_aggregates(lookup.provider_uuid(client, parsed_args.uuid))
         return ("uuid",), rows.names(found.aggregates)
@@ -50,13 +50,7 @@ openstack resource provider aggregate set rack1-node7 \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
-        parser.add_argument(
-            "--aggregate",
-            metavar="<aggregate_uuid>",
-            action="append",
-            default=[],
-            help="UUID of an aggregate. May be repeated.",
-        )
+        arguments.add_repeated(parser, "--aggregate", "<aggregate_uuid>", "UUID of an aggregate.")
         parser.add_argument(
             "--generation",
             metavar="<resource_provider_generation>",
@@ -66,7 +60,7 @@ openstack resource provider aggregate set rack1-node7 \\
             " not supported before it.",
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         given = parsed_args.generation is not None
         client = self.connect([("aggregate generation", "--generation")] if given else [])
         if not given and microversion.supports(client.microversion, "aggregate generation"):
@@ -81,12 +75,12 @@ class _AggregateBatch(plan_command.SelectorCommand):
     recorded_arguments: ClassVar[Sequence[str]] = ("aggregate",)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--aggregate",
-            metavar="<aggregate>",
-            action="append",
+            "<aggregate>",
+            "UUID of the aggregate, or name or id of a nova host aggregate.",
             required=True,
-            help="UUID of the aggregate, or name or id of a nova host aggregate. May be repeated.",
         )
         arguments.add_selector(parser)
         self.add_change_options(parser)

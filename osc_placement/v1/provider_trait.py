@@ -35,7 +35,7 @@ class ListResourceProviderTrait(base.Lister):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
         found = client.list_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
         return ("name",), rows.names(found.traits)
@@ -73,7 +73,7 @@ openstack resource provider trait set rack1-node7 \\
             parser, "the providers of the cloud that have a trait, with --aggregate,"
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         if parsed_args.max_percent is not None and not parsed_args.aggregate:
             self.usage_error("argument --max-percent: requires --aggregate")
         client = self.connect()
@@ -194,14 +194,7 @@ openstack resource provider trait remove --trait CUSTOM_GOLD \\
 
 
 def _add_trait(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument(
-        "--trait",
-        metavar="<trait>",
-        action="append",
-        required=required,
-        default=None if required else [],
-        help="Name of the trait. May be repeated.",
-    )
+    arguments.add_repeated(parser, "--trait", "<trait>", "Name of the trait.", required=required)
 
 
 def _rows(state: memberships.Traits) -> list[rows.Row]:
@@ -240,12 +233,11 @@ openstack resource provider trait compare --all --trait "CUSTOM_*"
 openstack resource provider trait compare --member-of az1 --differing"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--trait",
-            metavar="<pattern>",
-            action="append",
-            default=[],
-            help="Only traits with a name that matches this pattern, as in ``COMPUTE_*``. May be"
+            "<pattern>",
+            "Only traits with a name that matches this pattern, as in ``COMPUTE_*``. May be"
             " repeated.",
         )
         parser.add_argument(
@@ -255,7 +247,7 @@ openstack resource provider trait compare --member-of az1 --differing"""
         )
         arguments.add_selector(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows import trait_matrix
         from osc_placement.workflows.context import ReadContext
 

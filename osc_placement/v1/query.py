@@ -8,7 +8,7 @@ import contextlib
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import progress, rows
@@ -41,6 +41,7 @@ class ReplayQueries(base.ReportLister):
     """
 
     writes = False
+    auth_required = False
     names_database = False
 
     exit_codes = {**base.EXIT_CODES, 3: "some queries lose candidates"}
@@ -57,11 +58,6 @@ openstack placement query record 8780 --queries recording.jsonl"""
 
     #: What a plan did on the copy.
     _plan_summary: Sequence[str] = ()
-
-    @property
-    def auth_required(self) -> bool:
-        # Only --record needs the cloud.
-        return False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -103,7 +99,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
             default=None,
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         if parsed_args.record is not None:
             if parsed_args.files or parsed_args.after:
                 self.usage_error("--record takes no snapshot and no --after")
@@ -116,7 +112,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
             self.usage_error("the two snapshots are one file")
         return self._replay(parsed_args)
 
-    def _replay(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def _replay(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.snapshot import replay
 
@@ -165,7 +161,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
         source: replay.QuerySource,
         names: Mapping[str, str],
         parsed_args: argparse.Namespace,
-    ) -> tuple[tuple[str, ...], list[Any]]:
+    ) -> base.Rows:
         affected = [item for item in found if item.is_affected(parsed_args.percent)]
         exhausted = sum(item.is_exhausted for item in affected)
         self.exit_code = 3 if affected else 0
@@ -211,13 +207,9 @@ class RecordQueries(base.Command):
     """
 
     writes = False
+    auth_required = False
     names_database = False
     example = "openstack placement query record 8780 --queries recording.jsonl"
-
-    @property
-    def auth_required(self) -> bool:
-        # The file and the port are checked first.
-        return False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

@@ -60,27 +60,20 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 
 def add_evidence(parser: argparse.ArgumentParser, form: str, what: str, output: str) -> None:
     """The options for what servers use."""
-    parser.add_argument(
-        "--assign", metavar=form, action="append", default=[], help=f"{what}. May be repeated."
-    )
-    parser.add_argument(
+    arguments.add_repeated(parser, "--assign", form, f"{what}.")
+    arguments.add_repeated(
+        parser,
         "--assign-from",
-        metavar="<file>",
+        "<file>",
+        f"A file with more of these, one per line, or with {output}.",
         type=pathlib.Path,
-        action="append",
-        default=[],
-        help=f"A file with more of these, one per line, or with {output}. May be repeated.",
     )
 
 
 def add_traits(parser: argparse.ArgumentParser, form: str, what: str) -> None:
     """The option for the traits of new providers."""
-    parser.add_argument(
-        "--trait",
-        metavar=f"{form}=<trait>",
-        action="append",
-        default=[],
-        help=f"A trait of this {what}'s provider. May be repeated.",
+    arguments.add_repeated(
+        parser, "--trait", f"{form}=<trait>", f"A trait of this {what}'s provider."
     )
 
 
@@ -176,13 +169,13 @@ openstack placement recipe vgpu cn1 \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_host(parser)
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--device",
-            metavar="<gpu>=<total>",
-            action="append",
+            "<gpu>=<total>",
+            "A physical GPU (libvirt's name or PCI address) and its number of VGPU, or its"
+            " inventory, as in VGPU:4,SRIOV_NET_VF:2.",
             required=True,
-            help="A physical GPU (libvirt's name or PCI address) and its number of VGPU, or its"
-            " inventory, as in VGPU:4,SRIOV_NET_VF:2. May be repeated.",
         )
         add_traits(parser, "<gpu>", "GPU")
         add_evidence(
@@ -241,22 +234,21 @@ openstack placement recipe pci cn1 \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_host(parser)
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--device",
-            metavar="<address>=<class>:<amount>",
-            action="append",
+            "<address>=<class>:<amount>",
+            "The address of a PCI device, or of a physical function for its virtual"
+            " functions; and what the node offers for it.",
             required=True,
-            help="The address of a PCI device, or of a physical function for its virtual"
-            " functions; and what the node offers for it. May be repeated.",
         )
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--as",
+            "<class>=<class>",
+            "The new class of a class of the node; 10de:1eb8 is CUSTOM_PCI_10DE_1EB8, nova's"
+            " class of these devices.",
             dest="becomes",
-            metavar="<class>=<class>",
-            action="append",
-            default=[],
-            help="The new class of a class of the node; 10de:1eb8 is CUSTOM_PCI_10DE_1EB8, nova's"
-            " class of these devices. May be repeated.",
         )
         add_traits(parser, "<address>", "device")
         add_evidence(
@@ -338,12 +330,11 @@ openstack placement recipe sev cn1 \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_host(parser)
-        parser.add_argument(
+        arguments.add_repeated(
+            parser,
             "--model",
-            metavar="<model>=<total>",
-            action="append",
-            default=[],
-            help="A model (amd-sev, amd-sev-es, amd-sev-snp or intel-tdx) and its number of"
+            "<model>=<total>",
+            "A model (amd-sev, amd-sev-es, amd-sev-snp or intel-tdx) and its number of"
             " encrypted servers. May be repeated. Default: amd-sev with all.",
         )
         add_evidence(

@@ -8,10 +8,10 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, plan_command, provider, services
+from osc_placement.v1 import arguments, base, plan_command, provider, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             planned, plan=dataclasses.replace(planned.plan, existing=providers)
         )
 
-    def finish(
-        self, report: result.RunReport, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[Any]]:
+    def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         super().finish(report, parsed_args)
         if parsed_args.show_requests:
             self.summary = [*_requests(self._prepared), *self.summary]

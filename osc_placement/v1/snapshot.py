@@ -80,9 +80,7 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
         )
         services.add_skip_port_allocations(parser)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.snapshot import save
 
         client = self.connect()
@@ -130,18 +128,13 @@ class ShowSnapshot(base.ReportShowOne):
     """
 
     writes = False
+    auth_required = False
     example = "openstack placement snapshot show cloud.sqlite"
-
-    @property
-    def auth_required(self) -> bool:
-        return False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The snapshot")
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.snapshot import file
 
         fields = _shown_fields(parsed_args.file, file.summarize(parsed_args.file))
@@ -156,6 +149,7 @@ class DiffSnapshots(base.ReportLister):
     """
 
     writes = False
+    auth_required = False
     names_database = False
 
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
@@ -166,11 +160,6 @@ openstack placement snapshot diff monday.sqlite live"""
 
     column_names = ("kind", "uuid", "name", "change", "before", "after")
 
-    @property
-    def auth_required(self) -> bool:
-        # Only a comparison with the cloud needs authentication; the arguments decide later.
-        return False
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         for name, text in (("before", "The first state"), ("after", "The second state")):
             parser.add_argument(
@@ -180,7 +169,7 @@ openstack placement snapshot diff monday.sqlite live"""
             )
         parser.add_argument("--generations", action="store_true", help="Also compare generations")
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.snapshot import diff, file
 
         words = (parsed_args.before, parsed_args.after)
@@ -350,13 +339,10 @@ class AnonymizeSnapshot(base.ReportShowOne):
     """
 
     writes = False
+    auth_required = False
     example = """\
 openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
     --key-file cloud.key.json"""
-
-    @property
-    def auth_required(self) -> bool:
-        return False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -379,9 +365,7 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
             help="Keep the names of custom traits, resource classes and consumer types",
         )
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.snapshot import anonymize, file
 
         anonymization = anonymize.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)

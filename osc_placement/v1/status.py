@@ -40,9 +40,7 @@ class ShowStatus(base.ReportShowOne):
             help="Check what an upgrade needs; exit with 0, 1 (warning) or 2 (failure)",
         )
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows import status
 
         pinned = self._client().pinned
@@ -78,12 +76,9 @@ class ShowOptions(base.Command):
     """
 
     writes = False
+    auth_required = False
     names_database = False
     example = "openstack placement options show"
-
-    @property
-    def auth_required(self) -> bool:
-        return False
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         changes = plan_command.PlanCommand(self.app, self.app_args)

@@ -4,41 +4,41 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from osc_placement.v1 import arguments, base
 from osc_placement.v1.output import rows
 
 
-def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="<name>", help="Name of the trait")
+class _NamedTrait(base.PlacementCommand):
+    required_feature = "traits"
+    noun = "trait"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", metavar="<name>", help=f"Name of the {self.noun}")
 
 
-class CreateTrait(base.Command):
+class _NamedClass(_NamedTrait):
+    required_feature = "resource classes"
+    noun = "resource class"
+
+
+class CreateTrait(_NamedTrait):
     """Create a new custom trait
 
     A name is ``CUSTOM_`` and letters A to Z, digits and underscores. The command also
     succeeds if the trait exists.
     """
 
-    required_feature = "traits"
     example = "openstack trait create CUSTOM_GOLD"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_name(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.connect().create_trait(parsed_args.name)
 
 
-class DeleteTrait(base.Command):
+class DeleteTrait(_NamedTrait):
     """Delete a custom trait that no resource provider uses"""
 
-    required_feature = "traits"
     example = "openstack trait delete CUSTOM_GOLD"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_name(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.connect().delete_trait(parsed_args.name)
@@ -74,7 +74,7 @@ openstack trait list --associated"""
             help="Show the time of the last change." + arguments.since("last-modified"),
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
         found = client.list_traits(parsed_args.name, True if parsed_args.associated else None)
         if parsed_args.long:
@@ -82,45 +82,31 @@ openstack trait list --associated"""
         return ("name",), rows.names(found)
 
 
-class ShowTrait(base.ShowOne):
+class ShowTrait(_NamedTrait, base.ShowOne):
     """Show whether a trait exists"""
 
     writes = False
-    required_feature = "traits"
     example = "openstack trait show HW_CPU_X86_AVX2"
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_name(parser)
-
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         self.connect().show_trait(parsed_args.name)
         return ("name",), (parsed_args.name,)
 
 
-def _add_class_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="<name>", help="Name of the resource class")
-
-
-class CreateResourceClass(base.Command):
+class CreateResourceClass(_NamedClass):
     """Create a new custom resource class
 
     A name is ``CUSTOM_`` and letters A to Z, digits and underscores. The command fails if
     the class exists.
     """
 
-    required_feature = "resource classes"
     example = "openstack resource class create CUSTOM_BAREMETAL_GOLD"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_class_name(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.connect().create_resource_class(parsed_args.name)
 
 
-class SetResourceClass(base.Command):
+class SetResourceClass(_NamedClass):
     """Create a custom resource class if it does not exist
 
     Unlike "resource class create", the command succeeds if the class exists.
@@ -129,21 +115,14 @@ class SetResourceClass(base.Command):
     required_feature = "resource class idempotent put"
     example = "openstack resource class set CUSTOM_BAREMETAL_GOLD"
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_class_name(parser)
-
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.connect().put_resource_class(parsed_args.name)
 
 
-class DeleteResourceClass(base.Command):
+class DeleteResourceClass(_NamedClass):
     """Delete a custom resource class that no inventory uses"""
 
-    required_feature = "resource classes"
     example = "openstack resource class delete CUSTOM_BAREMETAL_GOLD"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_class_name(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.connect().delete_resource_class(parsed_args.name)
@@ -166,7 +145,7 @@ class ListResourceClass(base.Lister):
             help="Show the time of the last change." + arguments.since("last-modified"),
         )
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
         found = client.list_resource_classes()
         if parsed_args.long:
@@ -174,17 +153,11 @@ class ListResourceClass(base.Lister):
         return ("name",), rows.names(found)
 
 
-class ShowResourceClass(base.ShowOne):
+class ShowResourceClass(_NamedClass, base.ShowOne):
     """Show whether a resource class exists"""
 
     writes = False
-    required_feature = "resource classes"
     example = "openstack resource class show VCPU"
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_class_name(parser)
-
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         return ("name",), (self.connect().show_resource_class(parsed_args.name),)
