@@ -58,5 +58,10 @@ def and_more(texts: Sequence[str], limit: int = 3) -> str:
     return ", ".join(texts[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 host``, ``2 hosts``: a number with its noun; ``plural`` if it does not only add an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
 def _bare(text: str) -> str:
     return text.lower().replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "")

@@ -12,6 +12,7 @@ import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from osc_placement.model.name import counted
 from osc_placement.nova import request, values
 
 #: The scope of the extra specs that only the first filter compares.
@@ -106,7 +107,9 @@ def number(_: request.ServerSpec, host: Host) -> str:
     if host.servers is None or not limits or not all(text.isdecimal() for text in limits):
         return ""
     least = min(map(int, limits))
-    return f"{host.servers} servers, {_NUMBER_KEY}={least}" if host.servers >= least else ""
+    return (
+        f"{counted(host.servers, 'server')}, {_NUMBER_KEY}={least}" if host.servers >= least else ""
+    )
 
 
 #: ``{filter: its rule}``

@@ -58,12 +58,12 @@ def find(configured: configuration.Configuration) -> tuple[str, ...]:
 
 
 def _connections(connection: sqlalchemy.Connection, query: str) -> Iterator[str]:
-    counted = collections.Counter(
+    connections = collections.Counter(
         (str(user), str(host)) for user, host in connection.execute(sqlalchemy.text(query))
     )
-    for (user, host), count in sorted(counted.items()):
-        connections = "1 connection" if count == 1 else f"{count} connections"
-        yield f"{connections} of {user} from {host}"
+    for (user, host), count in sorted(connections.items()):
+        text = "1 connection" if count == 1 else f"{count} connections"
+        yield f"{text} of {user} from {host}"
 
 
 def _processes(file: pathlib.Path) -> Iterator[str]:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from osc_placement.errors import needs_extra
+from osc_placement.model.name import counted
 from osc_placement.server import app, log, options as server_options
 from osc_placement.server.store import errors, sqlite
 
@@ -81,8 +82,8 @@ def _check(path: str) -> int:
     except errors.StoreError as error:
         return _fail(error)
     sys.stdout.write(
-        f"{path}: {len(records.providers)} providers, {len(records.consumers)} consumers,"
-        " no problems\n"
+        f"{path}: {counted(len(records.providers), 'provider')},"
+        f" {counted(len(records.consumers), 'consumer')}, no problems\n"
     )
     return 0
 

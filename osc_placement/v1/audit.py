@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.model.name import counted
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, plan_command, services
 from osc_placement.v1.output import rows
@@ -123,8 +124,7 @@ class AuditCommand(plan_command.PlanCommand):
         findings = self.findings
         counts = collections.Counter(str(item.code) for item in findings)
         parts = ", ".join(f"{counts[code]} {code}" for code in self.codes() if counts[code])
-        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-        return f"{count}: {parts}" if findings else "no findings"
+        return f"{counted(len(findings), 'finding')}: {parts}" if findings else "no findings"
 
 
 def _code(findings: Sequence[findings.Finding[Any]], *, strict: bool) -> int:

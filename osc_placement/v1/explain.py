@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.client import query as queries
-from osc_placement.model.name import and_more
+from osc_placement.model.name import and_more, counted
 from osc_placement.plan import guards
 from osc_placement.v1 import arguments, base, candidate, nova_request, services
 from osc_placement.v1.output import progress, rows, tables
@@ -326,7 +326,7 @@ def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
 def _count(found: explain.Explanation) -> str:
     """``3 of 12 hosts``, or ``no compute host (0 of 12)``."""
     if found.candidates:
-        return f"{len(found.candidates)} of {found.all_hosts} hosts"
+        return f"{len(found.candidates)} of {counted(found.all_hosts, 'host')}"
     return f"no compute host (0 of {found.all_hosts})"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
+from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, nova_request, services
 from osc_placement.v1.output import progress, rows
 
@@ -125,7 +126,7 @@ openstack placement flavor audit --fail-on unknown_name \\
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
         refused = {name: why for single in found for name, why in single.not_counted.items()}
         self.summary = [
-            f"On {target}: {len({single.id for single in found})} flavors: {parts}",
+            f"On {target}: {counted(len({single.id for single in found}), 'flavor')}: {parts}",
             *(f"Not applied to the copy: {line}" for line in failures),
             *_notes("Assumed", found, [single.assumptions for single in found]),
             *services.judgement_lines(refused, compute.not_judged),

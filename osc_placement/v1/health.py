@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from osc_placement import errors, microversion
+from osc_placement.model.name import counted
 from osc_placement.v1 import base, services
 from osc_placement.v1.output import progress, rows
 
@@ -168,8 +169,8 @@ def _summary(
         for severity in ("error", "warning", "not checked", "muted")
     }
     parts = [
-        f"{counts['error']} error{'s' * (counts['error'] != 1)}",
-        f"{counts['warning']} warning{'s' * (counts['warning'] != 1)}",
+        counted(counts["error"], "error"),
+        counted(counts["warning"], "warning"),
         *(f"{counts[name]} {name}" for name in ("not checked", "muted") if counts[name]),
     ]
     commands = [
@@ -182,6 +183,6 @@ def _summary(
     return [
         f"On {target}: {', '.join(parts)}",
         *commands[:_MOST_COMMANDS],
-        *([f"... and {more} more commands (-f json: show, repair)"] if more > 0 else []),
+        *([f"... and {counted(more, 'more command')} (-f json: show, repair)"] if more > 0 else []),
         *(f"Note on {area.name}: {note}" for area in areas for note in area.notes),
     ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
+from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
@@ -281,7 +282,7 @@ def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
     if refused and len(uuids) == 1:
         raise refused[0]
     if refused:
-        summary = f"Failed to delete {len(refused)} of {len(uuids)} resource providers."
+        summary = f"Failed to delete {len(refused)} of {counted(len(uuids), 'resource provider')}."
         raise errors.InvalidInput([*(str(error) for error in refused), summary])
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import progress, rows
 
@@ -239,7 +240,7 @@ def record(command: base.PlacementCommand, port: int, file: pathlib.Path) -> Non
     running = proxy.Proxy(command.client(), file, port)
     sys.stderr.write(f"Forwarding {running.url} to {command.client().target}; end with Ctrl-C\n")
     running.run()
-    sys.stderr.write(f"{running.recorded} queries are in {file}\n")
+    sys.stderr.write(f"{counted(running.recorded, 'query', 'queries')} recorded in {file}\n")
 
 
 FormerReplay = base.former(ReplayQueries, "placement snapshot replay", "placement query replay")

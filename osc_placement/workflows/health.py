@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.model.allocation import PLACEHOLDER
-from osc_placement.model.name import and_more, is_uuid
+from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
 from osc_placement.nova import api as nova_api, filters, flavor, request, values
 from osc_placement.workflows import (
@@ -236,7 +236,7 @@ def _allocations(services: HealthServices, audited: allocation_audit.AuditReadin
     return Area(
         "allocations",
         [_of_finding(item, "placement allocation audit") for item in problems],
-        f"{len(audited.snapshot.allocations)} consumers",
+        counted(len(audited.snapshot.allocations), "consumer"),
         notes=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
     )
 
@@ -289,7 +289,7 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
         if mirror.is_stale(item)
     ]
     count = len(reading.snapshot.aggregates)
-    return Area("host-aggregates", [*missing_members, *extra], f"{count} host aggregates")
+    return Area("host-aggregates", [*missing_members, *extra], counted(count, "host aggregate"))
 
 
 def _ratios(services: HealthServices, context: ReadContext) -> Area:
@@ -312,7 +312,7 @@ def _ratios(services: HealthServices, context: ReadContext) -> Area:
             )
             for item in planned.changes
         ],
-        f"{len(planned.changes) + len(planned.skipped)} hosts with ratios",
+        f"{counted(len(planned.changes) + len(planned.skipped), 'host')} with ratios",
     )
 
 
@@ -328,7 +328,7 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
     return Area(
         "providers",
         [_of_finding(item, "placement provider audit") for item in audited.findings],
-        f"{count} providers",
+        counted(count, "provider"),
         notes=audited.planned.plan.notes,
     )
 
@@ -355,7 +355,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
     ]
     not_judged = sorted({text for item in audited for text in item.not_judged})
     return Area(
-        "flavors", problems, f"{len({item.id for item in audited})} flavors", "", not_judged
+        "flavors", problems, counted(len({item.id for item in audited}), "flavor"), "", not_judged
     )
 
 
@@ -402,7 +402,7 @@ def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnap
                 text = f"{_short(server.name or uuid)} on {node.host}: {why}"
                 show = f"allocation candidate explain --server {uuid}"
                 problems.append(Problem(code, uuid, text, show))
-    return Area("servers", problems, f"{len(placed)} servers")
+    return Area("servers", problems, counted(len(placed), "server"))
 
 
 def _node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.ComputeNode | None:

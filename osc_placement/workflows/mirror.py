@@ -21,7 +21,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.model import provider
-from osc_placement.model.name import canonical_uuid, is_uuid
+from osc_placement.model.name import canonical_uuid, counted, is_uuid
 from osc_placement.nova import api as nova_api, values
 from osc_placement.nova.lookup import find_host_aggregates
 from osc_placement.plan import change, plan, reasons
@@ -464,6 +464,7 @@ def _notes(stale: int, error: str, source: str) -> Iterable[str]:
     if source:
         yield f"nova's responses come from {source}"
     if stale:
-        yield f"{stale} compute nodes are in aggregates that they should not be in (--prune)"
+        where = "is in aggregates that it" if stale == 1 else "are in aggregates that they"
+        yield f"{counted(stale, 'compute node')} {where} should not be in (--prune)"
     if error:
         yield f"host aggregates that nova deletes later will not be recognized: {error}"

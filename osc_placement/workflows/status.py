@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from osc_placement import microversion
 from osc_placement.client import api, responses
 from osc_placement.model import allocation, name
+from osc_placement.model.name import counted
 
 #: The version that nova needs since Ussuri; below it nova-status reports a failure.
 NOVA_NEEDS = microversion.Microversion(1, 36)
@@ -123,8 +124,8 @@ def _has_owners(code: str, what: str, incomplete: responses.Usage | None) -> Upg
     if not incomplete.resources and not incomplete.consumer_count:
         return UpgradeCheck(code, what, Verdict.SUCCESS)
     count = incomplete.consumer_count
-    consumers = "consumers" if count is None else f"{count} consumers"
-    consumers = "1 consumer has" if count == 1 else f"{consumers} have"
+    consumers = "consumers" if count is None else counted(count, "consumer")
+    consumers += " has" if count == 1 else " have"
     return UpgradeCheck(
         code,
         what,

@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator
 
 from osc_placement.model import allocation
+from osc_placement.model.name import counted
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, ProjectUser
 
 #: The most consumers that are read one by one without ``--check-owners``.
@@ -49,8 +50,8 @@ def limit_note(snapshot: CloudSnapshot, readable: Iterable[str]) -> list[str]:
     if not left:
         return []
     return [
-        f"the owners of {left} servers were not checked: the sums of their projects and users"
-        f" differ, and the limit of {MOST_READS} reads is reached; --check-owners reads all"
+        f"the owners of {counted(left, 'server')} were not checked: the sums of their projects and"
+        f" users differ, and the limit of {MOST_READS} reads is reached; --check-owners reads all"
     ]
 
 

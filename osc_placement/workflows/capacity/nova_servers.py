@@ -11,7 +11,7 @@ from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.engine import state
 from osc_placement.model import candidate
-from osc_placement.model.name import and_more
+from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, filters, flavor, request, servers as nova_servers, values
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.cloud import nova_request
@@ -184,9 +184,8 @@ class Unallocated:
             if uuids:
                 hosts = sorted(set(uuids.values()))
                 only = "".join(f" --host {host}" for host in hosts if len(hosts) <= _MOST_NAMED)
-                plural = "s" if len(uuids) > 1 else ""
                 yield (
-                    f"{len(uuids)} server{plural} {what}: openstack placement allocation"
+                    f"{counted(len(uuids), 'server')} {what}: openstack placement allocation"
                     f" {command}{only}"
                 )
 

@@ -13,6 +13,7 @@ from osc_placement.engine import standard, state
 from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
+from osc_placement.model.name import counted
 from osc_placement.nova import values as nova_values
 from osc_placement.workflows import selector
 from osc_placement.workflows.cloud import observe
@@ -273,8 +274,8 @@ class _Explainer:
             in_nova, in_placement = members.get(name, ()), self._base.with_aggregate[name]
             if failure.host in in_nova and failure.provider in (None, failure.host):
                 details.append(
-                    f"nova has it there ({len(in_nova)} hosts in nova, {len(in_placement)} in"
-                    " Placement)"
+                    f"nova has it there ({counted(len(in_nova), 'host')} in nova,"
+                    f" {len(in_placement)} in Placement)"
                 )
         return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
 

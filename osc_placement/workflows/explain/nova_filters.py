@@ -14,6 +14,7 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
+from osc_placement.model.name import counted
 from osc_placement.nova import api, filters, request, servers, values
 from osc_placement.workflows.compute_nodes import ServerHosts
 
@@ -147,7 +148,8 @@ def _from_rules(
         refused = {each: why for each, why in reasons.items() if why}
         field, what = filters.NEEDED.get(name, ("", ""))
         if refused and field and getattr(server, field) is None:
-            text = f"{what} is not known, and {len(refused)} hosts accept only some"
+            accept = "accepts" if len(refused) == 1 else "accept"
+            text = f"{what} is not known, and {counted(len(refused), 'host')} {accept} only some"
             yield Judgement(name, Verdict.NOT_JUDGED, reason=text)
         else:
             yield _judged(name, refused)
@@ -179,7 +181,7 @@ def _from_groups(
     others: dict[str, str] = {}
     for name, (host, _) in hosts.items():
         if group.policy == "anti-affinity" and counts[host] >= group.most_per_host:
-            full[name] = f"{counts[host]} members of server group {group.name}"
+            full[name] = f"{counted(counts[host], 'member')} of server group {group.name}"
         if group.policy == "affinity" and counts and not counts[host]:
             others[name] = f"server group {group.name} is on {', '.join(sorted(counts))}"
     return [_judged(ANTI_AFFINITY, full), _judged(AFFINITY, others)]

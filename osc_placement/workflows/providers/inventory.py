@@ -18,7 +18,7 @@ import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import provider
-from osc_placement.model.name import is_custom
+from osc_placement.model.name import counted, is_custom
 from osc_placement.nova import flavor, provider_config
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
@@ -191,7 +191,8 @@ def _compare_peers(
 
 
 def _missing(item: HostNode, missing: list[str], hypervisor: str, peers: int) -> ProviderFinding:
-    text = f"{peers} other hosts of {hypervisor} have {', '.join(missing)}"
+    have = "has" if peers == 1 else "have"
+    text = f"{counted(peers, 'other host')} of {hypervisor} {have} {', '.join(missing)}"
     fields = {"traits": missing, "hypervisor": hypervisor, "peers": peers}
     evidence = Evidence(Code.PEERS_DIFFER, text, fields)
     return Finding(MISSING_TRAIT, item.subject, (item.node.host,), evidence, _COMPARE_HOSTS)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from osc_placement import errors
 from osc_placement.client import api, lookup, retry
 from osc_placement.model import inventory, provider
-from osc_placement.model.name import and_more
+from osc_placement.model.name import and_more, counted
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
 from osc_placement.nova import pci, servers, values
@@ -266,8 +266,8 @@ def _not_judged(snapshot: ProviderSnapshot) -> Iterable[str]:
     if not snapshot.pci_devices:
         return
     if snapshot.pci is None:
-        count = len(snapshot.pci_devices)
-        yield f"not judged: {count} PCI devices, without --nova-conf of their hosts"
+        devices = counted(len(snapshot.pci_devices), "PCI device")
+        yield f"not judged: {devices}, without --nova-conf of the hosts"
     elif snapshot.pci.specs is None:
         yield f"not judged: PCI devices, because {snapshot.pci.path} has no [pci]device_spec"
     else:

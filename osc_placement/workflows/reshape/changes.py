@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import standard
 from osc_placement.model import allocation, inventory, provider
-from osc_placement.model.name import and_more
+from osc_placement.model.name import and_more, counted
 from osc_placement.plan import change
 from osc_placement.plan.kinds import memberships, provider as provider_kind, reshape
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
@@ -245,7 +245,7 @@ def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -
         consumer = one.demand.consumer
         guessed[consumer] = guessed.get(consumer, False) or bool(one.guess)
     return {
-        root: f"{len(guessed)} consumer{'s' if len(guessed) != 1 else ''}"
+        root: counted(len(guessed), "consumer")
         + (f", {sum(guessed.values())} guessed" if any(guessed.values()) else "")
         for root, guessed in moved.items()
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import allocation, provider
-from osc_placement.model.name import and_more
+from osc_placement.model.name import and_more, counted
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import recipes, snapshot
 
@@ -365,6 +365,4 @@ class _Writer:
 
 
 def _count(number: int, one: str, many: str) -> str:
-    if not number:
-        return f"no {many}"
-    return f"1 {one}" if number == 1 else f"{number} {many}"
+    return counted(number, one, many) if number else f"no {many}"

@@ -144,7 +144,7 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
 def test_without_a_project_its_filter_is_not_judged() -> None:
     found = judged(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
     assert (found.verdict, found.refused) == (Verdict.NOT_JUDGED, {})
-    assert found.reason == "the project is not known, and 1 hosts accept only some"
+    assert found.reason == "the project is not known, and 1 host accepts only some"
 
 
 def test_only_the_filters_of_nova_conf_are_judged() -> None:

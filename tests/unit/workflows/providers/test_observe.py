@@ -174,7 +174,7 @@ def test_allocations_are_read_of_unmatched_devices_only() -> None:
     client = embedded.Client([*embedded.hosts(2), *devices])
     without = audited(client, Nova(2))
     assert not without.findings
-    assert "not judged: 3 PCI devices, without --nova-conf of their hosts" in (
+    assert "not judged: 3 PCI devices, without --nova-conf of the hosts" in (
         without.planned.plan.notes
     )
     assert not client.count()[ALLOCATIONS]
