@@ -543,9 +543,19 @@ class Session(requests.Session):
         or a change elsewhere.
         """
         streams = options.get("stream")
-        response = super().send(request, **{**options, "stream": True})
-        if not streams:
-            _read(response)
+        try:
+            response = super().send(request, **{**options, "stream": True})
+            if response.status_code < http.HTTPStatus.OK:
+                # The connection now has another protocol.
+                response.close()
+                raise ValueError(f"the server answers with HTTP {response.status_code}")
+            if not streams:
+                _read(response)
+        except (ValueError, http.client.HTTPException) as error:
+            if isinstance(error, requests.exceptions.RequestException):
+                raise
+            # http.client raises them for a damaged head or chunk.
+            raise requests.exceptions.ConnectionError(error, request=request) from error
         _check_redirect(request, response)
         return response
 
@@ -661,6 +671,17 @@ class _LimitedResponse(http.client.HTTPResponse):
         super().__init__(sock, *args, **options)
         raw: Any = self.fp.detach()
         self.fp = io.BufferedReader(_LimitedReader(raw, sock, end))
+
+    def begin(self) -> None:
+        """Read the head; those of interim responses before it, such as 103, are left out.
+
+        http.client leaves out 100 only. The real response to the next request would be this one's.
+        """
+        super().begin()
+        while http.HTTPStatus.SWITCHING_PROTOCOLS < self.status < http.HTTPStatus.OK:
+            reset: Any = None
+            self.headers = reset
+            super().begin()
 
 
 class _Connection(urllib3.connection.HTTPConnection):

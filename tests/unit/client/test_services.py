@@ -106,6 +106,56 @@ def test_a_redirect_to_an_invalid_address_names_it(call: Call, target: str) -> N
     assert target in str(caught.value)
 
 
+EARLY = b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+REFUSED = b'HTTP/1.1 409 Conflict\r\nContent-Length: 27\r\n\r\n{"errors":[{"detail":"x"}]}'
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_an_interim_response_is_not_the_outcome(method: str) -> None:
+    """A write that was refused after an interim response was reported as applied."""
+    with listening(EARLY + REFUSED) as (url, received):
+        session = connection(url).session
+        transport.prepare(session)
+        response = session.request(url, method, raise_exc=False)
+    assert (response.status_code, response.json()) == (409, {"errors": [{"detail": "x"}]})
+    assert len(received) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", id="another protocol"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+            id="a negative chunk",
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n",
+            id="a word as chunk",
+        ),
+        pytest.param(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 200, id="many headers"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * 100_000, id="a long header"),
+        pytest.param(b"HTTP/1.1 twenty OK\r\n\r\n", id="a status that is no number"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", id="two lengths"
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+            id="no gzip",
+        ),
+        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n", id="another server"),
+        pytest.param(b"\xff" * 100, id="bytes"),
+    ],
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_damaged_response_is_an_error_of_the_request(call: Call, answer: bytes) -> None:
+    with listening(answer) as (url, _), pytest.raises(errors.PlacementError) as caught:
+        call(connection(url))
+    is_write = call in WRITES.values()
+    expected = api_errors.OutcomeUnknown if is_write else api_errors.ConnectionFailed
+    assert type(caught.value) is expected
+
+
 @contextlib.contextmanager
 def answering(answer: Callable[[str], bytes]) -> Iterator[str]:
     """A server that answers each request by its path."""
