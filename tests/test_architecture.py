@@ -420,7 +420,7 @@ def test_floors_count_the_longest_chain() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2700,
+    "client": 2720,
     "engine": 2800,
     "model": 750,
     "nova": 3375,

@@ -278,15 +278,16 @@ def applied_steps(connection: sqlite3.Connection) -> list[str] | None:
     schema = _schema(connection)
     if not schema:
         return []
-    if schema.get("migration") != ("table", _LEDGER):
+    if schema.get("migration") != ("table", "migration", _LEDGER):
         return None
     return [row[0] for row in connection.execute("SELECT name FROM migration ORDER BY rowid")]
 
 
 def foreign_parts(connection: sqlite3.Connection, done: list[str]) -> list[str]:
-    """The objects of a file with these steps that no step created, except additional tables.
+    """The objects of a file with these steps that no step created; more tables are allowed.
 
-    Views, triggers and virtual tables run statements; so do generated columns and constraints.
+    Views, triggers and virtual tables run statements; so do generated columns, constraints and the
+    expressions of an index.
     """
     with contextlib.closing(sqlite3.connect(":memory:")) as model:
         model.execute(_LEDGER)
@@ -297,16 +298,19 @@ def foreign_parts(connection: sqlite3.Connection, done: list[str]) -> list[str]:
     schema = _schema(connection)
     return [
         f"{kind} {name}"
-        for name, (kind, sql) in schema.items()
-        if (schema[name] != expected.get(name, ("table", sql)) and kind != "index")
+        for name, (kind, table, sql) in schema.items()
+        if (table in expected and schema[name] != expected.get(name))
+        or kind not in ("table", "index")
         or sql.upper().startswith("CREATE VIRTUAL")
     ]
 
 
-def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
-    """``{name: (kind, statement)}`` of all objects of a file."""
-    rows = connection.execute("SELECT name, type, COALESCE(sql, '') FROM sqlite_master")
-    return {name: (kind, sql) for name, kind, sql in rows}
+def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
+    """``{name: (kind, table, statement)}`` of what statements created in a file."""
+    rows = connection.execute(
+        "SELECT name, type, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+    )
+    return {name: (kind, table, sql) for name, kind, table, sql in rows}
 
 
 def pending_steps(done: list[str]) -> list[SchemaStep]:

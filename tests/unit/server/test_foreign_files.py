@@ -34,6 +34,8 @@ FOREIGN = {
     "a view in place of the metadata": f"DROP TABLE snapshot; CREATE VIEW snapshot AS {ENDLESS}",
     "another view": f"CREATE VIEW numbers AS {ENDLESS}",
     "a trigger": "CREATE TRIGGER later AFTER UPDATE ON provider BEGIN DELETE FROM consumer; END",
+    "an index": "CREATE INDEX later ON provider (hex(zeroblob(generation)))",
+    "an index that refuses writes": "CREATE UNIQUE INDEX one ON provider (1) WHERE name = 'new'",
     "a virtual table": "CREATE VIRTUAL TABLE words USING fts5(word)",
     "a generated column": "ALTER TABLE trait ADD COLUMN more AS (hex(zeroblob(500000000)))",
     "a constraint": "DROP TABLE trait; CREATE TABLE trait (name TEXT PRIMARY KEY,"
