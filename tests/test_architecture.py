@@ -426,7 +426,7 @@ LINES = {
     "nova": 3375,
     "plan": 4420,
     "search": 700,
-    "server": 5150,
+    "server": 5180,
     "testing": 930,
     "v1": 9715,
     "workflows": 22690,

@@ -87,6 +87,18 @@ def _make_private(path: str) -> None:
         os.close(descriptor)
 
 
+def _check_beside(path: str) -> None:
+    """Refuse a link or a pipe where SQLite writes its journals. Errors: NotWritable."""
+    for name in (f"{os.path.realpath(path)}{suffix}" for suffix in ("-journal", "-wal", "-shm")):
+        if os.path.lexists(name):
+            status = os.lstat(name)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                raise errors.NotWritable(
+                    f"the file {path} is not used: {name} is not a file of its own. Remove {name},"
+                    " or choose another file"
+                )
+
+
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[sqlite3.Connection]:
     """A connection that only reads. Errors: StoreError, which names the file."""
@@ -102,6 +114,7 @@ def open_to_read(path: str) -> sqlite3.Connection:
     """A connection that only reads a snapshot. Errors: StoreError, which names the file."""
     if not os.path.isfile(path):
         raise errors.NotASnapshot(f"the snapshot {path} does not exist, or is not a file")
+    _check_beside(path)
     with explained(path):
         uri = f"{pathlib.Path(path).resolve().as_uri()}?mode=ro"
         connection = sqlite3.connect(uri, uri=True)
@@ -162,6 +175,7 @@ def _open(path: str) -> sqlite3.Connection:
             f"the database {path} is a symbolic link to {os.readlink(path)}, which does not exist:"
             " remove the link, or choose another file"
         )
+    _check_beside(path)
     if not os.path.exists(path):
         create(path)
     try:

@@ -244,6 +244,24 @@ def test_a_save_does_not_write_through_what_lies_at_the_partial_file(
     assert not victim.exists() or not victim.stat().st_size
 
 
+@pytest.mark.parametrize("prepare", [link, hard_link, pipe])
+@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+@pytest.mark.timeout(20)
+def test_no_opening_writes_through_what_lies_beside_a_database(
+    path: pathlib.Path,
+    victim: pathlib.Path,
+    prepare: Callable[[pathlib.Path, pathlib.Path], None],
+    suffix: str,
+) -> None:
+    prepare(pathlib.Path(f"{path}{suffix}"), victim)
+    (path.parent / "link.sqlite").symlink_to(path)
+    for opening in OPENINGS:
+        for name in (path, path.parent / "link.sqlite"):
+            with pytest.raises(errors.NotWritable, match=f"Remove {path}{suffix}"):
+                opening(name)
+    assert not victim.exists() or not victim.stat().st_size
+
+
 def test_a_partial_file_that_others_can_read_becomes_private(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "cloud.sqlite"
     partial = save.partial_path(path)
