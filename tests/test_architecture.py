@@ -428,7 +428,7 @@ LINES = {
     "search": 700,
     "server": 5180,
     "testing": 930,
-    "v1": 9715,
+    "v1": 9760,
     "workflows": 22690,
     "": 1640,
 }

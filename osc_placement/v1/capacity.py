@@ -47,6 +47,8 @@ COLUMNS = (
     "not_judged",
 )
 
+_CLASS_COLUMNS = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
+
 #: The parts of the cloud that --by counts.
 PARTS = ("aggregate", "host", "zone")
 
@@ -327,29 +329,28 @@ def _row(
 
 
 def _tables(data: Any, parsed_args: argparse.Namespace) -> list[tables.Table]:
-    """What fits, and what remains of each class."""
+    """What fits, and what remains of each class: one table for each request."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in data]
-    keys = ["request"]
-    keys += [parsed_args.by] if parsed_args.by else []
-    keys += ["plan"] if parsed_args.after else []
-    counts, classes = [], []
+    plan = ["plan"] if parsed_args.after else []
+    keys = ["request", *([parsed_args.by] if parsed_args.by else []), *plan]
+    counts = []
+    classes: dict[str, list[tuple[Any, ...]]] = {}
     for row in found:
-        key = (
-            row["request"],
-            *((row["part"],) if parsed_args.by else ()),
-            *((row["plan"],) if parsed_args.after else ()),
-        )
+        changed = (row["plan"],) if parsed_args.after else ()
+        part = (row["part"],) if parsed_args.by else ()
         fits = _bounds(row["fits"], row["fits_at_most"])
         reserve = _bounds(row["with_failures"], row["with_failures_at_most"])
-        counts.append(
-            (*key, fits, *((reserve,) if parsed_args.keep else ()), row["hosts"], row["scarcest"])
+        kept = (reserve,) if parsed_args.keep else ()
+        end = (fits, *kept, row["hosts"], row["scarcest"])
+        counts.append((row["request"], *part, *changed, *end))
+        classes.setdefault(row["request"], []).extend(
+            (*changed, *each.values()) for each in row["classes"].machine_readable()
         )
-        classes += [(*key, *each.values()) for each in row["classes"].machine_readable()]
-    kept = [f"with {parsed_args.keep} failing"] if parsed_args.keep else []
-    names = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
-    shown = [tables.Table("Capacity", (*keys, "fits", *kept, "hosts", "scarcest"), counts)]
+    failing = [f"with {parsed_args.keep} failing"] if parsed_args.keep else []
+    shown = [tables.Table("Capacity", (*keys, "fits", *failing, "hosts", "scarcest"), counts)]
     if not parsed_args.by:
-        shown.append(tables.Table("Classes", (*keys, *names), classes))
+        names = (*plan, *_CLASS_COLUMNS)
+        shown += [tables.Table(f"Classes of {name}", names, each) for name, each in classes.items()]
     return shown
 
 

@@ -145,7 +145,24 @@ def test_a_random_cloud_takes_the_counted_requests(
 def test_a_table_shows_counts_and_classes(openstack: OpenStack, hosts: dict[str, str]) -> None:
     text = openstack.do(SHOW, *REQUEST)
     assert "| VCPU:2,DISK_GB:10 | 8    | 3     | VCPU     |" in text
-    assert "| VCPU:2,DISK_GB:10 | DISK_GB | 10 " in text
+    assert "\nClasses of VCPU:2,DISK_GB:10\n" in text
+    assert "| DISK_GB | 10  " in text
+
+
+def test_the_tables_fit_80_characters_in_a_large_cloud(openstack: OpenStack) -> None:
+    most, name = str(2**31 - 1), "MEM_ENCRYPTION_CONTEXT"
+    for host in ("one", "two"):
+        create(openstack, host)
+        for each in (name, "MEMORY_MB"):
+            fields = ("--resource", f"{each}={most}", "--resource", f"{each}:allocation_ratio=16")
+            openstack.do("resource provider inventory set", host, "--amend", *fields)
+    request = ("--resource", f"{name}=1234567", "--resource", "MEMORY_MB=1048576")
+    outcome = openstack.run(SHOW, *request, "--max-width", "80")
+    lines = outcome.stdout.splitlines()
+    assert (outcome.code, max(map(len, lines)) <= 80) == (0, True), outcome
+    (heading,) = (line.split() for line in lines if "requested" in line)
+    assert {"class", "requested", "free", "fits", "left"} <= {*heading}
+    assert "--max-width" in outcome.messages
 
 
 def test_a_refused_query_is_an_error(openstack: OpenStack) -> None:

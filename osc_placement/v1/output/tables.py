@@ -151,6 +151,10 @@ DROP_ORDER = (
     "host",
     "before",
     "evidence",
+    # Of the classes that remain, where amounts have many digits.
+    "used",
+    "capacity",
+    "fragmented",
 )
 
 #: ``{column of UUIDs: columns with the names of the same things}``. Without one of these, the
