@@ -26,7 +26,10 @@ NOT_IMPORTED = {
     "python-openstackclient": "the program openstack, which runs the commands",
 }
 #: Modules that end a process, need an extra, or warn on purpose.
-NOT_TRIED = {"server.__main__", "server.wsgi", "http", "resources", "version"}
+NOT_TRIED = {
+    *("server.__main__", "server.wsgi", "http", "resources", "version"),
+    *("testing.conformance.fixtures", "testing.conformance.test_conformance"),
+}
 #: Only pytest itself imports the pytest plugin.
 IMPORTED_BY_PYTEST = "pytest"
 

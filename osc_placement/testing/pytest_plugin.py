@@ -25,6 +25,19 @@ if TYPE_CHECKING:
     from osc_placement.testing import service
 
 MARKER = "placement"
+URL_OPTION, TOKEN_OPTION = "--placement-url", "--placement-token"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of ``osc_placement.testing.conformance``."""
+    group = parser.getgroup("osc-placement")
+    group.addoption(
+        URL_OPTION,
+        help="the empty Placement that osc_placement.testing.conformance tests, and empties again",
+    )
+    group.addoption(
+        TOKEN_OPTION, default="admin", help="the token of its requests (default: %(default)s)"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pytest test for each request of the YAML files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+
+import pytest
+from gabbi import driver
+from gabbi.driver import test_pytest
+
+from osc_placement import errors
+from osc_placement.testing import pytest_plugin
+from osc_placement.testing.conformance import fixtures
+
+__all__ = ["test_pytest"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Collect the tests. Requests: one listing. Errors: UsageError if it is not empty."""
+    url = metafunc.config.getoption(pytest_plugin.URL_OPTION)
+    token = metafunc.config.getoption(pytest_plugin.TOKEN_OPTION)
+    if not url:
+        raise pytest.UsageError(f"the tests need {pytest_plugin.URL_OPTION} URL")
+    try:
+        with contextlib.closing(fixtures.client_of(url, token)) as client:
+            providers = client.list_providers()
+    except errors.PlacementError as error:
+        raise pytest.UsageError(f"{url}: {error}") from error
+    if providers:
+        raise pytest.UsageError(
+            f"{url} has {len(providers)} resource providers: the tests need an empty Placement,"
+            " because they delete everything in it"
+        )
+    os.environ[fixtures.URL], os.environ[fixtures.TOKEN] = url, token
+    driver.py_test_generator(
+        str(pathlib.Path(__file__).parent),
+        url=url,
+        test_loader_name="conformance",
+        fixture_module=fixtures,
+        metafunc=metafunc,
+    )
