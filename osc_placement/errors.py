@@ -7,8 +7,8 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 
-#: User and password in a URL, of any service.
-_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
+#: User and password in a URL, of any service; also one that is not encoded and has "/", "?" or "#".
+_CREDENTIALS = re.compile(r"(?<=://)(?:[^/?#\s]*|[^/?#\s:\[]*:(?!\d*(?:[/?#\s]|$))\S*)@")
 
 
 def without_credentials(text: str) -> str:

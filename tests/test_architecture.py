@@ -421,7 +421,7 @@ def test_floors_count_the_longest_chain() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2720,
+    "client": 2735,
     "engine": 2800,
     "model": 750,
     "nova": 3375,

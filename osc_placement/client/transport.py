@@ -69,6 +69,12 @@ EMBEDDED_URL = "http://placement.embedded"
 #: How often a request is sent that is refused with 429.
 _TOO_MANY_REQUESTS, _REFUSALS = 429, 20
 
+_BEFORE_SENDING = (
+    requests.exceptions.ConnectTimeout,
+    requests.exceptions.SSLError,
+    requests.exceptions.InvalidURL,
+)
+
 
 class _WithoutTraceback(logging.Filter):
     """Removes the traceback that urllib3 logs for a damaged header of a response."""
@@ -494,9 +500,7 @@ def was_sent(error: BaseException) -> bool:
     """Whether the request may have reached a server, judged by the cause of the error."""
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
         return False
-    if isinstance(
-        error.__context__, (requests.exceptions.ConnectTimeout, requests.exceptions.SSLError)
-    ):
+    if isinstance(error.__context__, _BEFORE_SENDING):
         return False
     return not isinstance(
         _reason(error),
@@ -535,6 +539,14 @@ class Session(requests.Session):
         for name in self.__attrs__:
             setattr(self, name, getattr(other, name))
         self._settings: dict[object, Mapping[str, Any]] = {}
+
+    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+        """Complete a request. Errors: InvalidURL, without the part of a password in urllib3's."""
+        try:
+            return super().prepare_request(request)
+        except requests.exceptions.InvalidURL:
+            url = errors.without_credentials(str(request.url))
+            raise requests.exceptions.InvalidURL(f"{url} is not a valid address") from None
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         """Send a request; read its response, within the limits of time and size.

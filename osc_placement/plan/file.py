@@ -108,6 +108,12 @@ def is_special(path: pathlib.Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
+def private(path: str, flags: int) -> int:
+    """The ``opener`` of a file for its owner only; a link to a file is not followed."""
+    follows = is_special(pathlib.Path(path))
+    return os.open(path, flags if follows else flags | os.O_NOFOLLOW, 0o600)
+
+
 def read(path: pathlib.Path) -> plan_module.Plan:
     """Read a plan file. Errors: PlanRefused."""
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.model import name as names
+from osc_placement.plan import file as plan_file
 from osc_placement.v1 import arguments, base, services
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def resource_texts(
 def _write(path: pathlib.Path, text: str) -> None:
     """Raises PlacementError, also for an existing file, which the operator may have edited."""
     try:
-        with path.open("x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", opener=plan_file.private) as file:
             file.write(text)
     except OSError as error:
         raise errors.PlacementError(

@@ -50,7 +50,9 @@ class Proxy:
         with errors.needs_extra("server", "a proxy on a port"):
             import waitress.server
         with plan_file.explained(path):
-            self._file = path.open("a", encoding="utf-8")
+            self._file = open(  # noqa: SIM115 - ``run`` closes it
+                path, "a", encoding="utf-8", opener=plan_file.private
+            )
         try:
             self._server = waitress.server.create_server(
                 self._handle, host="127.0.0.1", port=port, threads=_THREADS, ident=None

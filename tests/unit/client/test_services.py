@@ -268,3 +268,19 @@ def test_a_response_that_is_too_large_is_refused(
     expected = api_errors.OutcomeUnknown if call in WRITES.values() else api_errors.TooLarge
     assert type(caught.value) is expected
     assert len(received) == 1
+
+
+@pytest.mark.parametrize(
+    "password", ["s3cret", "s3c:ret", "s3c@ret", "s3c/ret", "s3c?ret", "s3c#ret"]
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_no_error_shows_the_password_of_an_endpoint(call: Call, password: str) -> None:
+    with pytest.raises(errors.PlacementError) as caught:
+        call(connection(f"http://me:{password}@127.0.0.1:1/x"))
+    assert "s3c" not in str(caught.value)
+    assert "ret@" not in str(caught.value)
+
+
+def test_a_url_without_a_password_is_shown_as_it_is() -> None:
+    for url in ("http://h:80/a@b", "http://[::1]:80/a@b", "http://h/x?y=a@b", "at http://h: a@b"):
+        assert errors.without_credentials(url) == url

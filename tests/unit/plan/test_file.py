@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ast
+import collections
 import errno
 import os
 import pathlib
@@ -168,3 +170,47 @@ def test_a_partly_applied_plan_is_not_replaced(tmp_path: pathlib.Path) -> None:
     apply.apply_plan(client, plan_module.ObservedPlan(kept), apply.Options(), path=path)
     applied(client, plan_out=path)
     assert path.read_text() != content
+
+
+def test_a_private_file_follows_no_link_but_one_to_a_device(tmp_path: pathlib.Path) -> None:
+    new, link, victim = tmp_path / "new", tmp_path / "link", tmp_path / "victim"
+    before = os.umask(0)
+    try:
+        for mode in "x", "a", "w":
+            with open(new, mode, opener=plan_file.private) as file:
+                file.write("text")
+            assert stat.S_IMODE(new.stat().st_mode) == 0o600
+            new.unlink()
+    finally:
+        os.umask(before)
+    link.symlink_to(victim)
+    with pytest.raises(OSError, match="link"):
+        os.close(plan_file.private(str(link), os.O_WRONLY | os.O_CREAT))
+    assert not victim.exists()
+    (tmp_path / "null").symlink_to("/dev/null")
+    with open(tmp_path / "null", "a", opener=plan_file.private) as file:
+        file.write("text")
+
+
+#: They write to what exists and is no file, such as /dev/stdout.
+SPECIAL = {"plan/file.py": 1, "server/run.py": 1}
+
+
+def test_no_module_creates_a_file_that_others_can_read() -> None:
+    """A file is created by os.open with a mode, by tempfile, or by open with an opener."""
+    package = pathlib.Path(plan_file.__file__).parents[1]
+    calls = collections.Counter[str]()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and _creates(node):
+                calls[str(path.relative_to(package))] += 1
+    assert calls == SPECIAL
+
+
+def _creates(call: ast.Call) -> bool:
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    modes = [one.value for one in ast.walk(call) if isinstance(one, ast.Constant)]
+    writes = any(isinstance(one, str) and one.strip("bt+") in {"w", "a", "x"} for one in modes)
+    is_private = any(keyword.arg == "opener" for keyword in call.keywords)
+    opens = name == "open" and writes and not is_private
+    return opens or name in {"write_text", "write_bytes", "touch"}
