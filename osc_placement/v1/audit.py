@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows import findings
+    from osc_placement.workflows.findings import AuditResult
 
 
 COLUMNS = ("code", "name", "uuid", "hosts", "evidence", "proposed", "cause", "action")
 REPAIR_COLUMNS = (*COLUMNS, "status", "reason", "reason_code")
+
+#: The code of a row about what may be wrong without a finding.
+NOT_JUDGED = "not_judged"
 
 #: The exit code of a repair after which no finding that can be repaired is left.
 REPAIRED = 9
@@ -35,6 +39,7 @@ EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,
     0: "no findings that can be repaired; with --strict: no findings",
     3: "findings that can be repaired, or are left; with --strict: any findings",
+    services.NOT_JUDGED: services.STRICT,
     5: "the limit of --max-count is reached and findings are left",
     6: "some repairs failed, or a guard refused them",
     7: "some items are stale: they changed after they were read",
@@ -55,13 +60,14 @@ _REQUIRE_REPAIR = (
 class AuditCommand(plan_command.PlanCommand):
     """A command that reports findings, and repairs those that it can.
 
-    ``plan`` of a subclass sets ``findings``. All findings about one subject have one change.
+    ``audit`` of a subclass finds them. All findings about one subject have one change.
     """
 
     exit_codes = EXIT_CODES
     column_names = REPAIR_COLUMNS
 
     findings: Sequence[findings.Finding[Any]] = ()
+    not_judged: Sequence[str] = ()
 
     def codes(self) -> Sequence[str]:
         """The codes of findings, in the order of the summary."""
@@ -85,7 +91,8 @@ class AuditCommand(plan_command.PlanCommand):
         group.add_argument(
             "--strict",
             action="store_true",
-            help="Exit with 3 also if no finding can be repaired",
+            help="Exit with 3 also if no finding can be repaired, and with 4 instead of 0 if the"
+            " answer lists something as not judged",
         )
         group.add_argument("--repair", action="store_true", help="Make the proposed repairs")
 
@@ -96,27 +103,50 @@ class AuditCommand(plan_command.PlanCommand):
         # An audit without --repair is a dry run of the repair.
         parsed_args.dry_run = parsed_args.dry_run or not parsed_args.repair
 
+    def audit(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> AuditResult[Any]:
+        """The findings, the plan of their repairs, and what was not judged."""
+        raise NotImplementedError
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        audited = self.audit(run, parsed_args)
+        self.findings, self.not_judged = audited.findings, audited.not_judged
+        return audited.planned
+
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         findings, strict = self.findings, parsed_args.strict
         if not parsed_args.repair:
-            self.exit_code = _code(findings, strict=strict)
+            code = _code(findings, strict=strict)
+            self.exit_code = services.exit_code(code, self.not_judged, parsed_args)
             notes = [f"Note: {note}" for note in report.notes]
+            notes += services.judgement_lines({}, self.not_judged)
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
-            return COLUMNS, [_row(item) for item in findings]
+            return COLUMNS, [*map(_row, findings), *map(_open, self.not_judged)]
         super().finish(report, parsed_args)
-        self.summary = [*self.summary[:1], f"Found: {self._counts()}", *self.summary[1:]]
+        self.summary = [
+            *self.summary[:1],
+            f"Found: {self._counts()}",
+            *self.summary[1:],
+            *services.judgement_lines({}, self.not_judged),
+        ]
         results = {item.subject.uuid: item for item in report.results}
         if report.dry_run:
             self.exit_code = _code(findings, strict=strict)
         elif not self.exit_code:
             self.exit_code = _code_after(findings, results, strict=strict)
-        return REPAIR_COLUMNS, [_row(item) + _end(item, results) for item in findings]
+        self.exit_code = services.exit_code(self.exit_code, self.not_judged, parsed_args)
+        skipped = ("skipped", rows.Reasons(""), "")
+        return REPAIR_COLUMNS, [
+            *(_row(item) + _end(item, results) for item in findings),
+            *(_open(text) + skipped for text in self.not_judged),
+        ]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """The table of a repair has no room for the evidence."""
+        """The table of a repair has no room for the evidence; notes say what was not judged."""
         repaired = "status" in column_names
         end = ("proposed", "status", "reason") if repaired else ("evidence", "proposed")
         self.table_columns = ("code", "name", *end)
+        if parsed_args.formatter == "table":
+            data = [row for row in data if row[0] != NOT_JUDGED]
         return super().produce_output(parsed_args, column_names, data)
 
     def _counts(self) -> str:
@@ -158,6 +188,12 @@ def _row(item: findings.Finding[Any]) -> rows.Row:
         str(item.evidence.cause),
         str(item.proposed.action),
     )
+
+
+def _open(text: str) -> rows.Row:
+    """The row about what was not judged; a table has a line below instead."""
+    described = rows.Described({"not_judged": text}, text)
+    return (NOT_JUDGED, "", "", rows.Lines([]), described, rows.Described({}, ""), "", "none")
 
 
 def _end(item: findings.Finding[Any], results: Mapping[str, result.ChangeResult]) -> rows.Row:
@@ -232,7 +268,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         services.add_skip_port_allocations(group)
         self.add_change_options(parser)
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def audit(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> AuditResult[Any]:
         from osc_placement.workflows.allocations import audit
 
         request = audit.AuditRequest(
@@ -242,11 +278,9 @@ openstack placement allocation audit --repair --host cmp-0001"""
             only=frozenset(parsed_args.only),
             check_owners=parsed_args.check_owners,
         )
-        audited = audit.audit_cloud(
+        return audit.audit_cloud(
             run.client, run.services.nova, request, run.context, run.services.neutron_for_ports
         )
-        self.findings = audited.findings
-        return audited.planned
 
 
 class AuditProviders(AuditCommand):
@@ -315,7 +349,7 @@ openstack placement provider audit --provider-config \\
 
             self._pci = pci.read_device_spec(parsed_args.nova_conf)
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def audit(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> AuditResult[Any]:
         from osc_placement.workflows.providers import audit, observe
 
         request = observe.ProviderAuditRequest(
@@ -326,8 +360,4 @@ openstack placement provider audit --provider-config \\
             pci=self._pci,
         )
         neutron = None if parsed_args.skip_agents else run.services.neutron
-        audited = audit.audit_providers(
-            run.client, run.services.nova, neutron, request, run.context
-        )
-        self.findings = audited.findings
-        return audited.planned
+        return audit.audit_providers(run.client, run.services.nova, neutron, request, run.context)

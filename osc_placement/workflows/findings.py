@@ -114,10 +114,14 @@ class Finding(Generic[R]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditResult(Generic[R]):
-    """The findings, and the plan that repairs them; the plan is empty without ``--repair``."""
+    """The findings, and the plan that repairs them; the plan is empty without ``--repair``.
+
+    ``not_judged`` are sentences about what may be wrong without a finding.
+    """
 
     findings: Sequence[Finding[R]]
     planned: plan.ObservedPlan
+    not_judged: Sequence[str] = ()
 
 
 def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> Finding[Any]:

@@ -329,7 +329,7 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
         "providers",
         [_of_finding(item, "placement provider audit") for item in audited.findings],
         counted(count, "provider"),
-        notes=audited.planned.plan.notes,
+        notes=[*audited.planned.plan.notes, *audited.not_judged],
     )
 
 

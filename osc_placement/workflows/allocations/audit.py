@@ -214,17 +214,18 @@ def audit_cloud(
     """
     reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
     selected = _find(snapshot, audit_context, request)
-    notes = observe.unchecked_owners(snapshot, reader.request)
-    if nova.source:
-        notes.append(f"nova's responses come from {nova.source}")
+    not_judged = observe.unchecked_owners(snapshot, reader.request)
+    if neutron is None:
+        not_judged.append("allocations of ports: neutron was not read")
+    notes = [f"nova's responses come from {nova.source}"] if nova.source else []
     if not request.repair:
-        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)))
+        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)), not_judged)
     repairable = [item.subject.uuid for item in selected if item.repair]
     snapshot = reader.read(snapshot, Reads(consumers=repairable))
     # A consumer may have changed since its allocations were read.
     selected = _find(snapshot, audit_context, request)
     planned = _plan(snapshot, selected, notes)
-    return AuditResult(selected, decision.observed_plan(planned, snapshot))
+    return AuditResult(selected, decision.observed_plan(planned, snapshot), not_judged)
 
 
 class AuditReading(NamedTuple):

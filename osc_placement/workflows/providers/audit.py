@@ -7,9 +7,10 @@ A new check is a function in this folder and an entry in ``CHECKS``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.client import api
+from osc_placement.model.name import and_more, counted
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
@@ -97,7 +98,7 @@ def audit_providers(
     snapshot = observe.read(client, nova, neutron, request, context)
     findings.check_hosts(request.hosts, _existing_hosts(snapshot))
     selected = findings.select(find(snapshot), request.hosts, request.only, by_name=True)
-    notes = tuple(observe.notes(snapshot, nova.source))
+    notes = (f"nova's responses come from {nova.source}",) if nova.source else ()
     planned = plan_repair(snapshot, selected if request.repair else ())
     observed = {
         change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
@@ -106,8 +107,63 @@ def audit_providers(
         for item in planned.changes
     }
     return AuditResult(
-        selected, plan.ObservedPlan(dataclasses.replace(planned, notes=notes), observed)
+        selected,
+        plan.ObservedPlan(dataclasses.replace(planned, notes=notes), observed),
+        [
+            text
+            for codes, text in not_judged(snapshot, request.hosts)
+            if not (codes and request.only) or not request.only.isdisjoint(codes)
+        ],
     )
+
+
+def not_judged(
+    snapshot: ProviderSnapshot, hosts: Collection[str]
+) -> Iterator[tuple[Sequence[str], str]]:
+    """``(codes, sentence)`` about what may have a finding of these codes; of any, without codes.
+
+    ``hosts`` as in the request.
+    """
+    unreachable = [
+        host for host in sorted(snapshot.hosts.unreachable) if not hosts or host in hosts
+    ]
+    if unreachable:
+        yield (), f"hosts of a cell that is down: {and_more(unreachable)}"
+    if snapshot.agents is None:
+        yield devices.AGENT_CODES, "providers of neutron's agents: the agents were not read"
+    if snapshot.nodes and not any(node.resources for node in snapshot.nodes):
+        text = "totals: nova does not report the resources of hypervisors"
+        yield inventory.TOTAL_CODES, text
+    for text in _devices_not_judged(snapshot, hosts):
+        yield (devices.PCI_DEVICE_OUT_OF_SPEC,), text
+
+
+def _devices_not_judged(snapshot: ProviderSnapshot, hosts: Collection[str]) -> Iterator[str]:
+    """The PCI devices of which it is not known whether ``[pci]device_spec`` matches them."""
+    selected = [
+        item
+        for item in snapshot.providers
+        if item.uuid in snapshot.pci_devices
+        if not hosts or not {item.name, *snapshot.hosts_of(item)}.isdisjoint(hosts)
+    ]
+    if not selected:
+        return
+    if snapshot.pci is None:
+        count = counted(len(selected), "PCI device")
+        yield f"{count}: --nova-conf names the nova.conf with their device_spec"
+    elif snapshot.pci.specs is None:
+        yield f"PCI devices: {snapshot.pci.path} has no [pci]device_spec"
+    else:
+        names = [
+            item.name
+            for item in selected
+            if snapshot.pci_consumers.get(item.uuid) and snapshot.pci_match(item) is None
+        ]
+        if names:
+            yield (
+                f"{and_more(names)}: in use, and {snapshot.pci.path} does not show whether"
+                " device_spec matches"
+            )
 
 
 def _existing_hosts(snapshot: ProviderSnapshot) -> set[str]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, lookup, retry
 from osc_placement.model import inventory, provider
-from osc_placement.model.name import and_more, counted
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
 from osc_placement.nova import pci, servers, values
@@ -157,9 +156,6 @@ def used_up_devices(
 
 T = TypeVar("T")
 
-_NO_AGENTS = "neutron's agents were not read: their providers are not compared"
-_NO_RESOURCES = "nova does not report the resources of hypervisors: totals are not compared"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderAuditRequest:
@@ -249,35 +245,3 @@ def _sev_es_with_snp(client: api.Client, snapshot: ProviderSnapshot) -> list[str
         return []
     snp = {root(uuid) for uuid in lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_SNP")}
     return sorted(uuid for uuid in sev_es if uuid in by_uuid and root(uuid) in snp)
-
-
-def notes(snapshot: ProviderSnapshot, source: str) -> Iterable[str]:
-    if source:
-        yield f"nova's responses come from {source}"
-    if snapshot.agents is None:
-        yield _NO_AGENTS
-    yield from _not_judged(snapshot)
-    if snapshot.nodes and not any(node.resources for node in snapshot.nodes):
-        yield _NO_RESOURCES
-
-
-def _not_judged(snapshot: ProviderSnapshot) -> Iterable[str]:
-    """The PCI devices of which it is not known whether ``[pci]device_spec`` matches them."""
-    if not snapshot.pci_devices:
-        return
-    if snapshot.pci is None:
-        devices = counted(len(snapshot.pci_devices), "PCI device")
-        yield f"not judged: {devices}, without --nova-conf of the hosts"
-    elif snapshot.pci.specs is None:
-        yield f"not judged: PCI devices, because {snapshot.pci.path} has no [pci]device_spec"
-    else:
-        names = [
-            item.name
-            for item in snapshot.unmatched_devices
-            if snapshot.pci_consumers.get(item.uuid) and snapshot.pci_match(item) is None
-        ]
-        if names:
-            yield (
-                f"not judged: {and_more(names, 3)}: in use, and {snapshot.pci.path} does not show"
-                " whether device_spec matches"
-            )
