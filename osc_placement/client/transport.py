@@ -72,6 +72,7 @@ _TOO_MANY_REQUESTS, _REFUSALS = 429, 20
 _BEFORE_SENDING = (
     requests.exceptions.ConnectTimeout,
     requests.exceptions.SSLError,
+    requests.exceptions.ProxyError,
     requests.exceptions.InvalidURL,
 )
 
@@ -563,6 +564,10 @@ class Session(requests.Session):
                 raise ValueError(f"the server answers with HTTP {response.status_code}")
             if not streams:
                 _read(response)
+        except requests.exceptions.InvalidURL:
+            # That of the request was checked before.
+            text = "the address of its proxy (http_proxy, https_proxy) is not valid"
+            raise requests.exceptions.InvalidURL(text) from None
         except (ValueError, http.client.HTTPException) as error:
             if isinstance(error, requests.exceptions.RequestException):
                 raise

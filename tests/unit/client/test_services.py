@@ -281,6 +281,20 @@ def test_no_error_shows_the_password_of_an_endpoint(call: Call, password: str) -
     assert "ret@" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "address", ["http://me:s3cret@127.0.0.1:1", "http://me:s3c/ret@127.0.0.1:1"]
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_proxy_that_cannot_be_used_gets_no_request(
+    call: Call, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", address)
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(api_errors.ConnectionFailed, match="proxy") as caught:
+        call(connection("http://placement.example"))
+    assert "s3c" not in str(caught.value)
+
+
 def test_a_url_without_a_password_is_shown_as_it_is() -> None:
     for url in ("http://h:80/a@b", "http://[::1]:80/a@b", "http://h/x?y=a@b", "at http://h: a@b"):
         assert errors.without_credentials(url) == url
