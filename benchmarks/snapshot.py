@@ -24,10 +24,11 @@ _HEADERS = {"x-auth-token": "admin", "x-roles": "admin,service"}
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One command: its seconds, its requests to Placement, and its peak memory in MiB."""
+    """One command: its seconds, those of its CPU, its requests, and its peak memory in MiB."""
 
     name: str
     seconds: float
+    cpu: float
     requests: int | None
     memory: int
 
@@ -93,6 +94,13 @@ def served(peer: str, state: dict[str, Any], folder: pathlib.Path) -> Iterator[s
         yield url
 
 
+def measure_tables(folder: pathlib.Path) -> Step:
+    """Save from openstack-placement's own tables, while the service runs."""
+    configuration = ["--os-placement-config", str(folder / "placement.conf")]
+    save = [*configuration, "placement", "snapshot", "save", "tables.sqlite"]
+    return _run("save from the tables", save, folder)
+
+
 def measure(url: str, folder: pathlib.Path, workers: int, state: dict[str, Any]) -> Iterator[Step]:
     """Save, refresh, save without owners, anonymize, show and open the file."""
     cloud_options = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", url]
@@ -132,4 +140,4 @@ def _run(name: str, arguments: list[str], folder: pathlib.Path) -> Step:
     run = client.run(client.ours(), [*arguments, "-f", "json"], output=answers)
     answer = json.loads(answers.read_text())
     sent = answer.get("requests") if isinstance(answer, dict) else None
-    return Step(name, run.seconds, sent, run.memory)
+    return Step(name, run.seconds, run.cpu, sent, run.memory)

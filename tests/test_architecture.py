@@ -421,17 +421,17 @@ def test_floors_count_the_longest_chain() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2735,
+    "client": 2830,
     "engine": 2800,
-    "model": 750,
-    "nova": 3375,
-    "plan": 4420,
-    "search": 700,
-    "server": 5180,
-    "testing": 1040,
-    "v1": 9760,
-    "workflows": 22690,
-    "": 1640,
+    "model": 810,
+    "nova": 3430,
+    "plan": 4480,
+    "search": 730,
+    "server": 5230,
+    "testing": 1100,
+    "v1": 9820,
+    "workflows": 22800,
+    "": 1930,
 }
 
 

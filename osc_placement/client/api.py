@@ -78,13 +78,24 @@ class Client:
         return self.transport.target
 
     @property
-    def _saved_cloud(self) -> local.SavedCloud | None:
-        """The snapshot of the target. Errors: ConnectionFailed for a file that cannot be opened."""
+    def _local(self) -> local.LocalPlacement | None:
+        """A Placement in this process. Errors: ConnectionFailed if it cannot be opened."""
         try:
-            placement = self.transport.local()
+            return self.transport.local()
         except Exception as error:  # The errors of an application that cannot open its file.
             raise api_errors.ConnectionFailed(str(error)) from error
+
+    @property
+    def _saved_cloud(self) -> local.SavedCloud | None:
+        """The snapshot of the target."""
+        placement = self._local
         return placement.saved_cloud if placement else None
+
+    @property
+    def tables(self) -> local.StateTables | None:
+        """Placement's own tables; None for a service and for a file."""
+        placement = self._local
+        return placement.tables if placement else None
 
     @property
     def origin(self) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -38,13 +38,35 @@ class StateRepository(Protocol):
     def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None: ...
 
 
+class TableReading(Protocol):
+    """The state of one moment; ``offline.tables`` describes the values."""
+
+    @property
+    def traits(self) -> Sequence[str]: ...
+
+    @property
+    def resource_classes(self) -> Sequence[str]: ...
+
+    def providers(self) -> Iterator[dict[str, Any]]: ...
+
+    def allocations(self) -> Iterator[tuple[str, str, int, dict[str, int]]]: ...
+
+    def consumers(self) -> Iterator[tuple[str, int, str, str, str | None]]: ...
+
+
+class StateTables(Protocol):
+    """Placement's own tables, which one transaction reads."""
+
+    def reading(self) -> contextlib.AbstractContextManager[TableReading]: ...
+
+
 @runtime_checkable
 class LocalPlacement(Protocol):
     """The embedded server on a file, or openstack-placement on its database.
 
     ``repository``: None for openstack-placement. ``saved_cloud``: of a snapshot file. ``database``:
     the configuration file of openstack-placement and its database, without the password.
-    ``users``: the other users of this database.
+    ``tables``: of this database; None for the embedded server. ``users``: its other users.
     """
 
     @property
@@ -55,6 +77,9 @@ class LocalPlacement(Protocol):
 
     @property
     def database(self) -> str: ...
+
+    @property
+    def tables(self) -> StateTables | None: ...
 
     @property
     def users(self) -> Sequence[str]: ...

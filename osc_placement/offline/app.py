@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import alembic.script
+from oslo_db import exception
 from placement import deploy, policy
 from placement.db.sqlalchemy import migration
 
-from osc_placement.offline import configuration, users
+from osc_placement.offline import configuration, tables, users
 
 #: A WSGI application without the resources of this package's own ones.
 _Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
@@ -39,8 +40,8 @@ class OfflineApp:
     Reads the configuration and looks for other users of the database; the first request loads
     the application. As the service does when it starts, that adds missing standard traits and
     resource classes, unless ``users`` shows that a service runs, which has added its own.
-    Errors: PlacementError for a configuration or a database that cannot be used. Its records are
-    read over its API only.
+    Errors: PlacementError for a configuration or a database that cannot be used. ``tables`` reads
+    the state of one moment; nothing is written but over the API.
     """
 
     repository = None
@@ -53,6 +54,7 @@ class OfflineApp:
         self.database = str(self._configuration)
         #: The other users of the database.
         self.users = users.find(self._configuration)
+        self.tables = tables.PlacementTables(self._configuration)
         # openstack-placement answers concurrent writers on SQLite with 500.
         self._turn: contextlib.AbstractContextManager[Any] = (
             threading.Lock() if self._configuration.is_sqlite else contextlib.nullcontext()
@@ -78,7 +80,14 @@ class OfflineApp:
             # As loadapp, without its writes to the database.
             policy.init(options)
             load = deploy.deploy
-        loaded: _Wsgi = load(options)
+        try:
+            loaded: _Wsgi = load(options)
+        except exception.DBError as error:
+            if self.users:
+                raise self._configuration.failure(str(error).partition("\n")[0]) from error
+            # Its user may only read.
+            policy.init(options)
+            loaded = deploy.deploy(options)
         return loaded
 
     def _check_schema(self) -> None:

@@ -44,11 +44,13 @@ class App:
     """The Placement API over a repository.
 
     ``threads`` is the number of requests that are handled at the same time: THREADS in addition to
-    the searches that run or wait, so that searches do not delay other requests. ``database`` and
-    ``users`` are empty: they are those of openstack-placement in process (``client.local``).
+    the searches that run or wait, so that searches do not delay other requests. ``database``,
+    ``tables`` and ``users`` are empty: they are those of openstack-placement in process
+    (``client.local``).
     """
 
     database = ""
+    tables = None
     users: Sequence[str] = ()
 
     def __init__(

@@ -88,6 +88,9 @@ class TargetCommand(command.Command):
     #: Whether to print on stderr which database file is used. A plan's summary names it.
     names_database: ClassVar[bool] = True
 
+    #: Whether writers cannot disturb it: one transaction reads openstack-placement's database.
+    reads_one_moment: ClassVar[bool] = False
+
     #: The guards that ``--allow`` can override, besides that of a running service.
     guards: ClassVar[Collection[str]] = ()
 
@@ -145,7 +148,7 @@ class TargetCommand(command.Command):
         if placement is None:
             raise AssertionError(client.target)
         self._write_note(f"Using {placement.database}")
-        if not placement.users:
+        if not placement.users or self.reads_one_moment:
             return
         used = f"{client.target} is in use: {', '.join(placement.users)}"
         if self._may_write and plan_guards.RUNNING_SERVICE not in self._arguments.allow:

@@ -42,12 +42,14 @@ class SaveSnapshot(base.ReportShowOne):
     The file contains all providers, inventories, aggregates, traits, resource classes,
     allocations and consumers. Use it with --os-placement-database. Each provider is saved in a
     state that existed; the file lists what changed while it was saved. After an interruption or
-    a failure, run the same command again: it continues. A snapshot is never written back to a
-    service; to restore a state, use plans and their undo files.
+    a failure, run the same command again: it continues. With --os-placement-config the command
+    reads the tables of Placement in one transaction, in seconds, also while the service runs. A
+    snapshot is never written back to a service; to restore a state, use plans and undo files.
     """
 
     names_database = False
     writes = False
+    reads_one_moment = True
 
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {

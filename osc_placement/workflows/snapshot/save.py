@@ -3,7 +3,8 @@
 
 All three are one procedure: list the providers, read those that the file does not have at their
 generation, then list them again and read what changed in between. Readings go to the file at
-once, and one batch is in memory.
+once, and one batch is in memory. On the database of Placement itself (--os-placement-config) one
+transaction takes their place: it sees one moment, so nothing is read twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client import api, api_errors, local, responses, retry
 from osc_placement.model import allocation, provider
 from osc_placement.plan import file as plan_file, plan
 from osc_placement.server.store import errors as store_errors
@@ -101,8 +102,10 @@ def save(
     is less, one per provider with allocations. Without owners none per consumer and project, but
     one per provider with allocations. For a provider that changes during the save, up to 15 more
     and one per consumer on it in each of three rounds, and a listing per round; for a consumer
-    that changes, one and one per provider of it; for one that is gone, one.
-    Errors: PlacementError; the unfinished file stays, and the same call continues.
+    that changes, one and one per provider of it; for one that is gone, one. With the tables of
+    Placement (``client.tables``): none.
+    Errors: PlacementError; the unfinished file stays, and the same call continues; with the tables
+    nothing stays.
     """
     client.require_feature("consumer generation", "snapshots")
     context = context or ReadContext()
@@ -116,7 +119,7 @@ def save(
             if not continued:
                 with snapshot_file.SnapshotFile(str(request.path)) as existing:
                     existing.copy_to(str(partial))
-        with continuable(partial), staging.Staging(str(partial)) as file:
+        with continuable(partial), _opened(partial, is_kept=client.tables is None) as file:
             saving = _Save(client, file, request, context)
             metadata = saving.run()
         publish(request.path)
@@ -127,7 +130,7 @@ def save(
                 saved.notes(),
                 saving.providers_read,
                 saving.consumers_read,
-                continued,
+                continued and client.tables is None,
             )
 
 
@@ -164,16 +167,36 @@ class _Save:
         self._unstable: set[str] = set()
         self._failures: dict[str, api_errors.ApiError] = {}
         self._metadata = _metadata(client, request)
-        self.consumers_read = 0
+        self._of_tables = self.consumers_read = 0
 
     @property
     def providers_read(self) -> int:
         """How many providers were read."""
-        return len(self._read)
+        return self._of_tables or len(self._read)
 
     def run(self) -> snapshot_file.SnapshotMetadata:
         """All steps, from the first listing to the finished file."""
         continues = self._begin()
+        tables = self._client.tables
+        names = self._read_tables(tables) if tables else self._read_service(continues=continues)
+        if self._request.also is not None:
+            self._request.also.record(self._file)
+            self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
+        self._add_notes()
+        ended = dataclasses.replace(self._metadata, finished=time.time(), requests=self._requests)
+        return self._file.finish(ended, *names)
+
+    def _read_tables(self, tables: local.StateTables) -> tuple[Sequence[str], Sequence[str]]:
+        """Read all in one transaction; the traits and the resource classes."""
+        self._metadata = dataclasses.replace(self._metadata, refreshes=0)
+        with tables.reading() as reading:
+            owners = self._request.owners
+            counts = self._file.replace_all(reading, owners=owners)
+            self._of_tables, self.consumers_read = counts
+            return reading.traits, reading.resource_classes
+
+    def _read_service(self, *, continues: bool) -> tuple[Sequence[str], Sequence[str]]:
+        """Read over the API; the traits and the resource classes."""
         self._list()
         self._read_providers(self._file.outdated())
         if continues:
@@ -184,13 +207,7 @@ class _Save:
             self._read_hidden_changes()
         self._settle()
         traits = self._ask(self._client.list_traits)
-        resource_classes = self._ask(self._client.list_resource_classes)
-        if self._request.also is not None:
-            self._request.also.record(self._file)
-            self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
-        self._add_notes()
-        ended = dataclasses.replace(self._metadata, finished=time.time(), requests=self._requests)
-        return self._file.finish(ended, traits, resource_classes)
+        return traits, self._ask(self._client.list_resource_classes)
 
     def _begin(self) -> bool:
         """Record the source; whether the file has readings of an earlier run."""
@@ -575,6 +592,19 @@ def continuable(partial: pathlib.Path) -> Iterator[None]:
             f"{error}\nThe snapshot is not complete. {partial} keeps what was read: run the same"
             " command again to continue"
         ) from error
+
+
+@contextlib.contextmanager
+def _opened(partial: pathlib.Path, *, is_kept: bool) -> Iterator[staging.Staging]:
+    """The unfinished file; unless ``is_kept`` an error deletes it: no save could continue it."""
+    file = staging.Staging(str(partial))
+    try:
+        with file:
+            yield file
+    except BaseException:
+        if not is_kept:
+            partial.unlink(missing_ok=True)
+        raise
 
 
 def publish(path: pathlib.Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
+from osc_placement.client import local
 from osc_placement.engine import standard
 from osc_placement.model import inventory, name as names
 from osc_placement.server.store import database_file, errors, sqlite
@@ -133,6 +134,11 @@ BUILD = (
     " LEFT JOIN owner ON owner.uuid = held.consumer_uuid"
     " GROUP BY consumer_uuid ORDER BY MIN(position), consumer_uuid",
 )
+
+_LISTED = (
+    "INSERT INTO listed (uuid, name, generation, root_uuid, parent_uuid) VALUES (?, ?, ?, ?, ?)"
+)
+_READING = "INSERT OR REPLACE INTO reading VALUES (?, ?, ?, ?, ?, ?, 0)"
 
 USAGES = """
     SELECT owner.project_id, item.key, SUM(item.value)
@@ -281,11 +287,7 @@ class Staging:
         with self._transaction():
             before = {row[0]: row for row in self._connection.execute(places)}
             self._connection.execute("DELETE FROM listed")
-            self._connection.executemany(
-                "INSERT INTO listed (uuid, name, generation, root_uuid, parent_uuid)"
-                " VALUES (?, ?, ?, ?, ?)",
-                listing,
-            )
+            self._connection.executemany(_LISTED, listing)
             after = self._connection.execute(places).fetchall()
             self._outdate(row[0] for row in after if before.get(row[0], row) != row)
             gone = self._column("SELECT uuid FROM reading EXCEPT SELECT uuid FROM listed")
@@ -369,7 +371,7 @@ class Staging:
         with self._transaction():
             for reading in readings:
                 self._connection.execute(
-                    "INSERT OR REPLACE INTO reading VALUES (?, ?, ?, ?, ?, ?, 0)",
+                    _READING,
                     (
                         reading.uuid,
                         reading.generation,
@@ -382,6 +384,34 @@ class Staging:
                 changed |= self._replace_held(reading.uuid, reading.held)
                 self._forget_owners(reading.held)
         return changed
+
+    def replace_all(self, tables: local.TableReading, *, owners: bool) -> tuple[int, int]:
+        """Replace everything by the state of one moment; how many providers and consumers."""
+        with self._transaction():
+            for table in TABLES:
+                self._connection.execute(f"DELETE FROM {table}")  # noqa: S608
+            for item in tables.providers():
+                self._connection.execute(_LISTED, [item[name] for name in Listed._fields])
+                fields = {
+                    name: inventory.Inventory.from_dict(values).as_dict()
+                    for name, values in item["inventories"].items()
+                }
+                lists = (_json(fields), _json(sorted(item["traits"])), _json(item["aggregates"]))
+                row = (item["uuid"], item["generation"], *lists, item["modified"])
+                self._connection.execute(_READING, row)
+            self._connection.executemany(
+                "INSERT INTO held VALUES (?, ?, ?, ?)",
+                ((*key, _resources(amounts)) for *key, amounts in tables.allocations()),
+            )
+            if owners:
+                self._connection.executemany(
+                    "INSERT INTO owner VALUES (?, ?, ?, ?, ?)", tables.consumers()
+                )
+                self._connection.execute(
+                    "INSERT INTO share SELECT provider_uuid, consumer_uuid, generation, resources"
+                    " FROM held"
+                )
+            return self._count("listed"), self._count("owner")
 
     def save_allocations(self, provider_uuid: str, allocations: Mapping[str, Held]) -> set[str]:
         """Replace only the allocations of a provider; returns the consumers not as before."""
