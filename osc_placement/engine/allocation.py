@@ -8,14 +8,15 @@ import enum
 from collections.abc import Iterable, Sequence
 
 from osc_placement.engine import (
-    draft as drafts,
     errors,
-    inventory as inventories,
-    provider as providers,
+    inventories,
+    providers,
     record,
     standard,
 )
-from osc_placement.model import allocation as model, inventory as units
+from osc_placement.engine.draft import Draft
+from osc_placement.model.allocation import Allocations
+from osc_placement.model.inventory import Inventory
 
 #: Project and user of a consumer that was created below 1.8.
 INCOMPLETE_OWNER = "00000000-0000-0000-0000-000000000000"
@@ -39,14 +40,14 @@ class Claim:
     """
 
     consumer_uuid: str
-    allocations: model.Allocations
+    allocations: Allocations
     project_id: str = INCOMPLETE_OWNER
     user_id: str = INCOMPLETE_OWNER
     generation: int | Unchecked | None = UNCHECKED
     consumer_type: str | None = None
 
 
-def write(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
+def write(draft: Draft, claims: Sequence[Claim]) -> None:
     """Replace the allocations of the claims' consumers, all of them or none.
 
     The generation of each provider that a claim names, or that a deleted consumer used, increases
@@ -65,7 +66,7 @@ def write(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
         draft.bump(providers.require(draft, uuid))
 
 
-def check(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+def check(draft: Draft, claims: Iterable[Claim]) -> None:
     """Raise unless all consumer generations match and all providers exist."""
     claims = list(claims)
     for claim in claims:
@@ -76,7 +77,7 @@ def check(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
                 raise errors.AllocationProviderNotFound(uuid=uuid)
 
 
-def create_consumers(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+def create_consumers(draft: Draft, claims: Iterable[Claim]) -> None:
     """Create the consumers that do not exist, without allocations.
 
     Placement creates consumers before it looks for their providers. A write that names an unknown
@@ -87,7 +88,7 @@ def create_consumers(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
             _put(draft, dataclasses.replace(claim, allocations={}))
 
 
-def delete(draft: drafts.Draft, consumer_uuid: str) -> None:
+def delete(draft: Draft, consumer_uuid: str) -> None:
     """Delete a consumer with all its allocations, regardless of its generation."""
     consumer = draft.consumer(consumer_uuid)
     if consumer is None or not consumer.allocations:
@@ -95,7 +96,7 @@ def delete(draft: drafts.Draft, consumer_uuid: str) -> None:
     draft.remove_consumer(consumer_uuid)
 
 
-def _check_generation(draft: drafts.Draft, claim: Claim) -> None:
+def _check_generation(draft: Draft, claim: Claim) -> None:
     if claim.generation is UNCHECKED:
         return
     consumer = draft.consumer(claim.consumer_uuid)
@@ -108,7 +109,7 @@ def _check_generation(draft: drafts.Draft, claim: Claim) -> None:
         )
 
 
-def _changed_providers(draft: drafts.Draft, claims: Iterable[Claim]) -> list[str]:
+def _changed_providers(draft: Draft, claims: Iterable[Claim]) -> list[str]:
     """The providers whose generation increases, each once."""
     touched: dict[str, None] = {}
     for claim in claims:
@@ -119,7 +120,7 @@ def _changed_providers(draft: drafts.Draft, claims: Iterable[Claim]) -> list[str
     return list(touched)
 
 
-def _put(draft: drafts.Draft, claim: Claim) -> None:
+def _put(draft: Draft, claim: Claim) -> None:
     consumer = draft.consumer(claim.consumer_uuid)
     if consumer is not None and consumer.allocations and not claim.allocations:
         draft.remove_consumer(claim.consumer_uuid)
@@ -139,7 +140,7 @@ def _put(draft: drafts.Draft, claim: Claim) -> None:
     )
 
 
-def _check_rows(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+def _check_rows(draft: Draft, claims: Iterable[Claim]) -> None:
     """Raise NoInventory for claimed providers without inventory of any of the named classes."""
     named: set[str] = set()
     claimed: dict[str, None] = {}
@@ -158,7 +159,7 @@ def _check_rows(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
         raise errors.NoInventory(name=names, uuid=", ".join(missing))
 
 
-def _check_amounts(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
+def _check_amounts(draft: Draft, claims: Sequence[Claim]) -> None:
     """Raise for the first amount that violates units or capacity.
 
     The amounts of all claims are added up in order, on top of the usage of other consumers.
@@ -181,13 +182,13 @@ def _check_amounts(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
                     raise errors.CapacityExceeded(name=name, uuid=uuid)
 
 
-def _current_amounts(draft: drafts.Draft, claims: Iterable[Claim]) -> dict[tuple[str, str], int]:
+def _current_amounts(draft: Draft, claims: Iterable[Claim]) -> dict[tuple[str, str], int]:
     """The current allocations of the claims' consumers, ``{(provider uuid, class): amount}``."""
     consumers = {claim.consumer_uuid: draft.consumer(claim.consumer_uuid) for claim in claims}
     return _summed(consumer.allocations for consumer in consumers.values() if consumer)
 
 
-def _summed(parts: Iterable[model.Allocations]) -> dict[tuple[str, str], int]:
+def _summed(parts: Iterable[Allocations]) -> dict[tuple[str, str], int]:
     total: dict[tuple[str, str], int] = {}
     for allocations in parts:
         for uuid, resources in allocations.items():
@@ -196,7 +197,7 @@ def _summed(parts: Iterable[model.Allocations]) -> dict[tuple[str, str], int]:
     return total
 
 
-def _checked_inventory(provider: record.ProviderRecord, name: str, amount: int) -> units.Inventory:
+def _checked_inventory(provider: record.ProviderRecord, name: str, amount: int) -> Inventory:
     inventory = provider.inventories.get(name)
     if inventory is None:
         raise errors.NoInventory(name=name, uuid=provider.uuid)

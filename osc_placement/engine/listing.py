@@ -5,7 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from osc_placement.engine import inventory, record, state, trait
+from osc_placement.engine import (
+    inventories,
+    record,
+    state,
+    trait,
+)
 from osc_placement.model import candidate
 
 Members = Collection[str]
@@ -32,7 +37,7 @@ def matching(
     trait.check_exist(base, sorted(request_group.forbidden))
     if not has_common_member(base.with_aggregate, request_group.member_of):
         return []
-    inventory.check_classes(base, request_group.resources)
+    inventories.check_classes(base, request_group.resources)
     candidate_sets = _candidate_sets(base, request_group, name, uuid)
     excluded_sets = _excluded_sets(base, request_group)
     if not (candidate_sets or excluded_sets or request_group.resources):
@@ -46,7 +51,7 @@ def matching(
     for excluded in excluded_sets:
         found = [member for member in found if member not in excluded]
     for resource_class, amount in request_group.resources.items():
-        found = inventory.suppliers(base, found, resource_class, amount)
+        found = inventories.suppliers(base, found, resource_class, amount)
     if candidate_sets or request_group.resources:
         # An index orders its members by their last change.
         found = base.in_order(found)

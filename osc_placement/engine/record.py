@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from osc_placement.model import allocation as allocation_model, inventory as inventory_model
+from osc_placement.model.allocation import Allocations
+from osc_placement.model.inventory import Inventories
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class ProviderRecord:
     root_uuid: str
     parent_uuid: str | None = None
     generation: int = 0
-    inventories: inventory_model.Inventories = dataclasses.field(default_factory=dict)
+    inventories: Inventories = dataclasses.field(default_factory=dict)
     traits: frozenset[str] = frozenset()
     aggregates: tuple[str, ...] = ()
     updated_at: float = 0.0
@@ -42,7 +43,7 @@ class ConsumerRecord:
     generation: int
     project_id: str
     user_id: str
-    allocations: allocation_model.Allocations
+    allocations: Allocations
     consumer_type: str | None = None
     updated_at: float = 0.0
 

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from osc_placement.engine import (
     allocation,
-    draft as drafts,
     errors,
-    inventory as inventories,
-    provider as providers,
+    inventories,
+    providers,
 )
-from osc_placement.model import inventory as model
+from osc_placement.engine.draft import Draft
+from osc_placement.model.inventory import Inventories
 
 
 def reshape(
-    draft: drafts.Draft,
-    inventories_by_provider: Mapping[str, tuple[int, model.Inventories]],
+    draft: Draft,
+    inventories_by_provider: Mapping[str, tuple[int, Inventories]],
     claims: Sequence[allocation.Claim],
 ) -> None:
     """Set inventories, ``{provider uuid: (generation, inventories)}``, and allocations.

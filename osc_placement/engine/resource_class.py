@@ -7,19 +7,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TypeVar
 
-from osc_placement.engine import draft as drafts, errors, standard
+from osc_placement.engine import errors, standard
+from osc_placement.engine.draft import Draft
 
 _Value = TypeVar("_Value")
 
 
-def create(draft: drafts.Draft, name: str) -> None:
+def create(draft: Draft, name: str) -> None:
     """Create a custom resource class; raises ResourceClassExists."""
     if draft.knows_resource_class(name):
         raise errors.ResourceClassExists(name=name)
     draft.put_resource_class(name)
 
 
-def ensure(draft: drafts.Draft, name: str) -> bool:
+def ensure(draft: Draft, name: str) -> bool:
     """Create a custom resource class; False if it exists already."""
     if draft.knows_resource_class(name):
         return False
@@ -27,7 +28,7 @@ def ensure(draft: drafts.Draft, name: str) -> bool:
     return True
 
 
-def rename(draft: drafts.Draft, old: str, new: str) -> None:
+def rename(draft: Draft, old: str, new: str) -> None:
     """Rename a custom class in all inventories and allocations (below 1.7 only)."""
     _require(draft, old)
     if old in standard.RESOURCE_CLASSES:
@@ -54,7 +55,7 @@ def rename(draft: drafts.Draft, old: str, new: str) -> None:
             )
 
 
-def delete(draft: drafts.Draft, name: str) -> None:
+def delete(draft: Draft, name: str) -> None:
     """Delete a custom class without inventory."""
     _require(draft, name)
     if name in standard.RESOURCE_CLASSES:
@@ -64,7 +65,7 @@ def delete(draft: drafts.Draft, name: str) -> None:
     draft.remove_resource_class(name)
 
 
-def _require(draft: drafts.Draft, name: str) -> None:
+def _require(draft: Draft, name: str) -> None:
     if not draft.knows_resource_class(name):
         raise errors.ResourceClassNotFound(name=name)
 

@@ -7,19 +7,19 @@ import dataclasses
 from collections.abc import Collection, Iterable
 
 from osc_placement.engine import (
-    draft as drafts,
     errors,
-    provider as providers,
+    providers,
     record,
     standard,
     state,
 )
-from osc_placement.model import name as names
+from osc_placement.engine.draft import Draft
+from osc_placement.model.name import is_custom
 
 
-def create(draft: drafts.Draft, name: str) -> bool:
+def create(draft: Draft, name: str) -> bool:
     """Create a custom trait; False if it exists already."""
-    if not names.is_custom(name):
+    if not is_custom(name):
         raise errors.TraitInvalid()
     if draft.knows_trait(name):
         return False
@@ -27,7 +27,7 @@ def create(draft: drafts.Draft, name: str) -> bool:
     return True
 
 
-def delete(draft: drafts.Draft, name: str) -> None:
+def delete(draft: Draft, name: str) -> None:
     """Delete a custom trait that no provider has."""
     if not draft.knows_trait(name):
         raise errors.TraitNotFound(names=name)
@@ -39,7 +39,7 @@ def delete(draft: drafts.Draft, name: str) -> None:
 
 
 def replace_all(
-    draft: drafts.Draft, uuid: str, traits: Collection[str], generation: int
+    draft: Draft, uuid: str, traits: Collection[str], generation: int
 ) -> record.ProviderRecord:
     """Set the traits of a provider; the same traits again change nothing."""
     provider = providers.require(draft, uuid)
@@ -50,7 +50,7 @@ def replace_all(
     return _assign(draft, provider, frozenset(traits))
 
 
-def clear(draft: drafts.Draft, uuid: str) -> None:
+def clear(draft: Draft, uuid: str) -> None:
     """Remove all traits of a provider, regardless of its generation."""
     _assign(draft, providers.require(draft, uuid), frozenset())
 
@@ -63,7 +63,7 @@ def check_exist(base: state.State, traits: Iterable[str]) -> None:
 
 
 def _assign(
-    draft: drafts.Draft, provider: record.ProviderRecord, traits: frozenset[str]
+    draft: Draft, provider: record.ProviderRecord, traits: frozenset[str]
 ) -> record.ProviderRecord:
     if traits == provider.traits:
         return provider

@@ -18,20 +18,20 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, transport
-from osc_placement.neutron import api as neutron_api
+from osc_placement.neutron.api import Neutron
 from osc_placement.plan import (
     attempt,
-    change as change_module,
     executor,
     file,
     journal,
     plan as plan_module,
-    progress as progress_module,
     reasons,
     removal_limit,
     result,
 )
+from osc_placement.plan.change import Change, Observed, Skipped
 from osc_placement.plan.kinds import base, registry
+from osc_placement.plan.progress import NullProgress, Progress
 
 LOG = logging.getLogger(__name__)
 
@@ -49,11 +49,9 @@ class Options:
     plan_out: pathlib.Path | None = None
     undo_out: pathlib.Path | None = None
     limits: executor.Limits = dataclasses.field(default_factory=executor.Limits)
-    progress: progress_module.Progress = dataclasses.field(
-        default_factory=progress_module.NullProgress
-    )
+    progress: Progress = dataclasses.field(default_factory=NullProgress)
     check_precondition: attempt.PreconditionCheck | None = None
-    neutron: neutron_api.Neutron | None = None
+    neutron: Neutron | None = None
     journal: journal.JournalWriter | None = None
 
 
@@ -124,7 +122,7 @@ class _Job:
     strict: bool = True
     restart: bool = False
     direction: attempt.Direction = attempt.Direction.APPLY
-    known: Mapping[str, change_module.Observed[Any]] = dataclasses.field(default_factory=dict)
+    known: Mapping[str, Observed[Any]] = dataclasses.field(default_factory=dict)
 
     def run(self) -> result.RunReport:
         """All steps, from the plan file to the report."""
@@ -342,9 +340,7 @@ def inverse_of(plan: plan_module.Plan, entries: Entries | None = None) -> plan_m
     return _plan_of(plan, [_inverse_change(item, entries) for item in plan.changes])
 
 
-def _plan_of(
-    plan: plan_module.Plan, items: Sequence[change_module.Change | change_module.Skipped]
-) -> plan_module.Plan:
+def _plan_of(plan: plan_module.Plan, items: Sequence[Change | Skipped]) -> plan_module.Plan:
     """The plan of these items that undoes ``plan``, or a part of it."""
     return plan_module.make(
         items,
@@ -373,7 +369,7 @@ def restricted(plan: plan_module.Plan, entries: Entries) -> plan_module.Plan:
             kept.append(item)
         else:
             skipped.append(_skipped(item, _NOT_APPLIED))
-    skipped.sort(key=change_module.Skipped.sort_key)
+    skipped.sort(key=Skipped.sort_key)
     return dataclasses.replace(
         plan, changes=tuple(kept), skipped=tuple(skipped), relative=False, notes=(), capacities={}
     )
@@ -396,9 +392,7 @@ def of_results(
     return _plan_of(plan, [_inverse_change(item, None) for item in changes])
 
 
-def _inverse_change(
-    change: change_module.Change, entries: Entries | None
-) -> change_module.Change | change_module.Skipped:
+def _inverse_change(change: Change, entries: Entries | None) -> Change | Skipped:
     undo = change.inverse()
     if change.irreversible:
         text = _IRREVERSIBLE.format(change.irreversible)
@@ -416,7 +410,7 @@ def _was_applied(entry: journal.Entry | None) -> bool:
     return entry is not None and entry.state in _APPLIED
 
 
-def _skipped(change: change_module.Change, reason: reasons.Reason) -> change_module.Skipped:
-    return change_module.Skipped(
+def _skipped(change: Change, reason: reasons.Reason) -> Skipped:
+    return Skipped(
         change.kind, change.subject, change.before, change.after, reason.text, reason.code
     )

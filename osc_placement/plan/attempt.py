@@ -17,7 +17,8 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api_errors, retry
-from osc_placement.plan import change as change_module, journal, reasons, result
+from osc_placement.plan import journal, reasons, result
+from osc_placement.plan.change import Change, Observed, State
 from osc_placement.plan.kinds import base, registry
 from osc_placement.plan.reasons import Code, Reason
 
@@ -60,7 +61,7 @@ class Direction(enum.Enum):
 
 
 #: The reason why the precondition of a change fails; empty if it holds. Called in many threads.
-PreconditionCheck = Callable[[change_module.Change], str]
+PreconditionCheck = Callable[[Change], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,9 +86,9 @@ class RunContext:
 
 
 def apply_change(
-    change: change_module.Change,
+    change: Change,
     context: RunContext,
-    known: change_module.Observed[Any] | None = None,
+    known: Observed[Any] | None = None,
 ) -> result.ChangeResult:
     """Apply one change; ``known`` is the state that planning has read.
 
@@ -98,7 +99,7 @@ def apply_change(
     return Attempt(change, context, known).run()
 
 
-def check_again(change: change_module.Change, context: RunContext) -> result.ChangeResult:
+def check_again(change: Change, context: RunContext) -> result.ChangeResult:
     """Whether a change that an earlier run made is still made, without a write.
 
     Requests: one read. A change whose subject has its earlier state again is planned again.
@@ -116,9 +117,9 @@ class Attempt:
 
     def __init__(
         self,
-        change: change_module.Change,
+        change: Change,
         context: RunContext,
-        known: change_module.Observed[Any] | None,
+        known: Observed[Any] | None,
     ) -> None:
         self.result: result.ChangeResult | None = None
         self._change = change
@@ -133,7 +134,7 @@ class Attempt:
         self._known = None if self._was_done else known
         if known is None and not self._in_doubt and not self._was_done:
             self._known = self._kind.assumed(change.before)
-        self._observed: change_module.Observed[Any] = change_module.Observed(None, change.before)
+        self._observed: Observed[Any] = Observed(None, change.before)
         self._last_error: errors.PlacementError | None = None
         self._unwritable: journal.Unwritable | None = None
 
@@ -164,7 +165,7 @@ class Attempt:
         """The journal entry after the write."""
         return journal.Note(self._change.key, self._context.direction.done)
 
-    def applied(self, found: change_module.State) -> result.ChangeResult:
+    def applied(self, found: State) -> result.ChangeResult:
         """End the change as applied."""
         ended = result.of_change(self._change, result.Status.APPLIED)
         self.result = dataclasses.replace(ended, found=found)
@@ -219,7 +220,7 @@ class Attempt:
         self._observed = self._read()
         return self._check()
 
-    def _read(self) -> change_module.Observed[Any]:
+    def _read(self) -> Observed[Any]:
         if self._known is not None:
             known, self._known = self._known, None
             return known

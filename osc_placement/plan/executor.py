@@ -21,13 +21,8 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api_errors
-from osc_placement.plan import (
-    attempt,
-    change as change_module,
-    journal,
-    result,
-    workers as plan_workers,
-)
+from osc_placement.plan import attempt, journal, result, workers as plan_workers
+from osc_placement.plan.change import Change, Observed
 from osc_placement.plan.kinds import base, registry
 from osc_placement.plan.reasons import Code, Reason
 
@@ -38,7 +33,7 @@ LOG = logging.getLogger(__name__)
 
 Future = concurrent.futures.Future[list[result.ChangeResult]]
 OnResult = Callable[[result.ChangeResult], None]
-Known = Mapping[str, change_module.Observed[Any]]
+Known = Mapping[str, Observed[Any]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class Run:
 
 
 def execute(
-    changes: Sequence[change_module.Change],
+    changes: Sequence[Change],
     context: attempt.RunContext,
     limits: Limits,
     known: Known | None = None,
@@ -86,8 +81,8 @@ def execute(
     return run.result
 
 
-def _stages(changes: Sequence[change_module.Change]) -> list[list[change_module.Change]]:
-    ordered = sorted(changes, key=change_module.Change.sort_key)
+def _stages(changes: Sequence[Change]) -> list[list[Change]]:
+    ordered = sorted(changes, key=Change.sort_key)
     return [list(stage) for _, stage in itertools.groupby(ordered, lambda item: item.stage)]
 
 
@@ -109,7 +104,7 @@ class _Run:
         self._failed_groups: set[str] = set()
         self._applied = 0
 
-    def stage(self, changes: Sequence[change_module.Change]) -> None:
+    def stage(self, changes: Sequence[Change]) -> None:
         """Apply the changes of one stage, or record why they were not begun."""
         failed = frozenset(self._failed_groups)
         for item in changes:
@@ -150,7 +145,7 @@ class _Run:
             del running[future]
             self._collect(future)
 
-    def _apply(self, changes: Sequence[change_module.Change]) -> list[result.ChangeResult]:
+    def _apply(self, changes: Sequence[Change]) -> list[result.ChangeResult]:
         if len(changes) > 1:
             return apply_bulk(changes, self._context, self._known)
         return [
@@ -206,15 +201,15 @@ class _Run:
 class _Queue:
     """The changes of a stage that have not begun, grouped by the requests that can carry them."""
 
-    def __init__(self, changes: Sequence[change_module.Change]) -> None:
-        groups: dict[object, list[change_module.Change]] = {}
+    def __init__(self, changes: Sequence[Change]) -> None:
+        groups: dict[object, list[Change]] = {}
         for item in changes:
             kind = registry.CHANGE_TYPES[item.kind]
             group = item.key if kind.bulk_size == 1 else kind.bulk_key(item.before, item.after)
             groups.setdefault((item.kind, group), []).append(item)
         self._groups = collections.deque(collections.deque(group) for group in groups.values())
 
-    def take(self, limit: int) -> list[change_module.Change]:
+    def take(self, limit: int) -> list[Change]:
         """The next changes that one request can carry, at most ``limit``."""
         if not self._groups or not limit:
             return []
@@ -225,7 +220,7 @@ class _Queue:
             self._groups.popleft()
         return taken
 
-    def rest(self) -> list[change_module.Change]:
+    def rest(self) -> list[Change]:
         """The changes that were never taken."""
         return list(itertools.chain.from_iterable(self._groups))
 
@@ -234,9 +229,9 @@ _DEPENDS = Reason(Code.DEPENDENCY, "not begun: a change that it depends on was n
 
 
 def apply_bulk(
-    changes: Sequence[change_module.Change],
+    changes: Sequence[Change],
     context: attempt.RunContext,
-    known: Mapping[str, change_module.Observed[Any]],
+    known: Mapping[str, Observed[Any]],
 ) -> list[result.ChangeResult]:
     """Apply changes of one kind; ``known`` is ``{change key: the state that planning read}``.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, transport
-from osc_placement.plan import change as change_module
+from osc_placement.plan.change import Change, Names, Observed, Skipped
 from osc_placement.plan.kinds import forms, registry
 
 #: Format 5 has the ``identity`` of the target. Format 4, which had only its text, is still read.
@@ -63,8 +63,8 @@ class Plan:
     ``max_percent`` that part; None is the default of ``removal_limit``.
     """
 
-    changes: tuple[change_module.Change, ...]
-    skipped: tuple[change_module.Skipped, ...] = ()
+    changes: tuple[Change, ...]
+    skipped: tuple[Skipped, ...] = ()
     command: str = ""
     target: str = ""
     origin: str = ""
@@ -75,7 +75,7 @@ class Plan:
     undoes: str = ""
     notes: tuple[str, ...] = ()
     capacities: Mapping[str, Capacity] = dataclasses.field(default_factory=dict)
-    names: change_module.Names = dataclasses.field(default_factory=dict)
+    names: Names = dataclasses.field(default_factory=dict)
     existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
     max_percent: int | None = None
     identity: transport.Identity = _NOWHERE
@@ -99,9 +99,9 @@ class Plan:
         """Whether applying or undoing the plan writes to neutron."""
         return any(registry.CHANGE_TYPES[item.kind].needs_neutron for item in self.changes)
 
-    def items(self) -> list[change_module.Change | change_module.Skipped]:
+    def items(self) -> list[Change | Skipped]:
         """Changes and skipped items in the order in which they are listed."""
-        items: list[change_module.Change | change_module.Skipped] = [*self.changes, *self.skipped]
+        items: list[Change | Skipped] = [*self.changes, *self.skipped]
         return sorted(items, key=lambda item: item.sort_key())
 
     def summary(self) -> str:
@@ -174,7 +174,7 @@ class Plan:
         }
 
 
-def _item_to_dict(item: change_module.Change | change_module.Skipped) -> dict[str, Any]:
+def _item_to_dict(item: Change | Skipped) -> dict[str, Any]:
     return item.to_dict()
 
 
@@ -190,7 +190,7 @@ def _list_of(texts: Iterable[str]) -> Iterator[str]:
     yield "]"
 
 
-def capacity_after(name: str, before: int, changes: Collection[change_module.Change]) -> Capacity:
+def capacity_after(name: str, before: int, changes: Collection[Change]) -> Capacity:
     """The capacity of the class ``name`` with changes, which was ``before`` without them."""
     added = sum(item.capacity.get(name, 0) for item in changes)
     return Capacity(before, before + added, sum(name in item.over for item in changes))
@@ -213,7 +213,7 @@ class ObservedPlan:
     """
 
     plan: Plan
-    known: Mapping[str, change_module.Observed[Any]] = dataclasses.field(default_factory=dict)
+    known: Mapping[str, Observed[Any]] = dataclasses.field(default_factory=dict)
 
     def stamped(
         self,
@@ -242,12 +242,12 @@ class ObservedPlan:
         return dataclasses.replace(self, plan=plan)
 
 
-def make(items: Iterable[change_module.Change | change_module.Skipped], **fields: Any) -> Plan:
+def make(items: Iterable[Change | Skipped], **fields: Any) -> Plan:
     """A plan of changes and skipped items in any order; ``fields`` are Plan's other fields."""
     ordered = sorted(items, key=lambda item: item.sort_key())
     return Plan(
-        changes=tuple(item for item in ordered if isinstance(item, change_module.Change)),
-        skipped=tuple(item for item in ordered if isinstance(item, change_module.Skipped)),
+        changes=tuple(item for item in ordered if isinstance(item, Change)),
+        skipped=tuple(item for item in ordered if isinstance(item, Skipped)),
         **fields,
     )
 
@@ -286,11 +286,9 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
     return Plan(
         **{
             **document,
-            "changes": tuple(
-                change_module.Change.from_dict(item, registry.load) for item in document["changes"]
-            ),
+            "changes": tuple(Change.from_dict(item, registry.load) for item in document["changes"]),
             "skipped": tuple(
-                change_module.Skipped.from_dict(item, registry.load) for item in document["skipped"]
+                Skipped.from_dict(item, registry.load) for item in document["skipped"]
             ),
             "capacities": {
                 name: Capacity(**capacity) for name, capacity in document["capacities"].items()

@@ -12,8 +12,9 @@ import dataclasses
 from collections.abc import Collection
 
 from osc_placement.model import inventory
-from osc_placement.plan import guards, plan as plan_module, reasons
+from osc_placement.plan import guards, reasons
 from osc_placement.plan.kinds import registry
+from osc_placement.plan.plan import Capacity, Plan
 
 _TEXT = (
     "the plan removes {removed} of {existing} {unit}, and the limit is {limit}"
@@ -21,7 +22,7 @@ _TEXT = (
 )
 
 
-def removals(plan: plan_module.Plan) -> dict[str, int]:
+def removals(plan: Plan) -> dict[str, int]:
     """``{unit: how many the plan removes}``, without units of which it removes none."""
     counts: collections.Counter[str] = collections.Counter()
     for item in plan.changes:
@@ -34,7 +35,7 @@ def removals(plan: plan_module.Plan) -> dict[str, int]:
     return dict(+counts)
 
 
-def with_capacity(plan: plan_module.Plan) -> plan_module.Plan:
+def with_capacity(plan: Plan) -> Plan:
     """The plan with a limit for the capacity of each resource class.
 
     The capacity before and after are sums over the providers of the plan: what one provider loses
@@ -59,10 +60,10 @@ def refusal_of_inventories(
     if max_percent is None:
         return reasons.NONE
     capacities = {
-        name: plan_module.Capacity(item.capacity, after[name].capacity if name in after else 0)
+        name: Capacity(item.capacity, after[name].capacity if name in after else 0)
         for name, item in before.items()
     }
-    plan = plan_module.Plan((), capacities=capacities, max_percent=max_percent)
+    plan = Plan((), capacities=capacities, max_percent=max_percent)
     return refusal(with_capacity(plan), allow)
 
 
@@ -70,7 +71,7 @@ def _unit_of(resource_class: str) -> str:
     return f"units of {resource_class} capacity"
 
 
-def summary(plan: plan_module.Plan) -> str:
+def summary(plan: Plan) -> str:
     """The removals of a plan in one line, with the limit of those that have one."""
     parts = []
     for unit, count in removals(plan).items():
@@ -91,7 +92,7 @@ def limit(existing: int, max_percent: int | None) -> int:
     return max(existing * guards.MAX_PERCENT // 100, min(guards.SMALL, existing // 2))
 
 
-def refusal(plan: plan_module.Plan, allow: Collection[str] = ()) -> reasons.Reason:
+def refusal(plan: Plan, allow: Collection[str] = ()) -> reasons.Reason:
     """Why the plan is refused; false if it may be applied. ``allow`` adds to the plan's guards."""
     if guards.MANY in {*plan.allow, *allow}:
         return reasons.NONE

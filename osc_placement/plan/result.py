@@ -8,8 +8,9 @@ import enum
 import pathlib
 from collections.abc import Iterable
 
-from osc_placement.plan import change as change_module, plan as plan_module, reasons
+from osc_placement.plan import change as change_module, reasons
 from osc_placement.plan.kinds import registry
+from osc_placement.plan.plan import Plan
 
 #: The reason of a change that the journal lists as done.
 EARLIER = reasons.Reason(reasons.Code.EARLIER_RUN, "in an earlier run")
@@ -172,7 +173,7 @@ def of_skipped(skipped: change_module.Skipped) -> ChangeResult:
     )
 
 
-def of_plan(plan: plan_module.Plan) -> tuple[ChangeResult, ...]:
+def of_plan(plan: Plan) -> tuple[ChangeResult, ...]:
     """The results of a dry run: every change is planned."""
     changes = [of_change(item, Status.PLANNED) for item in plan.changes]
     return ordered([*changes, *map(of_skipped, plan.skipped)])

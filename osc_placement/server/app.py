@@ -23,7 +23,8 @@ from osc_placement.engine import errors, record
 from osc_placement.errors import needs_extra
 from osc_placement.server import auth, context, http_errors, policy, routes
 from osc_placement.server.auth import AuthConfigInvalid
-from osc_placement.server.store import document, errors as store_errors, repository, sqlite
+from osc_placement.server.store import document, repository, sqlite
+from osc_placement.server.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 
@@ -213,7 +214,7 @@ def _with_cors(app: auth.Wsgi, allowed_origins: Sequence[str]) -> auth.Wsgi:
 def _http_error(error: Exception, request_id: str) -> http_errors.HttpError:
     if isinstance(error, http_errors.HttpError):
         return error
-    if isinstance(error, store_errors.StoreError):
+    if isinstance(error, StoreError):
         LOG.error("%s: %s", request_id, error)
         return http_errors.StorageUnavailable(str(error))
     LOG.error("%s: unexpected failure", request_id, exc_info=error)

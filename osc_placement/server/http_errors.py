@@ -15,7 +15,7 @@ from webob import exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors
-from osc_placement.engine.candidates import search as candidates
+from osc_placement.engine.candidates.search import SearchStopped, SearchTooLong, TooManyCandidates
 
 UNDEFINED = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -190,9 +190,9 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     errors.AllocationRefused: ErrorResponse(409, detail="Unable to allocate inventory: {error}"),
     errors.AllocationProviderNotFound: ErrorResponse(400),
     errors.AllocationsNotFound: ErrorResponse(404),
-    candidates.TooManyCandidates: ErrorResponse(400, detail="{error} Set a limit."),
-    candidates.SearchTooLong: ErrorResponse(400, detail="{error} " + _NARROW),
-    candidates.SearchStopped: ErrorResponse(503, detail="{error} The server is shutting down."),
+    TooManyCandidates: ErrorResponse(400, detail="{error} Set a limit."),
+    SearchTooLong: ErrorResponse(400, detail="{error} " + _NARROW),
+    SearchStopped: ErrorResponse(503, detail="{error} The server is shutting down."),
     ("resource_providers:create", errors.ProviderInvalid): ErrorResponse(
         400, detail='Unable to create resource provider "{name}", {uuid}: {error}'
     ),

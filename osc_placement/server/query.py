@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.model import candidate, name as names
+from osc_placement.model import candidate
+from osc_placement.model.name import is_uuid
 from osc_placement.server import http_errors
 
 _INVALID = http_errors.INVALID_QUERY
@@ -138,7 +139,7 @@ def _aggregates(text: str, version: microversion.Microversion, suffix: str) -> f
             f" using the valid microversion. Got: {text}"
         )
     for aggregate in aggregates:
-        if not names.is_uuid(aggregate):
+        if not is_uuid(aggregate):
             raise http_errors.HttpBadRequest(
                 f"{_INVALID}Expected 'member_of' parameter to contain valid UUID(s)."
                 f" Got: {aggregate}"
@@ -154,7 +155,7 @@ def _aggregates(text: str, version: microversion.Microversion, suffix: str) -> f
 def parse_in_tree(value: str) -> str:
     """The uuid of any provider of a tree."""
     value = value.strip()
-    if not names.is_uuid(value):
+    if not is_uuid(value):
         raise http_errors.HttpBadRequest(
             f"{_INVALID}Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
         )

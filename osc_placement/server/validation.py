@@ -13,7 +13,7 @@ import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from osc_placement.model import name as names
+from osc_placement.model.name import is_uuid
 from osc_placement.server import http_errors
 
 #: Values of an invalid part up to which jsonschema explains the error.
@@ -135,13 +135,13 @@ def _quote(document: Any) -> str:
 
 
 def _is_uuid(value: object) -> bool:
-    return not isinstance(value, str) or names.is_uuid(value)
+    return not isinstance(value, str) or is_uuid(value)
 
 
 def _is_dashed_uuid(value: object) -> bool:
     if not isinstance(value, str):
         return True
-    return names.is_uuid(value) and all(value[at : at + 1] == "-" for at in (8, 13, 18, 23))
+    return is_uuid(value) and all(value[at : at + 1] == "-" for at in (8, 13, 18, 23))
 
 
 @functools.cache

@@ -28,8 +28,8 @@ import requests
 
 from osc_placement import errors, microversion, server
 from osc_placement.client import api, transport, wsgi
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api
+from osc_placement.neutron.api import RecordedNeutron
+from osc_placement.nova.api import RecordedNova
 from osc_placement.samples import sample
 from osc_placement.server import run
 from osc_placement.testing import cloud, traffic
@@ -294,9 +294,9 @@ class RecordedServices(Fixture):
             return "200 OK", self.recorded[f"GET {target}"]
         try:
             if path.startswith("/v2.0/"):
-                neutron = neutron_api.RecordedNeutron(self.recorded, "the recording")
+                neutron = RecordedNeutron(self.recorded, "the recording")
                 return "200 OK", neutron.ask(target.removeprefix("/v2.0"))
-            nova = nova_api.RecordedNova(self.recorded, "the recording")
+            nova = RecordedNova(self.recorded, "the recording")
             return "200 OK", nova.ask(target.removeprefix("/v2.1"), "")
         except errors.PlacementError as error:
             return "404 Not Found", {"itemNotFound": {"code": 404, "message": str(error)}}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
-from osc_placement.v1.output import help as help_format
+from osc_placement.v1.output import help_text
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -439,7 +439,7 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
         "--all", dest="everything", action="store_true", help="Every provider of the cloud"
     )
     if empty == REQUIRED:
-        help_format.share(group)
+        help_text.share(group)
 
 
 def _add_conditions(group: argparse._ArgumentGroup) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.model.name import counted
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MANY, RECORDED_NOVA
 from osc_placement.v1 import arguments, base, plan_command, services
 from osc_placement.v1.output import rows
 
@@ -227,7 +227,7 @@ class AuditAllocations(AuditCommand):
         6: "some repairs failed, or all were refused (see --max-percent)",
         7: "some consumers are stale: they changed after they were read",
     }
-    guards = (plan_guards.MANY, plan_guards.RECORDED_NOVA)
+    guards = (MANY, RECORDED_NOVA)
     limits_removals = True
     example = """\
 openstack placement allocation audit
@@ -296,7 +296,7 @@ class AuditProviders(AuditCommand):
     """
 
     required_feature = "provider required traits"
-    guards = (plan_guards.RECORDED_NOVA,)
+    guards = (RECORDED_NOVA,)
     recorded_arguments = ("repair", "host", "only", "provider_config", "nova_conf")
     example = """\
 openstack placement provider audit

@@ -22,9 +22,9 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors, retry
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MANY, RUNNING_SERVICE
 from osc_placement.v1 import arguments
-from osc_placement.v1.output import help as help_format, rows, streams
+from osc_placement.v1.output import help_text, rows, streams
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -103,7 +103,7 @@ class TargetCommand(command.Command):
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow`` with the guards of the command."""
-        guards = sorted({*self.guards, plan_guards.RUNNING_SERVICE})
+        guards = sorted({*self.guards, RUNNING_SERVICE})
         arguments.add_repeated(
             group,
             "--allow",
@@ -121,7 +121,7 @@ class TargetCommand(command.Command):
             metavar="<percent>",
             type=arguments.percent,
             help=f"Change nothing if more than this part of {limited} would be removed (default:"
-            f" {default}). --allow {plan_guards.MANY} overrides it.",
+            f" {default}). --allow {MANY} overrides it.",
         )
 
     def _check_target(self, client: api.Client) -> None:
@@ -151,10 +151,10 @@ class TargetCommand(command.Command):
         if not placement.users or self.reads_one_moment:
             return
         used = f"{client.target} is in use: {', '.join(placement.users)}"
-        if self._may_write and plan_guards.RUNNING_SERVICE not in self._arguments.allow:
+        if self._may_write and RUNNING_SERVICE not in self._arguments.allow:
             raise errors.PlacementError(
                 f"{used}; nothing was changed. Stop the Placement services, or --allow"
-                f" {plan_guards.RUNNING_SERVICE}"
+                f" {RUNNING_SERVICE}"
             )
         self._write_note(f"Warning: {used}")
 
@@ -239,7 +239,7 @@ class PlacementCommand(TargetCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Build the parser. Sends no request."""
         self._parser = super().get_parser(prog_name)
-        self._parser.formatter_class = help_format.HelpFormatter
+        self._parser.formatter_class = help_text.HelpFormatter
         # The first two groups are argparse's own: positional arguments and options.
         inherited = [*self._parser._actions[1:], *self._parser._action_groups[2:]]
         self._parser.set_defaults(**_DEFAULTS)
@@ -256,8 +256,8 @@ class PlacementCommand(TargetCommand):
         if isinstance(self, Report):
             for group in inherited:
                 if isinstance(group, argparse._ArgumentGroup):
-                    help_format.share(group)
-        help_format.own_options_first(self._parser, inherited)
+                    help_text.share(group)
+        help_text.own_options_first(self._parser, inherited)
         refuse = self._parser.error
         # argparse calls this method for each error of a command line.
         self._parser.error = (  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ from osc_placement import errors, microversion
 from osc_placement.client import lookup, query
 from osc_placement.model import name
 from osc_placement.v1 import arguments, base, nova_request, services
-from osc_placement.v1.output import help as help_format, rows
+from osc_placement.v1.output import help_text, rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
@@ -169,7 +169,7 @@ def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the options of a query as a shared group, without ``--limit``."""
     group = parser.add_argument_group("a query for candidates, in place of nova's request")
     add_options(group, limit=False)
-    help_format.share(group)
+    help_text.share(group)
 
 
 def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
-from osc_placement.client import query as queries
+from osc_placement.client.query import Pairs, candidate_features, candidate_pairs, encode, parse
 from osc_placement.model.name import and_more, counted
 from osc_placement.plan import guards
 from osc_placement.v1 import arguments, base, candidate, nova_request, services
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.model.constraint import Constraint
     from osc_placement.model.inventory import Inventory
-    from osc_placement.nova import api as nova_api, request
+    from osc_placement.nova import request
+    from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
     from osc_placement.workflows.compute_nodes import ServerHosts
     from osc_placement.workflows.explain import changes, explain, failures, nova_filters
@@ -82,7 +83,7 @@ class _Request:
     query: CandidateQuery
     sources: Mapping[Constraint, str]
     assumptions: Sequence[str] = ()
-    parameters: queries.Pairs = dataclasses.field(default_factory=list)
+    parameters: Pairs = dataclasses.field(default_factory=list)
     nova: request.NovaRequest | None = None
     others: Sequence[request.NovaRequest] = ()
 
@@ -208,16 +209,14 @@ openstack allocation candidate explain \\
             client = self.connect(candidate.request_features(parsed_args))
             query = candidate.read(client, parsed_args, services.host_aggregates(self))
             every = constraint.constraints_of(query)
-            given = [] if parsed_args.query is None else queries.parse(parsed_args.query)
+            given = [] if parsed_args.query is None else parse(parsed_args.query)
             return client, _Request(query, dict.fromkeys(every, ""), parameters=given), None
         if candidate.has_options(parsed_args) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
         opened = nova_request.opened(self, parsed_args)
         found, *others = nova_request.read(opened, parsed_args)
-        pairs = [
-            pair for single in (found, *others) for pair in queries.candidate_pairs(single.query)
-        ]
-        client = self.connect(queries.candidate_features(pairs).items())
+        pairs = [pair for single in (found, *others) for pair in candidate_pairs(single.query)]
+        client = self.connect(candidate_features(pairs).items())
         sources = {each: str(where) for each, where in found.sources.items()}
         asked = _Request(found.query, sources, found.assumptions, nova=found, others=others)
         return client, asked, opened
@@ -251,12 +250,12 @@ openstack allocation candidate explain \\
         ]
 
 
-def _host_aggregates(asked: _Request, nova: nova_api.Nova | None) -> dict[str, HostAggregate]:
+def _host_aggregates(asked: _Request, nova: Nova | None) -> dict[str, HostAggregate]:
     """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
 
     Without the rights to list them, or with a nova before 2.41, the answer has no names.
     """
-    from osc_placement.nova import api as nova_api
+    from osc_placement.nova.api import host_aggregates
     from osc_placement.workflows.cloud import observe
 
     listed: Sequence[HostAggregate] = ()
@@ -264,7 +263,7 @@ def _host_aggregates(asked: _Request, nova: nova_api.Nova | None) -> dict[str, H
         listed = asked.nova.aggregates
     elif nova is not None and observe.aggregates([asked.query]):
         with contextlib.suppress(errors.PlacementError):
-            listed = nova_api.host_aggregates(nova)
+            listed = host_aggregates(nova)
     return {aggregate.uuid: aggregate for aggregate in listed}
 
 
@@ -316,7 +315,7 @@ def _table(
 
 
 def _text(query: CandidateQuery) -> str:
-    return queries.encode(queries.candidate_pairs(query)).removeprefix("?")
+    return encode(candidate_pairs(query)).removeprefix("?")
 
 
 def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from osc_placement.model import allocation, name
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import RECORDED_NOVA
 from osc_placement.v1 import arguments, plan_command, services
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ openstack placement allocation heal --max-count 100
 openstack placement allocation heal --host cmp-0001 --strategy spread"""
 
     uses_nova = True
-    guards = (plan_guards.RECORDED_NOVA,)
+    guards = (RECORDED_NOVA,)
     recorded_arguments = (
         "server",
         "host",

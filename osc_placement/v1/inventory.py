@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, retry
 from osc_placement.model import inventory
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import (
+    ALL_BUT_DEVICES,
+    MANY,
+    ONE_TIME_USE,
+    OVER_CAPACITY,
+    RESERVED_ABOVE_TOTAL,
+)
 from osc_placement.v1 import arguments, base, plan_command, provider_aggregate
 from osc_placement.v1.output import rows
 
@@ -132,7 +138,7 @@ class SetClassInventory(base.ShowOne):
     reserved, unless --allow one-time-use permits its release.
     """
 
-    guards = (plan_guards.ONE_TIME_USE, plan_guards.MANY)
+    guards = (ONE_TIME_USE, MANY)
     example = """\
 openstack resource provider inventory class set rack1-node7 VCPU \\
     --total 16 --max_unit 4 --reserved 1"""
@@ -201,7 +207,7 @@ def _released(
         return []
     from osc_placement.plan.kinds import inventories
 
-    allowed = {*plan_guards.ALL_BUT_DEVICES, *allow}
+    allowed = {*ALL_BUT_DEVICES, *allow}
     return [
         str(reason) for reason in inventories.read_refusals(client, uuid, before, after, allowed)
     ]
@@ -218,10 +224,10 @@ class AmendInventory(plan_command.SelectorCommand):
     """
 
     guards = (
-        plan_guards.ONE_TIME_USE,
-        plan_guards.OVER_CAPACITY,
-        plan_guards.RESERVED_ABOVE_TOTAL,
-        plan_guards.MANY,
+        ONE_TIME_USE,
+        OVER_CAPACITY,
+        RESERVED_ABOVE_TOTAL,
+        MANY,
     )
     limits_removals = True
     limits_capacity = True
@@ -281,7 +287,7 @@ class SetInventory(base.Lister):
     reserved, unless --allow one-time-use permits its release.
     """
 
-    guards = (plan_guards.ONE_TIME_USE, plan_guards.MANY)
+    guards = (ONE_TIME_USE, MANY)
     hints = MappingProxyType(
         {
             base.WORD: "openstack resource provider inventory set <provider> --amend"

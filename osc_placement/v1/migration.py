@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MANY, RECORDED_NOVA
 from osc_placement.v1 import arguments, base, plan_command, services
 from osc_placement.v1.output import progress, tables
 
@@ -40,7 +40,7 @@ class RunMigrations(plan_command.PlanCommand):
     its position, and finished work is never repeated. Each batch can be undone.
     """
 
-    guards = (plan_guards.MANY, plan_guards.RECORDED_NOVA)
+    guards = (MANY, RECORDED_NOVA)
     limits_removals = True
     required_feature = "aggregate generation"
     exit_codes = {

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MANY, OVER_CAPACITY, RECORDED_NOVA
 from osc_placement.v1 import arguments, base, plan_command
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
     --host cmp-0002
 openstack placement aggregate mirror --ratios --dry-run"""
 
-    guards = (plan_guards.MANY, plan_guards.OVER_CAPACITY, plan_guards.RECORDED_NOVA)
+    guards = (MANY, OVER_CAPACITY, RECORDED_NOVA)
     limits_removals = True
     limits_capacity = True
     recorded_arguments = (

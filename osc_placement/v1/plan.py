@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import ALL, RECORDED_NOVA
 from osc_placement.v1 import arguments, base, plan_command, services
 from osc_placement.v1.output import rows, tables
 
@@ -166,7 +166,7 @@ def _impact_row(item: impact.FlavorImpact) -> rows.Row:
 class _PlanFileCommand(plan_command.PlanCommand):
     """A command that runs a plan file."""
 
-    guards = (*plan_guards.ALL, plan_guards.RECORDED_NOVA)
+    guards = (*ALL, RECORDED_NOVA)
 
     _plan: plan.Plan
 

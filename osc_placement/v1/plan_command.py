@@ -11,16 +11,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MAX_PERCENT, RECORDED_NOVA, SMALL
 from osc_placement.v1 import arguments, base, services
-from osc_placement.v1.output import help as help_format, progress, rows, tables
+from osc_placement.v1.output import (
+    help_text,
+    progress,
+    rows,
+    tables,
+)
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.plan import apply, progress as plan_progress, result
+    from osc_placement.plan import apply, result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows import selector as selection
+    from osc_placement.plan.progress import Progress
     from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.selector import Selector
 
 EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,
@@ -44,7 +50,7 @@ class Run:
 
     client: api.Client
     context: ReadContext
-    progress: plan_progress.Progress
+    progress: Progress
     services: services.Services
 
 
@@ -144,13 +150,13 @@ class PlanCommand(base.ReportLister):
         recording = parsed_args.nova_recording
         if recording is None or parsed_args.dry_run or self._database() is not None:
             return
-        if plan_guards.RECORDED_NOVA not in parsed_args.allow:
+        if RECORDED_NOVA not in parsed_args.allow:
             raise errors.PlacementError(
                 f"--os-nova-recording {recording}: servers may have changed since nova's responses"
                 " were recorded; nothing was changed. Read nova itself (without"
                 " --os-nova-recording), rehearse on a database file"
                 " (--os-placement-database), or --allow"
-                f" {plan_guards.RECORDED_NOVA}"
+                f" {RECORDED_NOVA}"
             )
 
     def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
@@ -253,9 +259,7 @@ class PlanCommand(base.ReportLister):
         cells = [tuple(row[place] for place in places) for row in data]
         return tables.Table("Summary", [column_names[place] for place in places], cells)
 
-    def _context(
-        self, parsed_args: argparse.Namespace, shown: plan_progress.Progress
-    ) -> ReadContext:
+    def _context(self, parsed_args: argparse.Namespace, shown: Progress) -> ReadContext:
         return services.read_context(self, parsed_args.workers, shown)
 
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
@@ -296,15 +300,14 @@ class PlanCommand(base.ReportLister):
             default="continue",
             help="Whether to start further changes after a failure (default: continue)",
         )
-        help_format.share(group)
+        help_text.share(group)
         self.add_allow(parser.add_argument_group("what to allow"))
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""
         super().add_allow(group)
         default = (
-            f"{plan_guards.MAX_PERCENT}, or up to {plan_guards.SMALL} objects that are not more"
-            " than half of all"
+            f"{MAX_PERCENT}, or up to {SMALL} objects that are not more than half of all"
             if self.has_default_limit
             else "no limit"
         )
@@ -315,7 +318,7 @@ class PlanCommand(base.ReportLister):
 class SelectorCommand(PlanCommand):
     """A changing command with a SELECTOR of providers."""
 
-    selected: selection.Selector
+    selected: Selector
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
         # Once: standard input can be read only once.

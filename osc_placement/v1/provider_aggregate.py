@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MANY
 from osc_placement.v1 import arguments, base, plan_command
 from osc_placement.v1.output import rows
 
@@ -118,7 +118,7 @@ class RemoveAggregate(_AggregateBatch):
     """
 
     recorded_arguments = ("aggregate", "max_percent")
-    guards = (plan_guards.MANY,)
+    guards = (MANY,)
     limits_removals = True
     has_default_limit = False
     example = """\

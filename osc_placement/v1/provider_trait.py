@@ -13,7 +13,7 @@ from osc_placement import microversion
 from osc_placement.client import lookup, retry
 from osc_placement.model import name
 from osc_placement.model.name import and_more
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MANY, STANDARD_TRAITS
 from osc_placement.v1 import arguments, base, plan_command, provider_aggregate, services
 from osc_placement.v1.output import progress, rows, tables
 
@@ -49,7 +49,7 @@ class SetResourceProviderTrait(base.Lister):
     """
 
     required_feature = "traits"
-    guards = (plan_guards.MANY,)
+    guards = (MANY,)
     hints = MappingProxyType(
         {
             base.WORD: "openstack resource provider trait add <provider>"
@@ -168,7 +168,7 @@ class RemoveTrait(plan_command.SelectorCommand):
 
     required_feature = "provider required traits"
     recorded_arguments = ("trait", "max_percent")
-    guards = (plan_guards.STANDARD_TRAITS, plan_guards.MANY)
+    guards = (STANDARD_TRAITS, MANY)
     limits_removals = True
     has_default_limit = False
     example = """\

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
-from osc_placement.model import name as names
-from osc_placement.plan import file as plan_file
+from osc_placement.model.name import canonical_uuid, is_symbol, is_uuid
+from osc_placement.plan.file import private
 from osc_placement.v1 import arguments, base, services
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def read_evidence(
     from osc_placement.workflows.reshape import evidence
 
     for server, uses in pairs("--assign", parsed_args.assign, problems):
-        if names.is_uuid(server):
-            yield names.canonical_uuid(server), uses
+        if is_uuid(server):
+            yield canonical_uuid(server), uses
         else:
             problems.add(f"--assign {server}: not a UUID")
     files = ((str(path), arguments.read_file(path)) for path in parsed_args.assign_from)
@@ -144,7 +144,7 @@ def resource_texts(
 def _write(path: pathlib.Path, text: str) -> None:
     """Raises PlacementError, also for an existing file, which the operator may have edited."""
     try:
-        with open(path, "x", encoding="utf-8", opener=plan_file.private) as file:
+        with open(path, "x", encoding="utf-8", opener=private) as file:
             file.write(text)
     except OSError as error:
         raise errors.PlacementError(
@@ -308,7 +308,7 @@ def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) 
         new = device_recipes.class_name(text)
         if old in becomes:
             problems.add(f"--as {old}: given more than once")
-        elif not names.is_symbol(new):
+        elif not is_symbol(new):
             problems.add(
                 f"--as {old}: {text!r} is neither a resource class, such as CUSTOM_GPU, nor"
                 " vendor:product, such as 10de:1eb8"
@@ -469,7 +469,7 @@ openstack placement recipe replace-host cn1 cn1.example.org"""
         from osc_placement.workflows.reshape import observe, recipes, replace_host
 
         uuid = parsed_args.uuid
-        if uuid is not None and not names.is_uuid(uuid):
+        if uuid is not None and not is_uuid(uuid):
             self.usage_error(f"argument --uuid: {uuid!r} is not a UUID")
         nova = services.Services(self, parsed_args).nova
         request = _replacement(client, parsed_args)
@@ -490,12 +490,12 @@ def _replacement(
     from osc_placement.workflows.reshape import recipes, replace_host
 
     old = recipes.find_root(client, parsed_args.old)
-    uuid = names.canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
+    uuid = canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
     found = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
     new = found.get(uuid or "") or found.get(parsed_args.new)
     if new is not None and new.uuid == old.uuid:
         new = None
-    given = names.is_uuid(parsed_args.new)
+    given = is_uuid(parsed_args.new)
     name = new.name if new is not None and given else parsed_args.new
     return replace_host.ReplaceHostRequest(old, name, new, uuid, parsed_args.host)
 

@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan.guards import MANY, NOVA_OWNED, ONE_TIME_USE
 from osc_placement.v1 import arguments, base, plan_command, provider, services
 from osc_placement.v1.output import rows
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.reshape import plan as reshape_plan
+    from osc_placement.workflows.reshape import reshape_plan
 
 COLUMNS = ("uuid", "before", "after", "status", "reason", "code")
 
@@ -42,7 +42,7 @@ class Reshape(plan_command.SelectorCommand):
     """
 
     required_feature = "reshaper"
-    guards = (plan_guards.NOVA_OWNED, plan_guards.ONE_TIME_USE, plan_guards.MANY)
+    guards = (NOVA_OWNED, ONE_TIME_USE, MANY)
     limits_removals = True
     limits_capacity = True
     has_default_limit = False
@@ -100,15 +100,15 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             self.usage_error("give a file of moves, or --to-tree")
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.plan.kinds import provider as provider_kind
-        from osc_placement.workflows.reshape import plan as reshape_plan
+        from osc_placement.plan.kinds.provider import TYPE
+        from osc_placement.workflows.reshape import reshape_plan
 
         request = self._request(run.client, parsed_args)
         self._prepared = reshape_plan.plan_reshape(run.client, request, run.context)
         planned = self._prepared.planned
         if parsed_args.max_percent is None:
             return planned
-        providers = {provider_kind.TYPE.unit: len(self._prepared.before.inside)}
+        providers = {TYPE.unit: len(self._prepared.before.inside)}
         return dataclasses.replace(
             planned, plan=dataclasses.replace(planned.plan, existing=providers)
         )
@@ -131,7 +131,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         from osc_placement.workflows.reshape import (
             consumers,
             documents,
-            plan as reshape_plan,
+            reshape_plan,
             target_tree,
         )
 
@@ -165,7 +165,7 @@ def _document(path: pathlib.Path) -> tuple[str, str]:
 def _rows(
     prepared: reshape_plan.Prepared, report: result.RunReport, *, is_table: bool
 ) -> Iterator[rows.Row]:
-    from osc_placement.workflows.reshape import plan as reshape_plan
+    from osc_placement.workflows.reshape import reshape_plan
 
     found = reshape_plan.ReshapeRows(
         prepared.before, prepared.after, prepared.placed, report.results

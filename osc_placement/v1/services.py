@@ -18,8 +18,8 @@ from osc_placement import errors
 from osc_placement.v1 import base
 
 if TYPE_CHECKING:
-    from osc_placement.neutron import api as neutron_api
-    from osc_placement.nova import api as nova_api, flavors
+    from osc_placement.neutron.api import Neutron
+    from osc_placement.nova import api, flavors
     from osc_placement.plan import progress
     from osc_placement.workflows.context import HostAggregates, ReadContext
 
@@ -35,7 +35,7 @@ class Services:
         self._opened = datetime.datetime.now(datetime.UTC)
 
     @functools.cached_property
-    def nova(self) -> nova_api.Nova:
+    def nova(self) -> api.Nova:
         """Nova of the cloud, or of the recording."""
         if self._parsed_args.nova_recording is not None:
             return _recorded(self._parsed_args.nova_recording)
@@ -52,28 +52,28 @@ class Services:
         return _session_nova(shell.client_manager.sdk_connection)
 
     @functools.cached_property
-    def neutron(self) -> neutron_api.Neutron:
+    def neutron(self) -> Neutron:
         """Neutron of the same cloud or recording."""
-        from osc_placement.neutron import api as neutron_api
-        from osc_placement.nova import api as nova_api
+        from osc_placement.neutron.api import RecordedNeutron, SessionNeutron
+        from osc_placement.nova import api
 
-        if isinstance(self.nova, nova_api.RecordedNova):
-            return neutron_api.RecordedNeutron(self.nova.recorded, self.nova.source)
+        if isinstance(self.nova, api.RecordedNova):
+            return RecordedNeutron(self.nova.recorded, self.nova.source)
         shell: Any = self._command.app
-        return neutron_api.SessionNeutron(shell.client_manager.sdk_connection)
+        return SessionNeutron(shell.client_manager.sdk_connection)
 
     @functools.cached_property
     def glance(self) -> flavors.Glance:
         """Glance of the same cloud or recording."""
-        from osc_placement.nova import api as nova_api, flavors
+        from osc_placement.nova import api, flavors
 
-        if isinstance(self.nova, nova_api.RecordedNova):
+        if isinstance(self.nova, api.RecordedNova):
             return flavors.RecordedGlance(self.nova)
         shell: Any = self._command.app
         return flavors.SessionGlance(shell.client_manager.sdk_connection)
 
     @property
-    def neutron_for_ports(self) -> neutron_api.Neutron | None:
+    def neutron_for_ports(self) -> Neutron | None:
         """Neutron, or None with ``--skip-port-allocations``."""
         return None if self._parsed_args.skip_port_allocations else self.neutron
 
@@ -87,7 +87,7 @@ class Services:
         }
 
 
-def nova_at_hand(command: base.PlacementCommand) -> Callable[[], nova_api.Nova] | None:
+def nova_at_hand(command: base.PlacementCommand) -> Callable[[], api.Nova] | None:
     """How to open nova: of the recording, the snapshot or the cloud; None on a database file."""
 
     recording = command.nova_recording
@@ -104,10 +104,10 @@ def nova_at_hand(command: base.PlacementCommand) -> Callable[[], nova_api.Nova] 
 
 def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
     """How a workflow reads nova's host aggregates; None on a database file without nova."""
-    from osc_placement.nova import api as nova_api
+    from osc_placement.nova import api
 
     opened = nova_at_hand(command)
-    return None if opened is None else lambda: nova_api.host_aggregates(opened())
+    return None if opened is None else lambda: api.host_aggregates(opened())
 
 
 def read_context(
@@ -121,20 +121,18 @@ def read_context(
 
 def optional_nova(
     command: base.PlacementCommand, parsed_args: argparse.Namespace
-) -> nova_api.Nova | None:
+) -> api.Nova | None:
     """Nova of the cloud, of a snapshot or of a recording; None with --no-nova or without a nova.
 
     Requests: none to nova. Errors: those of ``Services.nova``.
     """
-    from osc_placement.nova import api as nova_api
+    from osc_placement.nova import api
 
     if parsed_args.no_nova:
         return None
     if parsed_args.nova_recording is None and not command.runs_on_recording:
         shell: Any = command.app
-        if not command.auth_required or not nova_api.has_endpoint(
-            shell.client_manager.sdk_connection
-        ):
+        if not command.auth_required or not api.has_endpoint(shell.client_manager.sdk_connection):
             return None
     return Services(command, parsed_args).nova
 
@@ -196,35 +194,35 @@ def add_skip_port_allocations(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def _saved(command: base.PlacementCommand) -> nova_api.RecordedNova:
+def _saved(command: base.PlacementCommand) -> api.RecordedNova:
     """The responses of nova and neutron in the snapshot on which a command runs."""
-    from osc_placement.nova import api as nova_api
+    from osc_placement.nova import api
 
     client = command.client()
-    return nova_api.RecordedNova(client.recording(), client.target)
+    return api.RecordedNova(client.recording(), client.target)
 
 
-def _session_nova(connection: Any) -> nova_api.SessionNova:
+def _session_nova(connection: Any) -> api.SessionNova:
     """Nova over a connection. Errors: PlacementError for a cloud without nova."""
-    from osc_placement.nova import api as nova_api
+    from osc_placement.nova import api
 
-    if not nova_api.has_endpoint(connection):
+    if not api.has_endpoint(connection):
         raise errors.PlacementError(
             "this cloud has no nova: its catalog lists no compute service. Give --os-nova-recording"
         )
-    return nova_api.SessionNova(connection)
+    return api.SessionNova(connection)
 
 
-def _recorded(file: str) -> nova_api.RecordedNova:
-    from osc_placement.nova import api as nova_api
+def _recorded(file: str) -> api.RecordedNova:
+    from osc_placement.nova import api
     from osc_placement.samples import sample
 
     if not pathlib.Path(file).exists():
         try:
-            return nova_api.RecordedNova(sample.sample_nova(file), f"the sample {file}")
+            return api.RecordedNova(sample.sample_nova(file), f"the sample {file}")
         except sample.UnknownSample:
             pass
-    return nova_api.read_recording(pathlib.Path(file))
+    return api.read_recording(pathlib.Path(file))
 
 
 def authenticate(

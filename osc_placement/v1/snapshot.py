@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.plan import progress as plan_progress
+from osc_placement.plan.progress import Progress
 from osc_placement.v1 import base, services
 from osc_placement.v1.output import progress, rows
 
@@ -255,7 +255,7 @@ def _difference_row(item: diff.StateDifference, names: Mapping[str, str]) -> row
     )
 
 
-def _context(parsed_args: argparse.Namespace, shown: plan_progress.Progress) -> ReadContext:
+def _context(parsed_args: argparse.Namespace, shown: Progress) -> ReadContext:
     from osc_placement.workflows.context import ReadContext
 
     return ReadContext(parsed_args.workers, shown)

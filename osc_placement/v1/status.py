@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
 from osc_placement.v1 import arguments, base, candidate, plan_command
-from osc_placement.v1.output import help as help_format, rows
+from osc_placement.v1.output import rows
+from osc_placement.v1.output.help_text import FullHelpFormatter
 
 if TYPE_CHECKING:
     from osc_placement.workflows import status
@@ -86,7 +87,7 @@ class ShowOptions(base.Command):
         arguments.add_selector(parsers[0])
         changes.add_change_options(parsers[1])
         candidate.add_query(parsers[2])
-        formatter = help_format.FullHelpFormatter(prog="")
+        formatter = FullHelpFormatter(prog="")
         parsers += [
             ShowStatus(self.app, self.app_args).get_parser(""),
             changes.get_parser(""),

@@ -11,11 +11,18 @@ import enum
 import itertools
 from collections.abc import Iterable, Iterator
 
-from osc_placement.engine import inventory, record, standard, state
-from osc_placement.engine.candidates import budget as budgets, plan as plans, tree as trees
+from osc_placement.engine import (
+    inventories,
+    record,
+    standard,
+    state,
+)
+from osc_placement.engine.candidates import tree as trees
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.engine.candidates.plans import Plan, Slot
 from osc_placement.model.candidate import Candidate
 
-Options = dict[plans.Slot, list[record.ProviderRecord]]
+Options = dict[Slot, list[record.ProviderRecord]]
 
 
 class Strategy(enum.StrEnum):
@@ -32,19 +39,17 @@ class Strategy(enum.StrEnum):
 class Forest:
     """All trees of a state, for one query."""
 
-    def __init__(
-        self, base: state.State, plan: plans.Plan, budget: budgets.SearchBudget | None = None
-    ) -> None:
+    def __init__(self, base: state.State, plan: Plan, budget: SearchBudget | None = None) -> None:
         self.base = base
         self.plan = plan
-        self.budget = budget or budgets.SearchBudget()
+        self.budget = budget or SearchBudget()
         self._suffixes = [group.suffix for group in plan.groups]
         self._demands = [
             (base.rooms(name).get, total, amounts)
             for name, (total, amounts) in plan.demands.items()
         ]
         self.sharing = base.with_trait[standard.SHARING_TRAIT]
-        self._shared_fits: dict[tuple[plans.Slot, str], bool] = {}
+        self._shared_fits: dict[tuple[Slot, str], bool] = {}
         self._sharing_in: dict[str, list[str]] = {}
 
     def candidates(self, strategy: Strategy = Strategy.DEPTH_FIRST) -> Iterator[Candidate]:
@@ -111,11 +116,11 @@ class Forest:
                 options[slot] = fitting
         return options
 
-    def _fitting(self, slot: plans.Slot, tree: Iterable[str]) -> list[record.ProviderRecord]:
+    def _fitting(self, slot: Slot, tree: Iterable[str]) -> list[record.ProviderRecord]:
         base, admits = self.base, slot.group.admits
         providers = base.providers
         for resource_class, amount in slot.resources.items():
-            tree = inventory.suppliers(base, tree, resource_class, amount)
+            tree = inventories.suppliers(base, tree, resource_class, amount)
         return [provider for uuid in tree if admits(base, provider := providers[uuid])]
 
     def sharing_with(self, root_uuid: str) -> list[str]:
@@ -162,7 +167,7 @@ class Forest:
             self._sharing_in[aggregate] = found
         return found
 
-    def _shared_provider_fits(self, slot: plans.Slot, uuid: str) -> bool:
+    def _shared_provider_fits(self, slot: Slot, uuid: str) -> bool:
         key = (slot, uuid)
         found = self._shared_fits.get(key)
         if found is None:

@@ -7,15 +7,21 @@ unknown name after a condition that no provider meets is an empty answer, not an
 
 from __future__ import annotations
 
-from osc_placement.engine import inventory, listing, state, trait
-from osc_placement.engine.candidates import budget as budgets, search
+from osc_placement.engine import (
+    inventories,
+    listing,
+    state,
+    trait,
+)
+from osc_placement.engine.candidates import search
+from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 
 
 def may_match(
     base: state.State,
     query: candidate.CandidateQuery,
-    budget: budgets.SearchBudget | None = None,
+    budget: SearchBudget | None = None,
 ) -> bool:
     """Whether a search can find anything, as far as names and single groups show.
 
@@ -31,7 +37,7 @@ def may_match(
         for earlier in query.groups[:number]:
             if not _has_candidates(base, earlier, budget):
                 return False
-        inventory.check_classes(base, group.resources)
+        inventories.check_classes(base, group.resources)
         if not listing.has_common_member(base.with_aggregate, group.member_of):
             return False
         for alternatives in group.required:
@@ -48,7 +54,7 @@ def _names_exist(base: state.State, group: candidate.RequestGroup) -> bool:
 
 
 def _has_candidates(
-    base: state.State, group: candidate.RequestGroup, budget: budgets.SearchBudget | None
+    base: state.State, group: candidate.RequestGroup, budget: SearchBudget | None
 ) -> bool:
     """Whether a group alone has candidates, of nested providers at every microversion too."""
     alone = candidate.CandidateQuery((group,), limit=1)

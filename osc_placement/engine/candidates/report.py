@@ -8,7 +8,9 @@ import enum
 from collections.abc import Iterator
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
+from osc_placement.engine.candidates.budget import SearchTooLong
+from osc_placement.engine.candidates.forest import Forest
+from osc_placement.engine.candidates.plans import Plan, Slot
 
 
 class Reason(enum.StrEnum):
@@ -49,7 +51,7 @@ class Refusal:
 
 
 def provider_refusals(
-    base: state.State, slot: plans.Slot, provider: record.ProviderRecord
+    base: state.State, slot: Slot, provider: record.ProviderRecord
 ) -> list[Refusal]:
     """Every condition of a slot that a provider fails; empty if it fits."""
     group = slot.group
@@ -99,7 +101,7 @@ def _amount_refusals(
     return [Refusal(reason, (resource_class,), amount) for reason in failed]
 
 
-def tree_refusals(forest: forests.Forest, root_uuid: str) -> list[Refusal]:
+def tree_refusals(forest: Forest, root_uuid: str) -> list[Refusal]:
     """Why a tree gives no candidate; empty if it gives one.
 
     The failed conditions on its root, else the groups without a provider, else each condition
@@ -122,18 +124,18 @@ def tree_refusals(forest: forests.Forest, root_uuid: str) -> list[Refusal]:
     return [
         Refusal(reason)
         for reason, relaxed in _relaxed(plan)
-        if _gives_any(forests.Forest(forest.base, relaxed), root_uuid)
+        if _gives_any(Forest(forest.base, relaxed), root_uuid)
     ] or [Refusal(Reason.COMBINATION)]
 
 
-def _gives_any(forest: forests.Forest, root_uuid: str) -> bool:
+def _gives_any(forest: Forest, root_uuid: str) -> bool:
     try:
         return next(forest.candidates_in(root_uuid), None) is not None
-    except budgets.SearchTooLong:
+    except SearchTooLong:
         return False
 
 
-def _relaxed(plan: plans.Plan) -> Iterator[tuple[Reason, plans.Plan]]:
+def _relaxed(plan: Plan) -> Iterator[tuple[Reason, Plan]]:
     """The plan without one of its conditions between groups."""
     if plan.isolate:
         yield Reason.ISOLATE, dataclasses.replace(plan, isolate=False)

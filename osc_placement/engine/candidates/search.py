@@ -33,11 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osc_placement.engine import state
-from osc_placement.engine.candidates import (
-    budget as budgets,
-    forest as forests,
-    plan as plans,
-)
+from osc_placement.engine.candidates import budget as budgets, forest as forests, plans
 from osc_placement.model.candidate import Candidate, CandidateQuery
 
 Strategy = forests.Strategy

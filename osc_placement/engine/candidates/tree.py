@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import budget as budgets, plan as plans
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.engine.candidates.plans import Plan, Slot
 from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
 
@@ -160,7 +161,7 @@ _Mappings = dict[str, tuple[str, ...]]
 class _Level(NamedTuple):
     """A slot at its depth of the search, with the conditions that depend on other slots."""
 
-    slot: plans.Slot
+    slot: Slot
     options: Options
     isolated: bool
     group_required: tuple[frozenset[str], ...]
@@ -190,10 +191,10 @@ class Walk:
     def __init__(
         self,
         base: state.State,
-        plan: plans.Plan,
+        plan: Plan,
         root_uuid: str,
-        options: Mapping[plans.Slot, Options],
-        budget: budgets.SearchBudget,
+        options: Mapping[Slot, Options],
+        budget: SearchBudget,
     ) -> None:
         self.base = base
         self.plan = plan
@@ -393,9 +394,7 @@ def _room(base: state.State, provider: record.ProviderRecord, resource_class: st
     return most
 
 
-def _levels(
-    base: state.State, plan: plans.Plan, options: Mapping[plans.Slot, Options]
-) -> list[_Level]:
+def _levels(base: state.State, plan: Plan, options: Mapping[Slot, Options]) -> list[_Level]:
     """The slots in search order.
 
     Suffixed groups first, because only they are isolated; then the slots with the fewest providers
@@ -403,7 +402,7 @@ def _levels(
     """
     largest: dict[tuple[int, str], int] = {}
 
-    def order(slot: plans.Slot) -> tuple[bool, int, float]:
+    def order(slot: Slot) -> tuple[bool, int, float]:
         share = 0.0
         for name in plan.repeated & slot.resources.keys():
             key = id(options[slot]), name

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from osc_placement.client import api
-from osc_placement.neutron import api as neutron_api
+from osc_placement.neutron.api import Neutron
 from osc_placement.plan import change, reasons
 from osc_placement.plan.change import S
 from osc_placement.plan.kinds import forms
@@ -29,7 +29,7 @@ class Services:
     """The services that changes are written to; ``neutron`` is None where neutron is not used."""
 
     client: api.Client
-    neutron: neutron_api.Neutron | None = None
+    neutron: Neutron | None = None
 
 
 class Fact(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import provider as rules, record
+from osc_placement.engine import providers as rules, record
 from osc_placement.server import schemas, validation
 from osc_placement.server.context import RequestContext, json_response
 from osc_placement.server.handlers import provider as providers

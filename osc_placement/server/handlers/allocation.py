@@ -9,15 +9,10 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import (
-    allocation as rules,
-    draft as drafts,
-    errors,
-    record,
-    reshape,
-    state,
-)
-from osc_placement.model import allocation as model, name as names
+from osc_placement.engine import allocation as rules, errors, record, reshape, state
+from osc_placement.engine.draft import Draft
+from osc_placement.model.allocation import UNKNOWN_TYPE
+from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.server import http_errors, schemas, validation
 from osc_placement.server.context import RequestContext, empty_response, json_response
 from osc_placement.server.handlers import inventory as inventories, provider as providers
@@ -48,7 +43,7 @@ def _view(
     if microversion.supports(context.version, "consumer generation"):
         shown["consumer_generation"] = consumer.generation
     if microversion.supports(context.version, "consumer types"):
-        shown["consumer_type"] = consumer.consumer_type or model.UNKNOWN_TYPE
+        shown["consumer_type"] = consumer.consumer_type or UNKNOWN_TYPE
     return shown
 
 
@@ -76,10 +71,10 @@ def of_provider(context: RequestContext) -> webob.Response:
 def write_one(context: RequestContext) -> webob.Response:
     """PUT /allocations/{consumer_uuid}"""
     uuid = context.params["consumer_uuid"]
-    if not names.is_uuid(uuid):
+    if not is_uuid(uuid):
         raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {uuid}")
     body = context.body(validation.at(schemas.ALLOCATIONS_WRITE, context.version.minor))
-    claim = _claim(context, names.canonical_uuid(uuid), body)
+    claim = _claim(context, canonical_uuid(uuid), body)
     _write(context, [claim], lambda draft: rules.write(draft, [claim]))
     return empty_response(context)
 
@@ -115,7 +110,7 @@ def reshape_all(context: RequestContext) -> webob.Response:
 
 
 def _write(
-    context: RequestContext, claims: list[rules.Claim], change: Callable[[drafts.Draft], None]
+    context: RequestContext, claims: list[rules.Claim], change: Callable[[Draft], None]
 ) -> None:
     """Write the claims; for an unknown provider keep only the new consumers, as Placement does."""
     try:
@@ -129,9 +124,9 @@ def _write(
 
 def _claims(context: RequestContext, body: dict[str, Any]) -> list[rules.Claim]:
     for uuid in body:
-        if not names.is_uuid(uuid):
+        if not is_uuid(uuid):
             raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {uuid}")
-    return [_claim(context, names.canonical_uuid(uuid), claim) for uuid, claim in body.items()]
+    return [_claim(context, canonical_uuid(uuid), claim) for uuid, claim in body.items()]
 
 
 def _claim(context: RequestContext, consumer_uuid: str, body: dict[str, Any]) -> rules.Claim:

@@ -12,7 +12,7 @@ import webob
 from osc_placement import microversion
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates import names, search
-from osc_placement.model import candidate as model
+from osc_placement.model.candidate import Candidate, CandidateQuery
 from osc_placement.server import http_errors, query, schemas, validation
 from osc_placement.server.context import RequestContext, encode, encoded_response
 
@@ -83,7 +83,7 @@ def list_all(context: RequestContext) -> webob.Response:
 
 
 def _encoded(
-    context: RequestContext, candidates: Iterator[model.Candidate], named: dict[str, Any]
+    context: RequestContext, candidates: Iterator[Candidate], named: dict[str, Any]
 ) -> Iterator[bytes]:
     """The candidates as members of a JSON list; adds their providers to the keys of ``named``.
 
@@ -104,8 +104,8 @@ def _encoded(
 
 
 def _found(
-    context: RequestContext, base: state.State, candidate_query: model.CandidateQuery
-) -> Iterator[model.Candidate]:
+    context: RequestContext, base: state.State, candidate_query: CandidateQuery
+) -> Iterator[Candidate]:
     budget = context.limits.budget()
     if not names.may_match(base, candidate_query, budget):
         return iter(())
@@ -119,7 +119,7 @@ def _found(
     )
 
 
-def _request_form(context: RequestContext) -> Callable[[model.Candidate], dict[str, Any]]:
+def _request_form(context: RequestContext) -> Callable[[Candidate], dict[str, Any]]:
     """The format of an allocation request: the microversion of the request accepts it back."""
     if microversion.supports(context.version, "candidate mappings"):
         return lambda candidate: {
@@ -136,14 +136,14 @@ def _request_form(context: RequestContext) -> Callable[[model.Candidate], dict[s
     }
 
 
-def _by_provider(candidate: model.Candidate) -> dict[str, Any]:
+def _by_provider(candidate: Candidate) -> dict[str, Any]:
     return {uuid: {"resources": resources} for uuid, resources in candidate.allocations.items()}
 
 
 def _summaries(
     context: RequestContext,
     base: state.State,
-    candidate_query: model.CandidateQuery,
+    candidate_query: CandidateQuery,
     named: Collection[str],
 ) -> Iterator[bytes]:
     """The provider summaries as members of a JSON object."""

@@ -8,8 +8,9 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import errors, inventory as rules, record
-from osc_placement.model import inventory as model, name as names
+from osc_placement.engine import errors, inventories as rules, record
+from osc_placement.model.inventory import MAX_AMOUNT, Inventory
+from osc_placement.model.name import is_symbol
 from osc_placement.server import schemas
 from osc_placement.server.context import RequestContext, empty_response, json_response
 from osc_placement.server.handlers import provider as providers
@@ -18,20 +19,20 @@ from osc_placement.server.handlers import provider as providers
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
-def _view(inventory: model.Inventory) -> dict[str, Any]:
+def _view(inventory: Inventory) -> dict[str, Any]:
     return {field: getattr(inventory, field) for field in _FIELDS}
 
 
-def read_all(inventories: dict[str, Any]) -> dict[str, model.Inventory]:
+def read_all(inventories: dict[str, Any]) -> dict[str, Inventory]:
     """Parse inventories by resource class.
 
     The schema does not check the values of names that no class can have. Values without a capacity
     are replaced: the unknown class is then the error.
     """
     return {
-        name: model.Inventory.from_dict(fields)
-        if names.is_symbol(name) or _has_capacity(fields)
-        else model.Inventory(1)
+        name: Inventory.from_dict(fields)
+        if is_symbol(name) or _has_capacity(fields)
+        else Inventory(1)
         for name, fields in inventories.items()
     }
 
@@ -41,7 +42,7 @@ def _has_capacity(fields: Any) -> bool:
     if not isinstance(fields, dict) or "total" not in fields:
         return False
     parts = (fields["total"], fields.get("reserved", 0), fields.get("allocation_ratio", 1.0))
-    return all(isinstance(part, int | float) and abs(part) <= model.MAX_AMOUNT for part in parts)
+    return all(isinstance(part, int | float) and abs(part) <= MAX_AMOUNT for part in parts)
 
 
 def _may_reserve_all(context: RequestContext) -> bool:
@@ -88,7 +89,7 @@ def create(context: RequestContext) -> webob.Response:
     uuid, name = context.params["uuid"], body["resource_class"]
     with context.repository.write() as draft:
         provider = rules.add(
-            draft, uuid, name, model.Inventory.from_dict(body), _may_reserve_all(context)
+            draft, uuid, name, Inventory.from_dict(body), _may_reserve_all(context)
         )
     response = _answer_one(context, provider, name, 201)
     response.location = context.url(f"/resource_providers/{uuid}/inventories/{name}")
@@ -120,7 +121,7 @@ def replace_one(context: RequestContext) -> webob.Response:
             context.params["uuid"],
             name,
             body["resource_provider_generation"],
-            model.Inventory.from_dict(body),
+            Inventory.from_dict(body),
             _may_reserve_all(context),
         )
     return _answer_one(context, provider, name)

@@ -11,8 +11,15 @@ import orjson
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import errors, listing, provider as rules, record, state
-from osc_placement.model import candidate, name as names
+from osc_placement.engine import (
+    errors,
+    listing,
+    providers as rules,
+    record,
+    state,
+)
+from osc_placement.model import candidate
+from osc_placement.model.name import canonical_uuid
 from osc_placement.server import query, schemas, validation
 from osc_placement.server.context import RequestContext, empty_response, encode, json_response
 
@@ -111,7 +118,7 @@ def _list_response(
 def create(context: RequestContext) -> webob.Response:
     """POST /resource_providers"""
     body = context.body(validation.at(schemas.PROVIDER_CREATE, context.version.minor))
-    new_uuid = names.canonical_uuid(body["uuid"]) if "uuid" in body else str(uuid.uuid4())
+    new_uuid = canonical_uuid(body["uuid"]) if "uuid" in body else str(uuid.uuid4())
     with context.repository.write() as draft:
         context.error_fields = {"uuid": new_uuid, "name": body["name"]}
         provider = rules.create(draft, new_uuid, body["name"], body.get("parent_provider_uuid"))

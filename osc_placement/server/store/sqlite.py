@@ -18,7 +18,8 @@ from typing import Any
 import orjson
 
 from osc_placement.engine import record, standard
-from osc_placement.model import allocation, inventory, name as names
+from osc_placement.model import allocation, inventory
+from osc_placement.model.name import is_symbol
 from osc_placement.model.recording import CompressedResponses
 from osc_placement.server.store import database_file, document, errors, repository
 
@@ -324,7 +325,7 @@ def to_consumer(row: tuple[Any, ...]) -> record.ConsumerRecord:
 def _to_date(row: tuple[Any, ...]) -> float:
     name, at = row
     # A snapshot also holds standard names that only its source knows.
-    if not names.is_symbol(name):
+    if not is_symbol(name):
         raise ValueError(f"{reprlib.repr(name)} is not a name of a trait or a resource class")
     return _date(at)
 

@@ -19,7 +19,7 @@ from osc_placement.v1.output import streams
 if TYPE_CHECKING:
     import rich.progress
 
-    from osc_placement.plan import progress as plan_progress
+    from osc_placement.plan.progress import Progress
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ BAR_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
+def shown(*, quiet: bool) -> Iterator[Progress]:
     """Show the progress of the block: bars on a terminal, else a line per minute; none with -q.
 
     Each part is also logged, for -v.

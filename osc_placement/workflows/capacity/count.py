@@ -9,7 +9,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.engine import record, standard, state
-from osc_placement.engine.candidates import forest as forests, plan as plans
+from osc_placement.engine.candidates import plans
+from osc_placement.engine.candidates.forest import Forest
 from osc_placement.model import candidate
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import options
@@ -85,7 +86,7 @@ class Counter:
     ) -> None:
         self._base, self._without, self._refused = base, without, frozenset(refused)
         self._plan = plans.prepare(base, query)
-        self._forest = forests.Forest(base, self._plan)
+        self._forest = Forest(base, self._plan)
         self._found = options.find(base, query, refused=self._refused, among=among)
         self._by_root: dict[str, list[placing.Option]] = collections.defaultdict(list)
         for option, roots in zip(self._found.options, self._found.roots, strict=True):

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import budget as budgets
+from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
 from osc_placement.search import placing
@@ -59,7 +59,7 @@ class Moves:
         self,
         base: state.State,
         known: Sequence[servers.Server],
-        budget: budgets.SearchBudget,
+        budget: SearchBudget,
         more: Iterable[candidate.CandidateQuery] = (),
         without: Collection[str] = (),
         groups: Iterable[ServerGroup] = (),
@@ -261,7 +261,7 @@ class Moves:
     def limited_to(self, seconds: float) -> Moves:
         """These moves, with a budget of ``seconds`` for the searches."""
         limited = copy.copy(self)
-        limited.budget = budgets.SearchBudget(seconds)
+        limited.budget = SearchBudget(seconds)
         return limited
 
     def released(self, stopped: Collection[str]) -> state.State:

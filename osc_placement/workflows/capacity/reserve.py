@@ -13,10 +13,11 @@ import heapq
 import itertools
 from collections.abc import Iterator, Sequence
 
-from osc_placement.engine.candidates import budget as budgets
+from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.model import candidate
 from osc_placement.search import placing
-from osc_placement.workflows.capacity import moves as capacity_moves, servers
+from osc_placement.workflows.capacity import servers
+from osc_placement.workflows.capacity.moves import Moves, Placement
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Reserve:
 
 
 def capacity_with_failures(
-    moves: capacity_moves.Moves,
+    moves: Moves,
     query: candidate.CandidateQuery,
     hosts: Sequence[str],
     failures: int,
@@ -47,7 +48,7 @@ def capacity_with_failures(
 class _Search:
     def __init__(
         self,
-        moves: capacity_moves.Moves,
+        moves: Moves,
         query: candidate.CandidateQuery,
         hosts: Sequence[str],
         failures: int,
@@ -65,11 +66,11 @@ class _Search:
                     upper = self._largest_after(failed, upper)
                     if upper < 0:
                         return Reserve(self._failures, 0, 0, failed)
-        except budgets.SearchTooLong:
+        except SearchTooLong:
             return Reserve(self._failures, 0, upper, is_complete=False)
         try:
             return Reserve(self._failures, self._safe_number(upper), upper)
-        except budgets.SearchTooLong:
+        except SearchTooLong:
             return Reserve(self._failures, 0, upper, is_complete=False)
 
     def _all_failures(self) -> Iterator[tuple[str, ...]]:
@@ -99,7 +100,7 @@ class _Search:
         self,
         failed: Sequence[str],
         moved: Sequence[servers.Server] = (),
-        placement: capacity_moves.Placement | None = None,
+        placement: Placement | None = None,
     ) -> int:
         left = self._moves.free(failed, moved)
         for option in (placement or {}).values():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
-from osc_placement.engine.candidates import budget as budgets
+from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import plan as plan_module
@@ -231,7 +231,7 @@ class _State:
         hosts = [uuid for uuid in count.hosts_of(self._base) if uuid in set(roots)]
         nova = self._nova
         known = servers.servers_on(self._base, hosts, nova.queries, nova.groups)
-        budget = budgets.SearchBudget(self._request.seconds)
+        budget = SearchBudget(self._request.seconds)
         outside = {each.root_uuid for each in self._base.providers.values()} - set(roots)
         found = moves.Moves(
             self._base,

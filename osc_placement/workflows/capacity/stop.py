@@ -8,10 +8,11 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.engine import state
-from osc_placement.engine.candidates import budget as budgets
+from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.model import candidate, constraint
 from osc_placement.search import placing
-from osc_placement.workflows.capacity import moves as capacity_moves, servers
+from osc_placement.workflows.capacity import servers
+from osc_placement.workflows.capacity.moves import Moves
 from osc_placement.workflows.cloud import options
 
 #: Seconds for each attempt to name fewer servers that do not fit.
@@ -53,12 +54,12 @@ class Verdict:
     reason: str = ""
 
 
-def may_stop(moves: capacity_moves.Moves, roots: Sequence[str]) -> Verdict:
+def may_stop(moves: Moves, roots: Sequence[str]) -> Verdict:
     """Whether the servers of these hosts fit on the others, all at the same time."""
     hosts = tuple(roots)
     try:
         found = moves.place(hosts)
-    except budgets.SearchTooLong as error:
+    except SearchTooLong as error:
         return Verdict(Answer.UNKNOWN, hosts, reason=str(error))
     if found is not None:
         return Verdict(Answer.YES, hosts, found)
@@ -69,7 +70,7 @@ def may_stop(moves: capacity_moves.Moves, roots: Sequence[str]) -> Verdict:
     return Verdict(Answer.NO, hosts, unplaced=unplaced, reason=reason)
 
 
-def largest(moves: capacity_moves.Moves, roots: Sequence[str], limit: int) -> Verdict:
+def largest(moves: Moves, roots: Sequence[str], limit: int) -> Verdict:
     """A largest set of at most ``limit`` of these hosts that may stop at once.
 
     A set may stop only if each of its parts may. So hosts are added to sets that may stop, those
@@ -84,7 +85,7 @@ def largest(moves: capacity_moves.Moves, roots: Sequence[str], limit: int) -> Ve
                 best, placement = chosen, found
             if len(best) == min(limit, len(order)):
                 break
-    except budgets.SearchTooLong as error:
+    except SearchTooLong as error:
         return Verdict(Answer.UNKNOWN, best, placement, reason=str(error))
     if len(best) < min(limit, len(order)) and not moves.is_complete:
         reason = f"a host has more than {options.PER_TREE} candidates for a server"
@@ -95,7 +96,7 @@ def largest(moves: capacity_moves.Moves, roots: Sequence[str], limit: int) -> Ve
 
 
 def _growing(
-    moves: capacity_moves.Moves, order: Sequence[str], limit: int
+    moves: Moves, order: Sequence[str], limit: int
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, placing.Option]]]:
     """Sets of hosts that may stop, each larger than all sets before it."""
     largest_size = 0
@@ -117,9 +118,7 @@ def _growing(
         stack.append((larger, start + 1))
 
 
-def _unplaced(
-    moves: capacity_moves.Moves, hosts: Sequence[str]
-) -> tuple[tuple[Unplaced, ...], str]:
+def _unplaced(moves: Moves, hosts: Sequence[str]) -> tuple[tuple[Unplaced, ...], str]:
     """Servers without which all others fit, and the amount that shows why."""
     every = moves.servers_on(hosts)
     left = moves.free(hosts, every)
@@ -139,14 +138,14 @@ def _unplaced(
 
 
 def _dropped(
-    moves: capacity_moves.Moves, hosts: Sequence[str], rest: Sequence[servers.Server]
+    moves: Moves, hosts: Sequence[str], rest: Sequence[servers.Server]
 ) -> list[servers.Server]:
     """Servers to leave out so that the others fit; small servers are kept."""
 
     def fits(kept: Sequence[servers.Server]) -> bool:
         try:
             return moves.limited_to(_SECONDS_TO_NAME).place(hosts, kept) is not None
-        except budgets.SearchTooLong:
+        except SearchTooLong:
             return False
 
     order = sorted(rest, key=_size)
@@ -164,9 +163,7 @@ def _size(server: servers.Server) -> tuple[int, str]:
     return sum(amounts), server.uuid
 
 
-def _preventing(
-    moves: capacity_moves.Moves, hosts: Sequence[str], server: servers.Server
-) -> Iterator[str]:
+def _preventing(moves: Moves, hosts: Sequence[str], server: servers.Server) -> Iterator[str]:
     """The single constraints without which the server would fit, else all its amounts."""
     left = moves.released(hosts)
     group = server.apart or server.together

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import state
-from osc_placement.engine.candidates import budget as budgets
+from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import allocation
 from osc_placement.search import placing
 from osc_placement.workflows import compute_nodes
@@ -124,7 +124,7 @@ def _judge(
 ) -> Judgement:
     base, roots, nova = read.base, read.roots, read.nova
     known = servers.servers_on(base, roots, nova.queries, nova.groups)
-    budget = budgets.SearchBudget(request.seconds)
+    budget = SearchBudget(request.seconds)
     refused = compute.refused(base.tree)
     found = moves.Moves(base, known, budget, groups=nova.groups, refused=refused)
     if request.most is None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from osc_placement.engine import state
-from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
+from osc_placement.engine.candidates import plans
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.engine.candidates.forest import Forest
 from osc_placement.model import candidate
 
 
@@ -21,10 +23,10 @@ class HostSearch:
         self,
         base: state.State,
         query: candidate.CandidateQuery,
-        budget: budgets.SearchBudget | None = None,
+        budget: SearchBudget | None = None,
     ) -> None:
         self.plan = plans.prepare(base, query)
-        self.forest = forests.Forest(base, self.plan, budget)
+        self.forest = Forest(base, self.plan, budget)
         self._base = base
 
     def serves(self, root_uuid: str) -> bool:

@@ -8,7 +8,9 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping
 
 from osc_placement.engine import state
-from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
+from osc_placement.engine.candidates import plans
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.engine.candidates.forest import Forest
 from osc_placement.model import candidate
 from osc_placement.search import placing
 
@@ -33,7 +35,7 @@ class QueryOptions:
 def find(
     base: state.State,
     query: candidate.CandidateQuery,
-    budget: budgets.SearchBudget | None = None,
+    budget: SearchBudget | None = None,
     refused: Collection[str] = (),
     among: Collection[str] | None = None,
 ) -> QueryOptions:
@@ -46,7 +48,7 @@ def find(
     sharing providers alone belong to the tree of one of these providers.
     """
     plan = plans.prepare(base, dataclasses.replace(query, limit=None))
-    forest = forests.Forest(base, plan, budget)
+    forest = Forest(base, plan, budget)
     distinct: dict[frozenset[tuple[placing.Slot, int]], placing.Option] = {}
     roots: dict[frozenset[tuple[placing.Slot, int]], dict[str, None]] = {}
     is_complete = True

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine.candidates import plans
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch

@@ -17,7 +17,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, standard, state
-from osc_placement.engine.candidates import forest as forests, plan as plans
+from osc_placement.engine.candidates import plans
+from osc_placement.engine.candidates.forest import Forest
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.inventory import Inventory
@@ -293,7 +294,7 @@ class _Repair:
     ) -> None:
         self._base, self._plan, self.root = base, plan, base.providers[root_uuid]
         self._nova_members = nova_members
-        forest = forests.Forest(base, plan)
+        forest = Forest(base, plan)
         uuids = {*base.tree[root_uuid], *forest.sharing_with(root_uuid)}
         self._providers = [base.providers[uuid] for uuid in base.in_order(uuids)]
 

@@ -8,13 +8,14 @@ import heapq
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from osc_placement.client import api, api_errors, lookup, query as queries, retry
+from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.model.name import counted
-from osc_placement.nova import values as nova_values
+from osc_placement.nova.values import Hosts
 from osc_placement.workflows import selector
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.compute_nodes import ServerHosts
@@ -124,7 +125,7 @@ def explain(
 
 def _has_candidate(client: api.Client, request: ExplainRequest) -> bool:
     """Whether Placement has a candidate; it checks the query as it was given. Errors: ApiError."""
-    given = request.parameters or queries.candidate_pairs(request.query)
+    given = request.parameters or candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
     return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
 
@@ -151,7 +152,7 @@ def _proved(
     def is_true(change: Change) -> bool:
         if change.steps:
             return True
-        pairs = queries.candidate_pairs(dataclasses.replace(change.of(query), limit=1))
+        pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=1))
         try:
             return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
         except api_errors.ApiError as error:
@@ -180,9 +181,7 @@ def _hosts_of(base: state.State, query: candidate.CandidateQuery) -> set[str]:
     return offering or others
 
 
-def _roots(
-    client: api.Client, names: Sequence[str], hosts: nova_values.Hosts | None
-) -> dict[str, str]:
+def _roots(client: api.Client, names: Sequence[str], hosts: Hosts | None) -> dict[str, str]:
     """``{name of a named provider: UUID of its root}``. Errors: UnknownProvider."""
     providers = {}
 

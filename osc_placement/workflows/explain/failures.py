@@ -8,7 +8,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import forest as forests, plan as plans, report
+from osc_placement.engine.candidates import report
+from osc_placement.engine.candidates.forest import Forest
+from osc_placement.engine.candidates.plans import Group, Slot
 from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
@@ -72,7 +74,7 @@ def failures(base: state.State, query: candidate.CandidateQuery, root_uuid: str)
 class _Explained:
     """One host, and the plan of the query."""
 
-    def __init__(self, forest: forests.Forest, root_uuid: str) -> None:
+    def __init__(self, forest: Forest, root_uuid: str) -> None:
         self._forest, self._base, self._plan = forest, forest.base, forest.plan
         self._root_uuid = root_uuid
         self._host = self._base.providers[root_uuid].name
@@ -99,7 +101,7 @@ class _Explained:
                 detail = self._numbers() if refusal.reason in _BETWEEN else ""
                 yield Failure(self._host, refusal.reason, names=refusal.names, detail=detail)
 
-    def _missing_traits(self, group: plans.Group) -> Iterator[Failure]:
+    def _missing_traits(self, group: Group) -> Iterator[Failure]:
         """The traits of a group that no provider has, where all its providers may have them."""
         for any_of in group.group_required:
             if all(any_of.isdisjoint(each.traits) for each in self._providers):
@@ -123,7 +125,7 @@ class _Explained:
             for refusal in report.provider_refusals(self._base, slot, provider):
                 yield self._failure(slot, provider, refusal)
 
-    def _no_inventory(self, slot: plans.Slot) -> Iterator[Failure]:
+    def _no_inventory(self, slot: Slot) -> Iterator[Failure]:
         suffix, requested = slot.group.suffix, slot.resources
         absent = [
             name
@@ -157,14 +159,14 @@ class _Explained:
             parts.append(f"{wanted}{isolated}, {sum(free.values())} free ({listed})")
         return "; ".join(parts)
 
-    def _conditions_on_root(self, slot: plans.Slot) -> Iterator[Failure]:
+    def _conditions_on_root(self, slot: Slot) -> Iterator[Failure]:
         root = self._base.providers[self._root_uuid]
         for refusal in report.provider_refusals(self._base, slot, root):
             if refusal.reason not in {*_AMOUNTS, Reason.NO_INVENTORY}:
                 yield self._failure(slot, root, refusal)
 
     def _failure(
-        self, slot: plans.Slot, provider: record.ProviderRecord, refusal: report.Refusal
+        self, slot: Slot, provider: record.ProviderRecord, refusal: report.Refusal
     ) -> Failure:
         free = used = inventory = None
         if refusal.reason in _AMOUNTS:

@@ -11,8 +11,8 @@ import functools
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 
-from osc_placement.engine import inventory, record, state
-from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine import inventories, record, state
+from osc_placement.engine.candidates.plans import Plan
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -56,7 +56,7 @@ class Relaxations:
         self._steps: dict[object, int] = {}
 
     @property
-    def plan(self) -> plans.Plan:
+    def plan(self) -> Plan:
         """The prepared query."""
         return self._search.plan
 
@@ -192,7 +192,7 @@ class Relaxations:
     def _supplying(self, resource_class: str, amount: int) -> Collection[str]:
         """The providers with room for an amount of a class."""
         uuids = self._base.with_class[resource_class]
-        return set(inventory.suppliers(self._base, uuids, resource_class, amount))
+        return set(inventories.suppliers(self._base, uuids, resource_class, amount))
 
     def _meeting(self, each: Constraint) -> Collection[str]:
         """The providers that meet a constraint by themselves."""

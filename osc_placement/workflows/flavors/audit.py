@@ -9,10 +9,12 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, query as queries, responses, retry
+from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import state
 from osc_placement.model import candidate
-from osc_placement.nova import api as nova_api, filters, flavors, request
+from osc_placement.nova import filters, flavors, request
+from osc_placement.nova.api import Nova
 from osc_placement.workflows.cloud import nova_request, observe
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.compute_nodes import ServerHosts
@@ -72,7 +74,7 @@ NO_FINDING = frozenset({Code.OK, Code.NOT_JUDGED})
 
 def audit(
     client: api.Client,
-    nova: nova_api.Nova,
+    nova: Nova,
     names: Sequence[str],
     options: request.SchedulerOptions,
     context: ReadContext,
@@ -150,7 +152,7 @@ def _hidden(spec: request.ServerSpec) -> Iterator[str]:
 def _ask(client: api.Client, asked: _Asked) -> _Asked:
     if asked.query is None:
         return asked
-    pairs = queries.candidate_pairs(asked.query)
+    pairs = candidate_pairs(asked.query)
     try:
         answer = retry.read(lambda: client.list_allocation_candidates(pairs))
     except api_errors.ApiError as error:

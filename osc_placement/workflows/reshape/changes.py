@@ -14,7 +14,8 @@ from osc_placement.engine import standard
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.plan import change
-from osc_placement.plan.kinds import memberships, provider as provider_kind, reshape
+from osc_placement.plan.kinds import memberships, reshape
+from osc_placement.plan.kinds.provider import ABSENT, TYPE, ProviderState
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
@@ -75,7 +76,7 @@ class _Changes:
         self, uuid: str, node: snapshot.Node, was: snapshot.Node | None
     ) -> Iterator[change.Change]:
         target = _identity(node.provider)
-        before = _identity(was.provider) if was else provider_kind.ABSENT
+        before = _identity(was.provider) if was else ABSENT
         if before == target:
             return
         # From the top down, so that each parent is in place before its children.
@@ -84,8 +85,8 @@ class _Changes:
         stage = _RENAMES if stays else _PARENTS + self._depth[uuid]
         if was is not None:
             target = _changed(before, target)
-            before = provider_kind.TYPE.select(before, target)
-        yield self._change(provider_kind.TYPE.name, uuid, before, target, stage)
+            before = TYPE.select(before, target)
+        yield self._change(TYPE.name, uuid, before, target, stage)
 
     def _memberships(
         self, uuid: str, node: snapshot.Node, was: snapshot.Node
@@ -119,8 +120,8 @@ class _Changes:
             yield from self._members(traits, uuid, node.traits, (), stage, _DELETED)
             yield from self._members(aggregates, uuid, node.aggregates, (), stage + 1, _DELETED)
             stage = self._delete + max(self._depth.values()) - self._depth[uuid]
-            kind, identity = provider_kind.TYPE.name, _identity(node.provider)
-            yield self._change(kind, uuid, identity, provider_kind.ABSENT, stage, "it is empty")
+            kind, identity = TYPE.name, _identity(node.provider)
+            yield self._change(kind, uuid, identity, ABSENT, stage, "it is empty")
 
     def _change(
         self,
@@ -257,17 +258,15 @@ def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:
         groups[root] = together
 
 
-def _identity(item: provider.Provider) -> provider_kind.ProviderState:
-    return provider_kind.ProviderState(item.name, item.parent_uuid)
+def _identity(item: provider.Provider) -> ProviderState:
+    return ProviderState(item.name, item.parent_uuid)
 
 
-def _changed(
-    before: provider_kind.ProviderState, after: provider_kind.ProviderState
-) -> provider_kind.ProviderState:
+def _changed(before: ProviderState, after: ProviderState) -> ProviderState:
     """The fields of ``after`` that differ."""
     old = before.values()
     changed = {field: value for field, value in after.values().items() if value != old[field]}
-    return provider_kind.ProviderState(**changed)
+    return ProviderState(**changed)
 
 
 def _differing(before: inventory.Inventories, after: inventory.Inventories) -> list[str]:

@@ -17,7 +17,8 @@ from typing import TypeVar
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.engine import standard
-from osc_placement.model import allocation, name as names, provider
+from osc_placement.model import allocation, provider
+from osc_placement.model.name import canonical_uuid, is_custom
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reading import PlacementReader
 from osc_placement.workflows.reshape import documents, snapshot, target_tree
@@ -76,9 +77,9 @@ def _check_traits(client: api.Client, targets: Iterable[documents.MoveTarget]) -
     errors.InputErrors(
         f"the cloud does not know the trait {trait}"
         for trait in traits
-        if trait not in known and not names.is_custom(trait)
+        if trait not in known and not is_custom(trait)
     ).check()
-    return frozenset(filter(names.is_custom, known))
+    return frozenset(filter(is_custom, known))
 
 
 def _check_classes(
@@ -183,7 +184,7 @@ class _Reader:
                 *(each.resources for each in allocations.allocations.values())
             ),
             frozenset(traits.traits),
-            frozenset(names.canonical_uuid(text) for text in aggregates.aggregates),
+            frozenset(canonical_uuid(text) for text in aggregates.aggregates),
         )
         return _Detail(node, allocations.allocations)
 

@@ -20,7 +20,8 @@ from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.model import provider
 from osc_placement.model.name import and_more
-from osc_placement.nova import api as nova_api, servers as nova_servers, values
+from osc_placement.nova import servers as nova_servers, values
+from osc_placement.nova.api import Nova
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import observe, snapshot
 
@@ -355,7 +356,7 @@ def read_tree(
 
 
 def servers_of(
-    nova: nova_api.Nova, consumers: Collection[str]
+    nova: Nova, consumers: Collection[str]
 ) -> tuple[dict[str, values.Server], dict[str, values.Migration]]:
     """The servers and the current migrations of consumers, by UUID.
 
@@ -370,7 +371,7 @@ def servers_of(
     return nova_servers.find_servers(nova, uuids), moves
 
 
-def nova_state(nova: nova_api.Nova, consumers: Collection[str]) -> NovaState:
+def nova_state(nova: Nova, consumers: Collection[str]) -> NovaState:
     """The hosts of nova, and the servers and migrations of these consumers.
 
     Requests: those of ``hosts.read_all`` and of ``servers_of``.

@@ -16,8 +16,9 @@ from typing import Any
 
 from osc_placement import errors, microversion, server
 from osc_placement.client import api
-from osc_placement.model import allocation, name as names
-from osc_placement.server.store import errors as store_errors
+from osc_placement.model import allocation
+from osc_placement.model.name import is_custom
+from osc_placement.server.store.errors import StoreError
 from osc_placement.workflows import on_a_copy
 from osc_placement.workflows.reshape import snapshot
 
@@ -79,7 +80,7 @@ def embedded(
     """
     try:
         recorder = Recorder(server.create_app(load=_document(trees, classes)))
-    except store_errors.StoreError as error:
+    except StoreError as error:
         raise CannotRehearse(f"the plan cannot be rehearsed: {error}") from error
     with on_a_copy.opened(lambda: recorder, _NAME, version) as client:
         yield Stage(client, recorder)
@@ -89,8 +90,8 @@ def _document(trees: snapshot.TreeSnapshot, classes: Collection[str]) -> dict[st
     """The snapshot as a state document of the embedded server; ``classes`` are all that exist."""
     traits = {name for node in trees.nodes.values() for name in node.traits}
     return {
-        "custom_resource_classes": sorted(filter(names.is_custom, classes)),
-        "custom_traits": sorted(filter(names.is_custom, traits | trees.traits)),
+        "custom_resource_classes": sorted(filter(is_custom, classes)),
+        "custom_traits": sorted(filter(is_custom, traits | trees.traits)),
         "providers": {uuid: _provider(node) for uuid, node in trees.nodes.items()},
         "consumers": {
             **{uuid: _consumer(item) for uuid, item in trees.consumers.items()},

@@ -20,7 +20,8 @@ import orjson
 
 from osc_placement import errors
 from osc_placement.model.recording import CompressedResponses
-from osc_placement.server.store import database_file, errors as store_errors, sqlite
+from osc_placement.server.store import database_file, sqlite
+from osc_placement.server.store.errors import StoreError, Unfinished
 
 SnapshotMetadata = sqlite.SnapshotMetadata
 
@@ -83,7 +84,7 @@ class SnapshotFile:
             raise
         if self.metadata is not None and not self.metadata.is_finished:
             self.close()
-            raise store_errors.Unfinished(sqlite.unfinished(path))
+            raise Unfinished(sqlite.unfinished(path))
 
     def __enter__(self) -> Self:
         return self
@@ -230,7 +231,7 @@ def explained() -> Iterator[None]:
     """Turn an error of the store into a PlacementError."""
     try:
         yield
-    except store_errors.StoreError as error:
+    except StoreError as error:
         raise errors.PlacementError(str(error)) from error
 
 

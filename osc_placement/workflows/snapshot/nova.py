@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, flavors, servers
+from osc_placement.neutron.api import Neutron, ports_of
+from osc_placement.nova import api, flavors, servers
 from osc_placement.workflows.snapshot import staging
 
 _HYPERVISORS = "/os-hypervisors/detail"
@@ -24,7 +24,7 @@ Keep = Callable[[str, Any], None]
 class RecordingNova:
     """Nova, whose responses are kept as they arrive."""
 
-    def __init__(self, nova: nova_api.Nova, keep: Keep) -> None:
+    def __init__(self, nova: api.Nova, keep: Keep) -> None:
         self._nova, self._keep = nova, keep
         self._hypervisors: list[Any] = []
 
@@ -50,7 +50,7 @@ class RecordingNeutron:
 
     source = ""
 
-    def __init__(self, neutron: neutron_api.Neutron, keep: Keep) -> None:
+    def __init__(self, neutron: Neutron, keep: Keep) -> None:
         self._neutron, self._keep = neutron, keep
 
     def ask(self, path: str) -> Any:
@@ -70,7 +70,7 @@ class RecordingNeutron:
 class FirstEntries:
     """Nova, of whose listings only the first entry is read."""
 
-    def __init__(self, nova: nova_api.Nova) -> None:
+    def __init__(self, nova: api.Nova) -> None:
         self._nova = nova
 
     @property
@@ -90,8 +90,8 @@ class FirstEntries:
 class Recording:
     """Nova, and neutron unless ports are skipped, for a snapshot."""
 
-    nova: nova_api.Nova
-    neutron: neutron_api.Neutron | None = None
+    nova: api.Nova
+    neutron: Neutron | None = None
 
     def check(self) -> None:
         """Find missing rights and services before Placement is read.
@@ -114,27 +114,27 @@ class Recording:
         file.clear_recording()
         uuids = _read_all(RecordingNova(self.nova, file.save_recording))
         if self.neutron is not None:
-            neutron_api.ports_of(RecordingNeutron(self.neutron, file.save_recording), uuids)
+            ports_of(RecordingNeutron(self.neutron, file.save_recording), uuids)
 
 
-def _read_all(recorder: nova_api.Nova) -> list[str]:
+def _read_all(recorder: api.Nova) -> list[str]:
     """Read everything of nova; returns the UUIDs of the servers. Errors: InvalidInput."""
     missing = errors.InputErrors()
     uuids: list[str] = []
-    with nova_api.collected(missing):
-        nova_api.host_aggregates(recorder)
-    with nova_api.collected(missing):
+    with api.collected(missing):
+        api.host_aggregates(recorder)
+    with api.collected(missing):
         servers.read_hosts(recorder)
-    with nova_api.collected(missing):
+    with api.collected(missing):
         uuids = [server.uuid for server in servers.servers(recorder)]
-    with nova_api.collected(missing):
+    with api.collected(missing):
         servers.migrations(recorder)
-    with nova_api.collected(missing):
+    with api.collected(missing):
         servers.deleted_servers(recorder)
-    with nova_api.collected(missing):
+    with api.collected(missing):
         flavors.flavors(recorder)
-    with nova_api.collected(missing):
-        nova_api.server_groups(recorder)
-    nova_api.maximum_version(recorder)
+    with api.collected(missing):
+        api.server_groups(recorder)
+    api.maximum_version(recorder)
     missing.check()
     return uuids

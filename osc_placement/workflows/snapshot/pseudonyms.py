@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 
 from osc_placement import errors
 from osc_placement.engine import standard
-from osc_placement.model import allocation, name as names
+from osc_placement.model import allocation
+from osc_placement.model.name import CUSTOM_PREFIX, canonical_uuid, is_uuid
 from osc_placement.nova import flavor
 from osc_placement.plan import file as plan_file
 from osc_placement.workflows.snapshot import staging
@@ -29,7 +30,7 @@ FORMAT_VERSION = 1
 _DIGITS = 5
 
 #: Beginnings of resource classes that have a meaning for nova; the pseudonym keeps them.
-_CLASS_PREFIXES = (flavor.PMEM_PREFIX, "CUSTOM_PCI_", names.CUSTOM_PREFIX, "")
+_CLASS_PREFIXES = (flavor.PMEM_PREFIX, "CUSTOM_PCI_", CUSTOM_PREFIX, "")
 
 
 class NameKind(enum.StrEnum):
@@ -137,7 +138,7 @@ def _make(kind: NameKind, text: str, number: int) -> str:
         return f"{number:08x}{str(uuid.uuid4())[8:]}"
     padded = f"{number:0{_DIGITS}}"
     if kind is NameKind.TRAIT:
-        prefix = names.CUSTOM_PREFIX if text.startswith(names.CUSTOM_PREFIX) else ""
+        prefix = CUSTOM_PREFIX if text.startswith(CUSTOM_PREFIX) else ""
         return f"{prefix}ANON_TRAIT_{padded}"
     if kind is NameKind.RESOURCE_CLASS:
         prefix = next(beginning for beginning in _CLASS_PREFIXES if text.startswith(beginning))
@@ -189,9 +190,9 @@ class Names:
 
     def uuid(self, text: str) -> str:
         """A UUID, with or without dashes, as before."""
-        if not names.is_uuid(text):
+        if not is_uuid(text):
             return self.of(NameKind.VALUE, text)
-        pseudonym = self.of(NameKind.UUID, names.canonical_uuid(text))
+        pseudonym = self.of(NameKind.UUID, canonical_uuid(text))
         return pseudonym if "-" in text else pseudonym.replace("-", "")
 
     def host(self, text: str) -> str:
@@ -199,7 +200,7 @@ class Names:
 
         The names of a host, of its compute node and of the providers below stay related.
         """
-        if names.is_uuid(text):
+        if is_uuid(text):
             return self.uuid(text)
         first, *rest = _SEPARATOR.split(text)
         label, dot, domain = first.partition(".")
@@ -243,7 +244,7 @@ class Names:
         return _SYMBOL.sub(lambda match: self.resource_class(match[0]), text)
 
     def _stays(self, text: str, is_standard: AbstractSet[str]) -> bool:
-        if text.startswith(names.CUSTOM_PREFIX):
+        if text.startswith(CUSTOM_PREFIX):
             return self._keep_custom
         return text in is_standard or text in self._known
 

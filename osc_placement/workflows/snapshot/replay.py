@@ -15,7 +15,8 @@ from typing import Any
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors
-from osc_placement.plan import file as plan_file, result as plan_result
+from osc_placement.plan import file as plan_file
+from osc_placement.plan.result import RunReport
 from osc_placement.workflows import on_a_copy
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
@@ -99,7 +100,7 @@ def check_comparable(paths: Sequence[pathlib.Path]) -> None:
 @contextlib.contextmanager
 def after_plan(
     path: pathlib.Path, plan_path: pathlib.Path
-) -> Iterator[tuple[api.Client, plan_result.RunReport]]:
+) -> Iterator[tuple[api.Client, RunReport]]:
     """A client of a copy of a snapshot on which a plan was applied, and the report of that.
 
     Conditions that the plan checks in nova count as met. The snapshot stays unchanged.

@@ -27,7 +27,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, local, responses, retry
 from osc_placement.model import allocation, provider
 from osc_placement.plan import file as plan_file, plan
-from osc_placement.server.store import errors as store_errors
+from osc_placement.server.store.errors import InUse, StoreError
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, staging
 
@@ -585,8 +585,8 @@ def continuable(partial: pathlib.Path) -> Iterator[None]:
     """Name the file of an unfinished save in errors that end it."""
     try:
         yield
-    except (errors.PlacementError, store_errors.StoreError) as error:
-        if not partial.exists() or isinstance(error, store_errors.InUse):
+    except (errors.PlacementError, StoreError) as error:
+        if not partial.exists() or isinstance(error, InUse):
             raise
         raise errors.PlacementError(
             f"{error}\nThe snapshot is not complete. {partial} keeps what was read: run the same"

@@ -18,7 +18,8 @@ import orjson
 
 from osc_placement.client import local
 from osc_placement.engine import standard
-from osc_placement.model import inventory, name as names
+from osc_placement.model import inventory
+from osc_placement.model.name import is_symbol
 from osc_placement.server.store import database_file, errors, sqlite
 from osc_placement.workflows.snapshot import file
 
@@ -546,9 +547,7 @@ class Staging:
             ("resource_class", resource_classes, self._column(classes), standard.RESOURCE_CLASSES),
         ):
             wanted = dict.fromkeys([*reported, *used_names])
-            rows = [
-                (name, now) for name in wanted if name not in is_standard and names.is_symbol(name)
-            ]
+            rows = [(name, now) for name in wanted if name not in is_standard and is_symbol(name)]
             self._connection.execute(f"DELETE FROM {table}")  # noqa: S608
             self._connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)  # noqa: S608
 

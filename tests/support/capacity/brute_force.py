@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from osc_placement.engine import allocation, draft, record, state
-from osc_placement.engine.candidates import forest as forests, plan as plans, search
+from osc_placement.engine.candidates import forest as forests, plans, search
 from osc_placement.model import allocation as model, candidate, inventory
 from tests.support.candidates import cloud_builder
 

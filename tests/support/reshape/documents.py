@@ -13,7 +13,7 @@ from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     consumers as consumers_module,
     documents,
-    plan,
+    reshape_plan,
     resolve,
     snapshot,
 )
@@ -54,7 +54,7 @@ def decided(
     before: snapshot.TreeSnapshot | None = None,
     options: consumers_module.AssignOptions = PLAIN,
 ) -> reshape_changes.ReshapeDecision:
-    return plan.decide(documents.parse(text, "m"), before or cloud(), options)
+    return reshape_plan.decide(documents.parse(text, "m"), before or cloud(), options)
 
 
 def refused(

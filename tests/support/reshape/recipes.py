@@ -14,8 +14,8 @@ from osc_placement.workflows.reshape import (
     consumers,
     documents,
     invariants,
-    plan,
     recipes,
+    reshape_plan,
     snapshot,
 )
 from tests.support.embedded import uuid_of
@@ -61,7 +61,7 @@ def outcome(
 ) -> snapshot.TreeSnapshot:
     """The snapshot after the document of a recipe."""
     moves = documents.parse(recipes.write(recipe), "recipe.yaml")
-    decided = plan.decide(moves, before, consumers.AssignOptions(), allow)
+    decided = reshape_plan.decide(moves, before, consumers.AssignOptions(), allow)
     assert invariants.violations(before, decided.after, invariants.expected(decided.resolved)) == []
     return decided.after.without(decided.resolved.deleted)
 

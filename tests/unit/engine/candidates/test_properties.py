@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from osc_placement.engine import state
 from osc_placement.engine.candidates import (
     forest as forests,
-    plan as plans,
+    plans,
     report as reports,
     search as candidates,
 )

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from osc_placement.engine.candidates import (
-    forest as forests,
-    plan as plans,
-    report as reports,
-)
+from osc_placement.engine.candidates import forest as forests, plans, report as reports
 from osc_placement.engine.candidates.report import Reason, Refusal
 from osc_placement.model.inventory import Inventory
 from tests.support.candidates.clouds import cloud, group, provider, query

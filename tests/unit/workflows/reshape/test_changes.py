@@ -10,7 +10,7 @@ import pytest
 from osc_placement.model import inventory
 from osc_placement.plan import change, guards
 from osc_placement.plan.kinds import registry
-from osc_placement.workflows.reshape import documents, plan
+from osc_placement.workflows.reshape import documents, reshape_plan
 from tests.support import plans
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -153,7 +153,10 @@ def test_a_tree_of_nova_compute_is_refused() -> None:
     (reason,) = refused(wrong, before)
     assert "writes VCPU on cn1 at its next periodic run" in reason
     assert "--allow nova-owned" in reason
-    assert plan.decide(documents.parse(wrong, "m"), before, PACK, [guards.NOVA_OWNED]).placed == []
+    assert (
+        reshape_plan.decide(documents.parse(wrong, "m"), before, PACK, [guards.NOVA_OWNED]).placed
+        == []
+    )
     own_shape = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]"
     assert decided(own_shape, before).placed == []
 

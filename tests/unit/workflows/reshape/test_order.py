@@ -15,7 +15,7 @@ from osc_placement.workflows.reshape import (
     consumers as consumers_module,
     documents,
     invariants,
-    plan,
+    reshape_plan,
     resolve,
     snapshot,
 )
@@ -37,7 +37,7 @@ def cloud(providers: Any = PROVIDERS, *roots: str) -> snapshot.TreeSnapshot:
 
 def refused(text: str) -> str:
     with pytest.raises(errors.InvalidInput) as caught:
-        plan.decide(documents.parse(text, "m"), cloud(), PLAIN)
+        reshape_plan.decide(documents.parse(text, "m"), cloud(), PLAIN)
     return "\n".join(caught.value.reasons)
 
 
@@ -71,14 +71,14 @@ def test_contradictory_and_dependent_changes_are_refused(line: str, reason: str)
 def test_a_given_parent_takes_precedence_over_the_default() -> None:
     before = cloud()
     text = f"{MOVE}providers: [{{name: gpu}}, {{name: gpu, parent: a}}]"
-    found = plan.decide(documents.parse(text, "m"), before, PLAIN)
+    found = reshape_plan.decide(documents.parse(text, "m"), before, PLAIN)
     assert found.resolved.nodes[resolve.new_uuid("gpu")].provider.parent_uuid == uuid_of("a")
 
 
 def test_parents_change_from_the_top_down() -> None:
     before = cloud()
     text = f"{MOVE}providers: [{{name: a, parent: b}}, {{name: b, parent: cn}}]"
-    found = plan.decide(documents.parse(text, "m"), before, PLAIN)
+    found = reshape_plan.decide(documents.parse(text, "m"), before, PLAIN)
     stages = {
         item.subject.name: item.stage
         for item in reshape_changes.list_changes(found)
@@ -96,7 +96,7 @@ def test_a_new_provider_cannot_take_the_uuid_of_another() -> None:
     renamed = dataclasses.replace(node, provider=other)
     before = dataclasses.replace(before, nodes={**nodes, taken: renamed})
     with pytest.raises(errors.InvalidInput, match="'b' has the UUID that 'gpu' would get"):
-        plan.decide(documents.parse(MOVE, "m"), before, PLAIN)
+        reshape_plan.decide(documents.parse(MOVE, "m"), before, PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,10 @@ def test_a_name_or_uuid_without_root_is_created_in_one_tree_only(more: str) -> N
     before = cloud({"n1": (None, {"VGPU": 1}), "n2": (None, {"VGPU": 1})}, "n1", "n2")
     text = f"moves: [{{from: $root, resources: {{VGPU: 1}}, to: {{name: $root-g}}}}]\n{more}"
     roots = [before.nodes[uuid_of(name)].provider for name in ("n1", "n2")]
-    request = plan.ReshapeRequest(documents.parse(text, "m"), roots=tuple(roots), options=PLAIN)
-    found, skipped = plan.decide_request(request, before)
+    request = reshape_plan.ReshapeRequest(
+        documents.parse(text, "m"), roots=tuple(roots), options=PLAIN
+    )
+    found, skipped = reshape_plan.decide_request(request, before)
     assert {move.source for move in found.resolved.moves} == {uuid_of("n1")}
     assert [(item.subject.name, item.refused) for item in skipped] == [("n2", True)]
     assert "put $root into its name" in skipped[0].reason

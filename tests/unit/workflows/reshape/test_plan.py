@@ -18,7 +18,7 @@ from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply as plan_apply, attempt, change, executor, journal, result
 from osc_placement.plan.kinds import base, provider as provider_kind
 from osc_placement.testing import service
-from osc_placement.workflows.reshape import consumers, documents, plan as reshape_plan
+from osc_placement.workflows.reshape import consumers, documents, reshape_plan
 from tests.support import embedded, plans, scripted
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder

@@ -18,7 +18,7 @@ from osc_placement.workflows.reshape import (
     documents,
     invariants,
     observe,
-    plan as reshape_plan,
+    reshape_plan,
 )
 from tests.support.reshape import cases, cloud_builder
 

@@ -9,11 +9,7 @@ from osc_placement import microversion
 from osc_placement.plan import result
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reshape import (
-    consumers as consumers_module,
-    documents,
-    plan as reshape_plan,
-)
+from osc_placement.workflows.reshape import consumers as consumers_module, documents, reshape_plan
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.documents import CONSUMERS, MOVES, PROVIDERS, A, B, new

@@ -11,7 +11,7 @@ from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     invariants,
-    plan,
+    reshape_plan,
     snapshot,
     target_tree,
 )
@@ -28,8 +28,8 @@ KEEP = "providers: [{name: cn1, inventories: {%s: {%s}}}]\n"
 
 
 def to_tree(text: str, before: snapshot.TreeSnapshot) -> reshape_changes.ReshapeDecision:
-    request = plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
-    return plan.decide_request(request, before)[0]
+    request = reshape_plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
+    return reshape_plan.decide_request(request, before)[0]
 
 
 def offered(found: reshape_changes.ReshapeDecision, name: str) -> dict[str, int]:
@@ -41,7 +41,7 @@ def test_a_given_total_is_set_after_the_moves() -> None:
     found = decided(MOVE % ("all", "total: 8"), SMALL)
     assert (offered(found, "cn1"), offered(found, "gpu")) == ({"VCPU": 4}, {"VGPU": 8})
     assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
-    assert "the document changes the totals: VGPU +2 in sum" in plan.notes(found)
+    assert "the document changes the totals: VGPU +2 in sum" in reshape_plan.notes(found)
     assert (
         invariants.violations(found.before, found.after, invariants.expected(found.resolved)) == []
     )

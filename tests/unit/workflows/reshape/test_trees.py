@@ -11,7 +11,7 @@ from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     documents,
-    plan,
+    reshape_plan,
     snapshot,
     target_tree,
 )
@@ -31,8 +31,8 @@ from tests.support.reshape.documents import (
 
 
 def to_tree(text: str, before: snapshot.TreeSnapshot) -> list[change.Change]:
-    request = plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
-    return reshape_changes.list_changes(plan.decide_request(request, before)[0])
+    request = reshape_plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
+    return reshape_changes.list_changes(reshape_plan.decide_request(request, before)[0])
 
 
 def test_the_moves_to_a_target_tree_follow_from_it() -> None:
@@ -149,8 +149,10 @@ moves:
 - {from: $root, resources: {VGPU: 1}, to: {name: "${root}-1"}}
 """
     roots = [before.nodes[uuid_of(name)].provider for name in providers]
-    request = plan.ReshapeRequest(documents.parse(text, "m"), roots=tuple(roots), options=PACK)
-    found, skipped = plan.decide_request(request, before)
+    request = reshape_plan.ReshapeRequest(
+        documents.parse(text, "m"), roots=tuple(roots), options=PACK
+    )
+    found, skipped = reshape_plan.decide_request(request, before)
     assert {move.source for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
     assert {(item.subject.name, item.refused, item.code) for item in skipped} == {
         ("b", True, "reshape-refused"),
@@ -165,9 +167,9 @@ def test_evidence_on_a_consumer_outside_the_trees_is_an_error() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
     moves = documents.parse(f"{text}assign: {{{uuid_of('unknown')}: x}}\n", "m")
     root = cloud().nodes[uuid_of("cn1")].provider
-    request = plan.ReshapeRequest(moves, roots=(root,), options=PACK)
+    request = reshape_plan.ReshapeRequest(moves, roots=(root,), options=PACK)
     with pytest.raises(errors.InvalidInput, match="has no allocation in the selected trees"):
-        plan.decide_request(request, cloud())
+        reshape_plan.decide_request(request, cloud())
 
 
 def test_a_described_child_of_another_tree_is_an_error() -> None:

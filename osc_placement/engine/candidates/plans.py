@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from osc_placement.engine import inventory, record, state
+from osc_placement.engine import inventories, record, state
 from osc_placement.model import candidate
 
 
@@ -83,7 +83,7 @@ class Slot:
 
     def fits(self, base: state.State, provider: record.ProviderRecord) -> bool:
         """Whether a provider can fill this slot if no other slot uses it."""
-        return inventory.can_supply(base, provider, self.resources) and self.group.admits(
+        return inventories.can_supply(base, provider, self.resources) and self.group.admits(
             base, provider
         )
 

@@ -8,21 +8,21 @@ import math
 from collections.abc import Iterable, Mapping
 
 from osc_placement.engine import (
-    draft as drafts,
     errors,
-    provider as providers,
+    providers,
     record,
     standard,
     state,
 )
-from osc_placement.model import inventory as model
+from osc_placement.engine.draft import Draft
+from osc_placement.model.inventory import Inventories, Inventory
 
 
 def replace_all(
-    draft: drafts.Draft,
+    draft: Draft,
     uuid: str,
     generation: int,
-    inventories: model.Inventories,
+    inventories: Inventories,
     may_reserve_all: bool = True,
 ) -> record.ProviderRecord:
     """Replace all inventories of a provider.
@@ -38,7 +38,7 @@ def replace_all(
 
 
 def assign(
-    draft: drafts.Draft, provider: record.ProviderRecord, inventories: model.Inventories
+    draft: Draft, provider: record.ProviderRecord, inventories: Inventories
 ) -> record.ProviderRecord:
     """Give a provider exactly these inventories; raises InventoryInUse."""
     _refuse_in_use(draft, provider, [n for n in provider.inventories if n not in inventories])
@@ -46,10 +46,10 @@ def assign(
 
 
 def add(
-    draft: drafts.Draft,
+    draft: Draft,
     uuid: str,
     name: str,
-    inventory: model.Inventory,
+    inventory: Inventory,
     may_reserve_all: bool = True,
 ) -> record.ProviderRecord:
     """Add inventory of a class that the provider does not have."""
@@ -63,11 +63,11 @@ def add(
 
 
 def replace_one(
-    draft: drafts.Draft,
+    draft: Draft,
     uuid: str,
     name: str,
     generation: int,
-    inventory: model.Inventory,
+    inventory: Inventory,
     may_reserve_all: bool = True,
 ) -> record.ProviderRecord:
     """Replace the inventory of one class."""
@@ -81,7 +81,7 @@ def replace_one(
     return draft.bump(dataclasses.replace(provider, inventories=renewed))
 
 
-def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:
+def delete_one(draft: Draft, uuid: str, name: str) -> None:
     """Delete the inventory of one class."""
     provider = providers.require(draft, uuid)
     check_classes(draft, (name,))
@@ -91,7 +91,7 @@ def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:
     assign(draft, provider, rest)
 
 
-def delete_all(draft: drafts.Draft, uuid: str) -> None:
+def delete_all(draft: Draft, uuid: str) -> None:
     """Delete all inventories of a provider."""
     assign(draft, providers.require(draft, uuid), {})
 
@@ -116,14 +116,14 @@ def suppliers(
     ]
 
 
-def check_classes(base: drafts.Draft | state.State, names: Iterable[str]) -> None:
+def check_classes(base: Draft | state.State, names: Iterable[str]) -> None:
     """Raise ResourceClassNotFound for the first unknown resource class."""
     for name in names:
         if not base.knows_resource_class(name):
             raise errors.ResourceClassNotFound(name=name)
 
 
-def check(uuid: str, name: str, inventory: model.Inventory, may_reserve_all: bool = True) -> None:
+def check(uuid: str, name: str, inventory: Inventory, may_reserve_all: bool = True) -> None:
     """Raise InventoryInvalid if the capacity is out of range."""
     check_finite(uuid, name, inventory)
     if inventory.capacity < (0 if may_reserve_all else 1):
@@ -131,13 +131,13 @@ def check(uuid: str, name: str, inventory: model.Inventory, may_reserve_all: boo
         raise errors.InventoryInvalid(uuid=uuid, name=name, bound=bound)
 
 
-def check_finite(uuid: str, name: str, inventory: model.Inventory) -> None:
+def check_finite(uuid: str, name: str, inventory: Inventory) -> None:
     """Raise InventoryInvalid if the allocation ratio is not a finite number."""
     if not math.isfinite(inventory.allocation_ratio):
         raise errors.InventoryInvalid(uuid=uuid, name=name, bound="total")
 
 
-def _refuse_in_use(draft: drafts.Draft, provider: record.ProviderRecord, names: list[str]) -> None:
+def _refuse_in_use(draft: Draft, provider: record.ProviderRecord, names: list[str]) -> None:
     used = draft.used(provider.uuid)
     in_use = standard.classes_in_order(name for name in names if used.get(name))
     if in_use:

@@ -7,7 +7,8 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from osc_placement.engine import draft as drafts, errors, record
+from osc_placement.engine import errors, record
+from osc_placement.engine.draft import Draft
 
 
 class Unchanged(enum.Enum):
@@ -19,7 +20,7 @@ class Unchanged(enum.Enum):
 UNCHANGED = Unchanged.TOKEN
 
 
-def require(draft: drafts.Draft, uuid: str) -> record.ProviderRecord:
+def require(draft: Draft, uuid: str) -> record.ProviderRecord:
     """The provider; raises ProviderNotFound."""
     provider = draft.provider(uuid)
     if provider is None:
@@ -34,7 +35,7 @@ def check_generation(provider: record.ProviderRecord, generation: int) -> None:
 
 
 def create(
-    draft: drafts.Draft, uuid: str, name: str, parent_uuid: str | None = None
+    draft: Draft, uuid: str, name: str, parent_uuid: str | None = None
 ) -> record.ProviderRecord:
     """Create a provider; without a parent it is a root."""
     if not name:
@@ -60,7 +61,7 @@ def create(
 
 
 def update(
-    draft: drafts.Draft,
+    draft: Draft,
     uuid: str,
     name: str,
     parent_uuid: str | Unchanged | None = UNCHANGED,
@@ -79,7 +80,7 @@ def update(
     return draft.put_provider(dataclasses.replace(provider, name=name))
 
 
-def delete(draft: drafts.Draft, uuid: str) -> None:
+def delete(draft: Draft, uuid: str) -> None:
     """Delete a provider without children and allocations."""
     require(draft, uuid)
     if draft.children(uuid):
@@ -90,7 +91,7 @@ def delete(draft: drafts.Draft, uuid: str) -> None:
 
 
 def replace_aggregates(
-    draft: drafts.Draft, uuid: str, aggregates: Sequence[str], generation: int | None
+    draft: Draft, uuid: str, aggregates: Sequence[str], generation: int | None
 ) -> record.ProviderRecord:
     """Set the aggregates of a provider, in the given order.
 
@@ -103,7 +104,7 @@ def replace_aggregates(
     return draft.bump(dataclasses.replace(provider, aggregates=tuple(aggregates)))
 
 
-def _parent(draft: drafts.Draft, uuid: str) -> record.ProviderRecord:
+def _parent(draft: Draft, uuid: str) -> record.ProviderRecord:
     parent = draft.provider(uuid)
     if parent is None:
         raise errors.ParentNotFound()
@@ -111,7 +112,7 @@ def _parent(draft: drafts.Draft, uuid: str) -> record.ProviderRecord:
 
 
 def _move(
-    draft: drafts.Draft,
+    draft: Draft,
     provider: record.ProviderRecord,
     parent_uuid: str | None,
     may_move: bool,
@@ -134,7 +135,7 @@ def _move(
     )
 
 
-def _subtree(draft: drafts.Draft, provider: record.ProviderRecord) -> list[record.ProviderRecord]:
+def _subtree(draft: Draft, provider: record.ProviderRecord) -> list[record.ProviderRecord]:
     """The provider and all its descendants."""
     members = [provider]
     for member in members:
