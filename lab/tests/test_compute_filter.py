@@ -90,7 +90,7 @@ class Cloud:
         self.draw = random.Random(f"compute filter {seed}")
         base = brute_force.small_state(self.draw)
         asked = [self.query(base) for _ in range(6)]
-        self.base: state.State = brute_force.with_servers(self.draw, base, asked)[0]
+        self.base: state.CloudState = brute_force.with_servers(self.draw, base, asked)[0]
         self.hosts = count.hosts_of(self.base)
         roots = [each.uuid for each in self.base.providers.values() if each.uuid == each.root_uuid]
         self.states = compute_services.draw_states(self.draw, roots)
@@ -100,7 +100,7 @@ class Cloud:
         #: ``(hosts that could take a server, number of hosts in the audit)`` of each flavor.
         self.counted: list[tuple[set[str], int]] = []
 
-    def query(self, base: state.State) -> candidate.CandidateQuery:
+    def query(self, base: state.CloudState) -> candidate.CandidateQuery:
         return cloud_builder.draw_query(self.draw, base, VERSION)
 
     def uuids(self, names: Iterable[str]) -> set[str]:
@@ -132,7 +132,7 @@ class Cloud:
         specs = {each.name: each.flavor for each in flavors.flavors(nova)}
         options = request.SchedulerOptions()
         for item in audit.audit(client, nova, [], options, CONTEXT, self.compute):
-            if item.code not in (audit.Code.INVALID, audit.Code.UNKNOWN_NAME):
+            if item.code not in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
                 asked = request.request_to_placement(request.ServerSpec(specs[item.name]))
                 serving = self.uuids(oracle.hosts(self.base, asked.query))
                 self.counted.append((serving, item.hosts))

@@ -464,7 +464,7 @@ def is_timeout(error: BaseException) -> bool:
 
 def is_too_large(error: BaseException) -> bool:
     """Whether keystoneauth's error comes from a response that is too large."""
-    return isinstance(error.__context__, TooLarge)
+    return isinstance(error.__context__, ResponseTooLarge)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -528,7 +528,7 @@ class TooSlow(TimeoutError):
     """A response was not complete in time."""
 
 
-class TooLarge(requests.exceptions.RequestException):
+class ResponseTooLarge(requests.exceptions.RequestException):
     """A response is larger than LARGEST_RESPONSE."""
 
 
@@ -615,7 +615,7 @@ def _read(response: requests.Response) -> None:
             size += len(part)
             if size > LARGEST_RESPONSE:
                 response.close()
-                raise TooLarge(
+                raise ResponseTooLarge(
                     f"the response is larger than {LARGEST_RESPONSE // 1024**2} MiB", response=None
                 )
             parts.append(part)

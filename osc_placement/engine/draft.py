@@ -19,7 +19,7 @@ class Draft:
     ``now`` (seconds since the epoch) is the update time of each changed record.
     """
 
-    def __init__(self, base: state.State, now: float, first_generation: int = 0) -> None:
+    def __init__(self, base: state.CloudState, now: float, first_generation: int = 0) -> None:
         self.base = base
         self.now = now
         self.first_generation = first_generation

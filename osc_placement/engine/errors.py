@@ -96,7 +96,7 @@ class ProviderIsParent(EngineError):
     text = "Unable to delete parent resource provider {uuid}: It has child resource providers."
 
 
-class GenerationConflict(EngineError):
+class StaleGeneration(EngineError):
     """The provider changed since the client read its generation."""
 
     text = "resource provider generation conflict"
@@ -201,7 +201,7 @@ class InventoryInvalid(EngineError):
     )
 
 
-class InventoryInUse(EngineError):
+class UsedInventory(EngineError):
     """Inventory with allocations cannot be removed; ``names`` joined by commas."""
 
     text = "Inventory for '{names}' on resource provider '{uuid}' in use."

@@ -97,14 +97,14 @@ def delete_all(draft: Draft, uuid: str) -> None:
 
 
 def can_supply(
-    base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]
+    base: state.CloudState, provider: record.ProviderRecord, resources: Mapping[str, int]
 ) -> bool:
     """Whether a provider has free capacity for ``resources``, in valid units."""
     return all(suppliers(base, (provider.uuid,), *each) for each in resources.items())
 
 
 def suppliers(
-    base: state.State, uuids: Iterable[str], resource_class: str, amount: int
+    base: state.CloudState, uuids: Iterable[str], resource_class: str, amount: int
 ) -> list[str]:
     """Those of the providers that have free capacity for an amount, in valid units."""
     room_of = base.rooms(resource_class).get
@@ -116,7 +116,7 @@ def suppliers(
     ]
 
 
-def check_classes(base: Draft | state.State, names: Iterable[str]) -> None:
+def check_classes(base: Draft | state.CloudState, names: Iterable[str]) -> None:
     """Raise ResourceClassNotFound for the first unknown resource class."""
     for name in names:
         if not base.knows_resource_class(name):
@@ -141,4 +141,4 @@ def _refuse_in_use(draft: Draft, provider: record.ProviderRecord, names: list[st
     used = draft.used(provider.uuid)
     in_use = standard.classes_in_order(name for name in names if used.get(name))
     if in_use:
-        raise errors.InventoryInUse(uuid=provider.uuid, names=", ".join(in_use))
+        raise errors.UsedInventory(uuid=provider.uuid, names=", ".join(in_use))

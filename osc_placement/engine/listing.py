@@ -17,7 +17,7 @@ Members = Collection[str]
 
 
 def matching(
-    base: state.State,
+    base: state.CloudState,
     request_group: candidate.RequestGroup,
     name: str | None = None,
     uuid: str | None = None,
@@ -59,7 +59,10 @@ def matching(
 
 
 def _candidate_sets(
-    base: state.State, request_group: candidate.RequestGroup, name: str | None, uuid: str | None
+    base: state.CloudState,
+    request_group: candidate.RequestGroup,
+    name: str | None,
+    uuid: str | None,
 ) -> list[Members]:
     """One set of providers per filter but resources; each match is in all of them."""
     candidate_sets: list[Members] = []
@@ -74,7 +77,7 @@ def _candidate_sets(
     return candidate_sets
 
 
-def _excluded_sets(base: state.State, request_group: candidate.RequestGroup) -> list[Members]:
+def _excluded_sets(base: state.CloudState, request_group: candidate.RequestGroup) -> list[Members]:
     """Sets of providers that do not match."""
     aggregates = [base.with_aggregate[name] for name in request_group.forbidden_aggregates]
     return [*aggregates, *(base.with_trait[name] for name in request_group.forbidden)]

@@ -11,13 +11,13 @@ from osc_placement.engine import errors, record
 from osc_placement.engine.draft import Draft
 
 
-class Unchanged(enum.Enum):
+class UnchangedParent(enum.Enum):
     """The parent of an update that does not name one."""
 
     TOKEN = 0
 
 
-UNCHANGED = Unchanged.TOKEN
+UNCHANGED = UnchangedParent.TOKEN
 
 
 def require(draft: Draft, uuid: str) -> record.ProviderRecord:
@@ -31,7 +31,7 @@ def require(draft: Draft, uuid: str) -> record.ProviderRecord:
 def check_generation(provider: record.ProviderRecord, generation: int) -> None:
     """Raise GenerationConflict if the provider has another generation."""
     if provider.generation != generation:
-        raise errors.GenerationConflict()
+        raise errors.StaleGeneration()
 
 
 def create(
@@ -64,7 +64,7 @@ def update(
     draft: Draft,
     uuid: str,
     name: str,
-    parent_uuid: str | Unchanged | None = UNCHANGED,
+    parent_uuid: str | UnchangedParent | None = UNCHANGED,
     may_move: bool = True,
 ) -> record.ProviderRecord:
     """Rename a provider and, if a parent is given, move it with its descendants.

@@ -58,7 +58,7 @@ class Index:
         return iter(self._members)
 
 
-class State:
+class CloudState:
     """All records of a Placement, indexed.
 
     Dictionaries keep the order of creation. The indexes hold uuids: ``children`` by parent,
@@ -84,16 +84,16 @@ class State:
         self._numbers: dict[str, int] = {}
         self._next_number = 0
 
-    def copy(self) -> State:
+    def copy(self) -> CloudState:
         """A copy that changes independently; records and usages are shared: they never change."""
-        copied = State()
+        copied = CloudState()
         for name, value in vars(self).items():
             setattr(copied, name, value.copy() if isinstance(value, dict | Index) else value)
         return copied
 
-    def without_allocations(self) -> State:
+    def without_allocations(self) -> CloudState:
         """The providers, traits and resource classes without any consumer."""
-        empty = State()
+        empty = CloudState()
         empty.apply(
             record.Changes(
                 self.providers, traits=self.traits, resource_classes=self.resource_classes

@@ -55,7 +55,7 @@ def clear(draft: Draft, uuid: str) -> None:
     _assign(draft, providers.require(draft, uuid), frozenset())
 
 
-def check_exist(base: state.State, traits: Iterable[str]) -> None:
+def check_exist(base: state.CloudState, traits: Iterable[str]) -> None:
     """Raise TraitNotFound for the first unknown trait."""
     for name in traits:
         if not base.knows_trait(name):

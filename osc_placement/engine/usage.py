@@ -10,7 +10,7 @@ from osc_placement.model import allocation
 
 
 def consumers_of(
-    base: state.State, project_id: str, user_id: str | None = None
+    base: state.CloudState, project_id: str, user_id: str | None = None
 ) -> list[record.ConsumerRecord]:
     """The consumers of a project, or of a user in it, that have allocations."""
     found = (base.consumers[uuid] for uuid in base.consumers_in[project_id])

@@ -202,7 +202,7 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
     )
 
 
-class Port(Protocol):
+class RequestedPort(Protocol):
     """A port with a resource request: ``neutron.port.Port``."""
 
     @property
@@ -234,7 +234,7 @@ class ServerSpec:
     from_volume: bool = False
     availability_zone: str | None = None
     project_id: str | None = None
-    ports: Sequence[Port] = ()
+    ports: Sequence[RequestedPort] = ()
     uuid: str | None = None
     flavor_name: str | None = None
 

@@ -48,7 +48,7 @@ class Options:
     allow: tuple[str, ...] = ()
     plan_out: pathlib.Path | None = None
     undo_out: pathlib.Path | None = None
-    limits: executor.Limits = dataclasses.field(default_factory=executor.Limits)
+    limits: executor.RunLimits = dataclasses.field(default_factory=executor.RunLimits)
     progress: Progress = dataclasses.field(default_factory=NullProgress)
     check_precondition: attempt.PreconditionCheck | None = None
     neutron: Neutron | None = None
@@ -326,7 +326,7 @@ _IRREVERSIBLE = "it cannot be undone: {}"
 _NOT_APPLIED = reasons.Reason(reasons.Code.NOT_APPLIED, "it was never applied here")
 
 #: States of a change that undo may have to restore.
-_APPLIED = frozenset({journal.State.APPLIED, *journal.IN_DOUBT, journal.State.UNDONE})
+_APPLIED = frozenset({journal.StepState.APPLIED, *journal.IN_DOUBT, journal.StepState.UNDONE})
 
 Entries = Mapping[str, journal.Entry]
 

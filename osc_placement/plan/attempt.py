@@ -41,21 +41,21 @@ class RunHalted(errors.PlacementError):
 class Direction(enum.Enum):
     """Whether a plan is applied or undone: the states in its journal."""
 
-    APPLY = (journal.State.PENDING, journal.State.APPLYING, journal.State.APPLIED)
-    UNDO = (journal.State.APPLIED, journal.State.UNDOING, journal.State.UNDONE)
+    APPLY = (journal.StepState.PENDING, journal.StepState.APPLYING, journal.StepState.APPLIED)
+    UNDO = (journal.StepState.APPLIED, journal.StepState.UNDOING, journal.StepState.UNDONE)
 
     @property
-    def untouched(self) -> journal.State:
+    def untouched(self) -> journal.StepState:
         """Before a request is sent, or after the server refuses it."""
         return self.value[0]
 
     @property
-    def begun(self) -> journal.State:
+    def begun(self) -> journal.StepState:
         """A request may be under way."""
         return self.value[1]
 
     @property
-    def done(self) -> journal.State:
+    def done(self) -> journal.StepState:
         """The change is written."""
         return self.value[2]
 

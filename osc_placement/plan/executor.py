@@ -37,7 +37,7 @@ Known = Mapping[str, Observed[Any]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """How far a run may go.
 
     At most ``max_count`` changes are applied, and exactly that many if the plan has them.
@@ -62,7 +62,7 @@ class Run:
 def execute(
     changes: Sequence[Change],
     context: attempt.RunContext,
-    limits: Limits,
+    limits: RunLimits,
     known: Known | None = None,
     on_result: OnResult = lambda _: None,
 ) -> Run:
@@ -92,7 +92,7 @@ class _Run:
     def __init__(
         self,
         context: attempt.RunContext,
-        limits: Limits,
+        limits: RunLimits,
         known: Known,
         on_result: OnResult,
         groups: Mapping[str, str],

@@ -31,7 +31,7 @@ from osc_placement.client import transport
 from osc_placement.plan import file as plan_file, plan as plan_module
 
 
-class State(enum.StrEnum):
+class StepState(enum.StrEnum):
     """The progress of a change; APPLYING and UNDOING are in doubt when no run is active."""
 
     PENDING = "pending"
@@ -41,14 +41,14 @@ class State(enum.StrEnum):
     UNDONE = "undone"
 
 
-IN_DOUBT = frozenset({State.APPLYING, State.UNDOING})
+IN_DOUBT = frozenset({StepState.APPLYING, StepState.UNDOING})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
     """The latest state of one change; ``before`` is the dumped state that it replaced."""
 
-    state: State
+    state: StepState
     before: Mapping[str, Any] | None = None
 
 
@@ -60,7 +60,7 @@ class Note(NamedTuple):
     """One event of a change."""
 
     key: str
-    state: State
+    state: StepState
     before: Mapping[str, Any] | None = None
 
 
@@ -180,10 +180,10 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
     where.identity = existing.identity
     entries = read_entries(path_of(existing, where))
     states = {
-        entries[item.key].state if item.key in entries else State.PENDING
+        entries[item.key].state if item.key in entries else StepState.PENDING
         for item in existing.changes
     }
-    if states - {State.APPLIED} and states - {State.PENDING, State.UNDONE}:
+    if states - {StepState.APPLIED} and states - {StepState.PENDING, StepState.UNDONE}:
         raise plan_module.PlanRefused(
             f"{path} has a plan that is partly applied. Nothing was changed. Give another path, or"
             f" continue that plan: openstack placement plan apply {shlex.quote(str(path))}"
@@ -284,7 +284,7 @@ def _lines(content: bytes, path: pathlib.Path) -> Iterator[dict[str, Any]]:
             line = json.loads(text)
             plan_module.check_line(line)
             if plan_module.RUN_KEY not in line:
-                line["state"] = State(line["state"])
+                line["state"] = StepState(line["state"])
         except (ValueError, RecursionError) as error:
             raise plan_module.PlanRefused(
                 f"the journal {path} is damaged in line {number}: {error}. Nothing was changed."
@@ -300,10 +300,10 @@ def _line(item: Note) -> dict[str, Any]:
 
 def _merge(known: Entry | None, line: Mapping[str, Any]) -> Entry:
     before = line.get("before", known.before if known else None)
-    return Entry(State(line["state"]), before)
+    return Entry(StepState(line["state"]), before)
 
 
-class Status(enum.StrEnum):
+class PlanStatus(enum.StrEnum):
     """The state of a plan."""
 
     RUNNING = "running"
@@ -321,7 +321,7 @@ class Record:
     """
 
     journal: pathlib.Path
-    status: Status
+    status: PlanStatus
     created: str
     target: str
     command: str
@@ -336,7 +336,7 @@ class Record:
     @property
     def is_finished(self) -> bool:
         """Whether the last run ended and left no change that another run may make."""
-        return self.status not in (Status.RUNNING, Status.UNFINISHED)
+        return self.status not in (PlanStatus.RUNNING, PlanStatus.UNFINISHED)
 
     @property
     def undo_file(self) -> pathlib.Path | None:
@@ -394,12 +394,12 @@ def _record(path: pathlib.Path, fields: dict[str, object]) -> Record:
     entries = read_entries(path).values()
     counts = collections.Counter(item.state for item in entries)
     in_doubt = sum(counts[state] for state in IN_DOUBT)
-    applied = counts[State.APPLIED]
-    status = Status.APPLIED if applied else Status.NOTHING
-    if counts[State.UNDONE] and not applied:
-        status = Status.UNDONE
+    applied = counts[StepState.APPLIED]
+    status = PlanStatus.APPLIED if applied else PlanStatus.NOTHING
+    if counts[StepState.UNDONE] and not applied:
+        status = PlanStatus.UNDONE
     if fields["unfinished"] or in_doubt:
-        status = Status.RUNNING if is_running(path) else Status.UNFINISHED
+        status = PlanStatus.RUNNING if is_running(path) else PlanStatus.UNFINISHED
     return Record(
         journal=path,
         status=status,
@@ -408,7 +408,7 @@ def _record(path: pathlib.Path, fields: dict[str, object]) -> Record:
         command=str(fields["command"]),
         changes=int(str(fields.get("changes", len(entries)))),
         applied=applied,
-        undone=counts[State.UNDONE],
+        undone=counts[StepState.UNDONE],
         in_doubt=in_doubt,
         plan=_existing(fields.get("plan")),
         undo=_existing(fields.get("undo")),

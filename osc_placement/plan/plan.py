@@ -36,7 +36,7 @@ class PlanRefused(errors.PlacementError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Capacity:
+class CapacityChange:
     """The capacity of one resource class over all providers of a plan, before and after.
 
     ``over``: the number of providers that have more usage than capacity after the plan.
@@ -74,7 +74,7 @@ class Plan:
     allow: tuple[str, ...] = ()
     undoes: str = ""
     notes: tuple[str, ...] = ()
-    capacities: Mapping[str, Capacity] = dataclasses.field(default_factory=dict)
+    capacities: Mapping[str, CapacityChange] = dataclasses.field(default_factory=dict)
     names: Names = dataclasses.field(default_factory=dict)
     existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
     max_percent: int | None = None
@@ -190,13 +190,13 @@ def _list_of(texts: Iterable[str]) -> Iterator[str]:
     yield "]"
 
 
-def capacity_after(name: str, before: int, changes: Collection[Change]) -> Capacity:
+def capacity_after(name: str, before: int, changes: Collection[Change]) -> CapacityChange:
     """The capacity of the class ``name`` with changes, which was ``before`` without them."""
     added = sum(item.capacity.get(name, 0) for item in changes)
-    return Capacity(before, before + added, sum(name in item.over for item in changes))
+    return CapacityChange(before, before + added, sum(name in item.over for item in changes))
 
 
-def _effects(capacities: Mapping[str, Capacity]) -> tuple[str, ...]:
+def _effects(capacities: Mapping[str, CapacityChange]) -> tuple[str, ...]:
     return tuple(
         f"{resource_class} capacity {capacity.before} -> {capacity.after}"
         + (f", over capacity on {capacity.over} of them" if capacity.over else "")
@@ -291,7 +291,8 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
                 Skipped.from_dict(item, registry.load) for item in document["skipped"]
             ),
             "capacities": {
-                name: Capacity(**capacity) for name, capacity in document["capacities"].items()
+                name: CapacityChange(**capacity)
+                for name, capacity in document["capacities"].items()
             },
             "allow": tuple(document["allow"]),
             "notes": tuple(document["notes"]),

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from osc_placement.model import inventory
 from osc_placement.plan import guards, reasons
 from osc_placement.plan.kinds import registry
-from osc_placement.plan.plan import Capacity, Plan
+from osc_placement.plan.plan import CapacityChange, Plan
 
 _TEXT = (
     "the plan removes {removed} of {existing} {unit}, and the limit is {limit}"
@@ -60,7 +60,7 @@ def refusal_of_inventories(
     if max_percent is None:
         return reasons.NONE
     capacities = {
-        name: Capacity(item.capacity, after[name].capacity if name in after else 0)
+        name: CapacityChange(item.capacity, after[name].capacity if name in after else 0)
         for name, item in before.items()
     }
     plan = Plan((), capacities=capacities, max_percent=max_percent)

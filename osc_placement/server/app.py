@@ -61,7 +61,7 @@ class App:
         cors_allowed_origins: Sequence[str] = (),
         config_file: str | None = None,
         request_limits: context.Limits | None = None,
-        saved_cloud: sqlite.SavedCloud | None = None,
+        saved_cloud: sqlite.StoredCloud | None = None,
     ) -> None:
         self.repository = state
         #: The snapshot in the database file; None for a state that was not saved from a cloud.

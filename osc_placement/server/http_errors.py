@@ -174,7 +174,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     errors.ProviderNameTaken: ErrorResponse(409, DUPLICATE_NAME),
     errors.ProviderInUse: ErrorResponse(409, PROVIDER_INUSE),
     errors.ProviderIsParent: ErrorResponse(409, CANNOT_DELETE_PARENT),
-    errors.GenerationConflict: ErrorResponse(409, CONCURRENT_UPDATE),
+    errors.StaleGeneration: ErrorResponse(409, CONCURRENT_UPDATE),
     errors.ReshapeGenerationConflict: ErrorResponse(409, CONCURRENT_UPDATE),
     errors.ConsumerGenerationConflict: ErrorResponse(409, CONCURRENT_UPDATE),
     errors.ResourceClassNotFound: ErrorResponse(404, varies=False),
@@ -186,7 +186,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     errors.TraitInvalid: ErrorResponse(400),
     errors.TraitStandard: ErrorResponse(400),
     errors.TraitInUse: ErrorResponse(409),
-    errors.InventoryInUse: ErrorResponse(409, INVENTORY_INUSE),
+    errors.UsedInventory: ErrorResponse(409, INVENTORY_INUSE),
     errors.AllocationRefused: ErrorResponse(409, detail="Unable to allocate inventory: {error}"),
     errors.AllocationProviderNotFound: ErrorResponse(400),
     errors.AllocationsNotFound: ErrorResponse(404),
@@ -233,7 +233,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     ("resource_providers:inventories:replace", errors.ResourceClassNotFound): ErrorResponse(
         400, detail="Unknown resource class in inventory for resource provider {uuid}: {error}"
     ),
-    ("resource_providers:inventories:replace", errors.InventoryInUse): ErrorResponse(
+    ("resource_providers:inventories:replace", errors.UsedInventory): ErrorResponse(
         409, INVENTORY_INUSE, "update conflict: {error}"
     ),
     ("resource_providers:inventories:delete", errors.InventoryNotFound): ErrorResponse(
@@ -242,11 +242,11 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     ("resource_providers:inventories:delete", errors.ResourceClassNotFound): ErrorResponse(
         404, detail="No inventory of class {name} found for delete: {error}"
     ),
-    ("resource_providers:inventories:delete", errors.InventoryInUse): ErrorResponse(
+    ("resource_providers:inventories:delete", errors.UsedInventory): ErrorResponse(
         409, CONCURRENT_UPDATE, "Unable to delete inventory of class {resource_class}: {error}"
     ),
-    ("resource_providers:aggregates:update", errors.GenerationConflict): _GENERATION_CHANGED,
-    ("resource_providers:traits:update", errors.GenerationConflict): _GENERATION_CHANGED,
+    ("resource_providers:aggregates:update", errors.StaleGeneration): _GENERATION_CHANGED,
+    ("resource_providers:traits:update", errors.StaleGeneration): _GENERATION_CHANGED,
     ("resource_providers:traits:list", errors.ProviderNotFound): ErrorResponse(
         404, detail="{error}: {error}"
     ),
@@ -274,7 +274,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     ("reshaper:reshape", errors.ResourceClassNotFound): ErrorResponse(
         400, detail="malformed reshaper data: {error}"
     ),
-    ("reshaper:reshape", errors.InventoryInUse): ErrorResponse(
+    ("reshaper:reshape", errors.UsedInventory): ErrorResponse(
         409, INVENTORY_INUSE, "update conflict: {error}"
     ),
     ("reshaper:reshape", errors.InventoryInvalid): ErrorResponse(

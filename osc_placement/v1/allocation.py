@@ -383,7 +383,7 @@ class ListConsumers(base.ReportLister):
         if found.root_uuid not in (None, found.uuid):
             node = client.show_provider(str(found.root_uuid))
         try:
-            nova = services.Services(self, parsed_args).nova
+            nova = services.NovaServices(self, parsed_args).nova
             listed = servers.servers(nova, node=node.name)
         except errors.PlacementError as error:
             if not self.is_quiet:

@@ -330,7 +330,7 @@ def groups(parsed_args: argparse.Namespace) -> list[GroupArguments]:
     return found
 
 
-class Group(argparse.Action):
+class StartGroup(argparse.Action):
     """``--group SUFFIX``: the following options belong to a new group."""
 
     def __call__(

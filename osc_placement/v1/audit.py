@@ -268,7 +268,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         services.add_skip_port_allocations(group)
         self.add_change_options(parser)
 
-    def audit(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> AuditResult[Any]:
+    def audit(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> AuditResult[Any]:
         from osc_placement.workflows.allocations import audit
 
         request = audit.AuditRequest(
@@ -349,7 +349,7 @@ openstack placement provider audit --provider-config \\
 
             self._pci = pci.read_device_spec(parsed_args.nova_conf)
 
-    def audit(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> AuditResult[Any]:
+    def audit(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> AuditResult[Any]:
         from osc_placement.workflows.providers import audit, observe
 
         request = observe.ProviderAuditRequest(

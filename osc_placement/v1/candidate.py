@@ -179,7 +179,7 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
     parser.add_argument(
         "--group",
         metavar="<group>",
-        action=arguments.Group,
+        action=arguments.StartGroup,
         default=argparse.SUPPRESS,
         help="Start a group: a single provider must satisfy the options after it. The suffix"
         " is a number (Placement API 1.25), or letters, digits, '-' and '_' (1.33). From"

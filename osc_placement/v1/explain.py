@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from osc_placement.nova.values import HostAggregate
     from osc_placement.workflows.compute_nodes import ServerHosts
     from osc_placement.workflows.explain import changes, explain, failures, nova_filters
-    from osc_placement.workflows.explain.changes import Change, Step
+    from osc_placement.workflows.explain.changes import SmallestChange, Step
     from osc_placement.workflows.explain.failures import Failure
-    from osc_placement.workflows.explain.nova_filters import Judgement
+    from osc_placement.workflows.explain.nova_filters import FilterJudgement
 
 
 COLUMNS = (
@@ -379,7 +379,7 @@ def _failure_row(failure: failures.Failure) -> tuple[Any, ...]:
 
 
 def _change_row(
-    change: changes.Change, host_of: Mapping[str, str], aggregates: Aggregates
+    change: changes.SmallestChange, host_of: Mapping[str, str], aggregates: Aggregates
 ) -> tuple[Any, ...]:
     details = {
         "steps": [
@@ -405,7 +405,7 @@ def _change_row(
     )
 
 
-def _filter_row(judged: nova_filters.Judgement) -> tuple[Any, ...]:
+def _filter_row(judged: nova_filters.FilterJudgement) -> tuple[Any, ...]:
     return _row(
         _FILTER,
         judgement(judged),
@@ -517,7 +517,7 @@ def with_names(text: str, aggregates: Aggregates) -> str:
     return text
 
 
-def commands(item: Change, hosts: Mapping[str, str], aggregates: Aggregates) -> list[str]:
+def commands(item: SmallestChange, hosts: Mapping[str, str], aggregates: Aggregates) -> list[str]:
     """What to type for a change, a command for each step; ``{provider: nova's host}``."""
     return [_command(step, hosts.get(step.provider), aggregates) for step in item.steps]
 
@@ -546,7 +546,7 @@ def _quoted(text: str) -> str:
     return shlex.quote(text)
 
 
-def change_text(item: Change) -> str:
+def change_text(item: SmallestChange) -> str:
     """What to change: ``remove required=CUSTOM_X; request VCPU:12 instead of 16``."""
     if item.steps:
         return "; ".join(
@@ -569,7 +569,7 @@ def change_text(item: Change) -> str:
 _MOST_NAMED = 3
 
 
-def judgement(item: Judgement) -> str:
+def judgement(item: FilterJudgement) -> str:
     """The evidence: ``disabled: cmp-7; down: cmp-9, cmp-10, cmp-11 and 4 more``."""
     hosts: dict[str, list[str]] = {}
     for name, why in item.refused.items():

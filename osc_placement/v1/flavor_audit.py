@@ -66,7 +66,7 @@ openstack placement flavor audit --fail-on unknown_name \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         from osc_placement.workflows.flavors import audit
 
-        codes = [str(code) for code in audit.Code if code is not audit.Code.OK]
+        codes = [str(code) for code in audit.FlavorCode if code is not audit.FlavorCode.OK]
         parser.add_argument(
             "flavors",
             metavar="<flavor>",
@@ -95,7 +95,7 @@ openstack placement flavor audit --fail-on unknown_name \\
         from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.flavors import audit
 
-        nova = services.Services(self, parsed_args).nova
+        nova = services.NovaServices(self, parsed_args).nova
         client = self.connect()
         target = str(client.target)
         failures: Sequence[str] = ()
@@ -117,7 +117,7 @@ openstack placement flavor audit --fail-on unknown_name \\
                 ReadContext(parsed_args.workers, shown),
                 compute,
             )
-        fails = parsed_args.fail_on or set(audit.Code) - audit.NO_FINDING
+        fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
         if any(str(single.code) in fails for single in found):
             self.exit_code = 3
         open_questions = [*compute.not_judged, *(text for one in found for text in one.not_judged)]

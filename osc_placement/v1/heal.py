@@ -92,7 +92,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
     def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
         return [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows.allocations import decision, heal
 
         assigned = heal.read(parsed_args.assign) if parsed_args.assign else {}

@@ -93,7 +93,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         from osc_placement.workflows import health
         from osc_placement.workflows.context import ReadContext
 
-        cloud = services.Services(self, parsed_args)
+        cloud = services.NovaServices(self, parsed_args)
         read = health.HealthServices(
             self.connect(), _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
         )

@@ -259,7 +259,7 @@ openstack resource provider inventory amend rack1-node7 \\
         arguments.add_selector(parser)
         self.add_change_options(parser)
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows import batch
 
         return batch.plan_amend(

@@ -97,7 +97,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
             return self.column_names, []
         self.check_recording(parsed_args)
         client = self.connect()
-        cloud = services.Services(self, parsed_args)
+        cloud = services.NovaServices(self, parsed_args)
         selected = registry.selected(parsed_args.migration)
         if any(item.reads_nova for item in selected):
             # Without nova the whole run fails, before the first write.

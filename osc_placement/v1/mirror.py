@@ -103,7 +103,7 @@ openstack placement aggregate mirror --ratios --dry-run"""
             if parsed_args.ratios and getattr(parsed_args, name):
                 self.usage_error(f"argument --ratios: not allowed with argument --{name}")
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows import aggregate_ratios, mirror
 
         if parsed_args.ratios:

@@ -119,7 +119,7 @@ def opened(
     """Nova, neutron and glance of the cloud or of the recording."""
     from osc_placement.workflows.cloud import nova_request
 
-    found = services.Services(command, parsed_args)
+    found = services.NovaServices(command, parsed_args)
     return nova_request.RequestServices(found.nova, lambda: found.neutron, lambda: found.glance)
 
 

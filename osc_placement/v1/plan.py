@@ -105,7 +105,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     def _impact(self, parsed_args: argparse.Namespace) -> list[rows.Row]:
         from osc_placement.workflows.capacity import impact
 
-        nova = services.Services(self, parsed_args).nova
+        nova = services.NovaServices(self, parsed_args).nova
         shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
         effects = {
             "flavor-lost": len(shown.lost),
@@ -182,7 +182,9 @@ class _PlanFileCommand(plan_command.PlanCommand):
         client = self._client()
         plan.check_target(self._plan, client.target, client.origin)
 
-    def execute(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> result.RunReport:
+    def execute(
+        self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
+    ) -> result.RunReport:
         options = self.apply_options(run, parsed_args)
         if not options.dry_run:
             options = self._with_services(options, run.services)
@@ -194,7 +196,9 @@ class _PlanFileCommand(plan_command.PlanCommand):
         """Apply or undo the plan."""
         raise NotImplementedError
 
-    def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
+    def _with_services(
+        self, options: apply.Options, opened: services.NovaServices
+    ) -> apply.Options:
         """The options, with neutron for a plan that changes ports."""
 
         if not self._plan.needs_neutron:
@@ -225,7 +229,9 @@ openstack placement plan apply ratios.json"""
             help="Ignore the journal of earlier runs, after the cloud or a file was restored",
         )
 
-    def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
+    def _with_services(
+        self, options: apply.Options, opened: services.NovaServices
+    ) -> apply.Options:
         """Also with nova, for a plan that depends on its servers."""
         from osc_placement.workflows.allocations import location
 
@@ -376,7 +382,7 @@ openstack placement plan prune --older-than 90 --delete"""
         """Delete the files of a plan, if it may be; what was done."""
         from osc_placement.plan import journal, plan
 
-        if item.status is journal.Status.RUNNING:
+        if item.status is journal.PlanStatus.RUNNING:
             return "kept"
         if not item.is_finished and not parsed_args.unfinished:
             return "kept"
@@ -411,7 +417,7 @@ def _to_continue(item: journal.Record) -> str:
     """The command that continues an unfinished plan; empty for others."""
     from osc_placement.plan import journal
 
-    if item.status is not journal.Status.UNFINISHED:
+    if item.status is not journal.PlanStatus.UNFINISHED:
         return ""
     path = item.undo if item.is_undo else item.plan
     return plan_command.to_continue(item.command, path, undoes=item.is_undo)

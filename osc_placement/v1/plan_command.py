@@ -45,13 +45,13 @@ _OPTIONS = {"nova_recording": "os_nova_recording"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Run:
+class CommandRun:
     """What one run of a command uses."""
 
     client: api.Client
     context: ReadContext
     progress: Progress
-    services: services.Services
+    services: services.NovaServices
 
 
 class PlanCommand(base.ReportLister):
@@ -132,9 +132,9 @@ class PlanCommand(base.ReportLister):
         self.check_arguments(parsed_args)
         self.check_recording(parsed_args)
         client = self.connect(self.features(parsed_args))
-        cloud = services.Services(self, parsed_args)
+        cloud = services.NovaServices(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
-            run = Run(client, self._context(parsed_args, shown), shown, cloud)
+            run = CommandRun(client, self._context(parsed_args, shown), shown, cloud)
             report = self.execute(run, parsed_args)
         return self.finish(report, parsed_args)
 
@@ -163,11 +163,11 @@ class PlanCommand(base.ReportLister):
         """``(feature, option)`` that the command line requires."""
         return []
 
-    def plan(self, run: Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         """Read the cloud and plan the changes."""
         raise NotImplementedError
 
-    def execute(self, run: Run, parsed_args: argparse.Namespace) -> result.RunReport:
+    def execute(self, run: CommandRun, parsed_args: argparse.Namespace) -> result.RunReport:
         """Plan the changes and apply them."""
         from osc_placement.plan import apply, removal_limit
 
@@ -182,7 +182,7 @@ class PlanCommand(base.ReportLister):
         )
         return apply.apply_plan(run.client, planned, self.apply_options(run, parsed_args))
 
-    def apply_options(self, run: Run, parsed_args: argparse.Namespace) -> apply.Options:
+    def apply_options(self, run: CommandRun, parsed_args: argparse.Namespace) -> apply.Options:
         """The options of the plan engine."""
         from osc_placement.plan import apply, executor
 
@@ -191,7 +191,7 @@ class PlanCommand(base.ReportLister):
             allow=tuple(parsed_args.allow),
             plan_out=parsed_args.plan_out,
             undo_out=parsed_args.undo_out,
-            limits=executor.Limits(
+            limits=executor.RunLimits(
                 workers=parsed_args.workers,
                 max_count=parsed_args.max_count,
                 stop_on_error=parsed_args.on_error == "stop",

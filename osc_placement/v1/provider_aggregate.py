@@ -103,7 +103,7 @@ class AddAggregate(_AggregateBatch):
 openstack resource provider aggregate add --aggregate <aggregate> \\
     --name-glob 'rack1-*'"""
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows import batch
 
         return batch.plan_aggregates(
@@ -125,7 +125,7 @@ class RemoveAggregate(_AggregateBatch):
 openstack resource provider aggregate remove --aggregate <aggregate> \\
     --member-of <aggregate>"""
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows import batch
 
         return batch.plan_aggregates(

@@ -147,7 +147,7 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 \\
         arguments.add_selector(parser)
         self.add_change_options(parser)
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows import batch
 
         return batch.plan_traits(
@@ -180,7 +180,7 @@ openstack resource provider trait remove --trait CUSTOM_GOLD \\
         arguments.add_selector(parser)
         self.add_change_options(parser)
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows import batch
 
         return batch.plan_traits(

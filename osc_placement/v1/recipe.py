@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from osc_placement.workflows.reshape import device_recipes, evidence, recipes, replace_host
 
 
-class Recipe(base.Command):
+class RecipeCommand(base.Command):
     """A command that writes a document for ``placement reshape``. It changes nothing."""
 
     writes = False
@@ -152,7 +152,7 @@ def _write(path: pathlib.Path, text: str) -> None:
         ) from error
 
 
-class WriteVgpuRecipe(Recipe):
+class WriteVgpuRecipe(RecipeCommand):
     """Write the moves of VGPU from a compute node to its physical GPUs
 
     Each GPU gets a child provider with the name and the inventory that nova's libvirt driver
@@ -219,7 +219,7 @@ def _gpus(
     return devices, pairs
 
 
-class WritePciRecipe(Recipe):
+class WritePciRecipe(RecipeCommand):
     """Write the moves of PCI devices from a compute node to one provider per device
 
     Each device gets a child provider with the name, the inventory and the traits that
@@ -317,7 +317,7 @@ def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) 
     return becomes
 
 
-class WriteSevRecipe(Recipe):
+class WriteSevRecipe(RecipeCommand):
     """Write the move of MEM_ENCRYPTION_CONTEXT from a compute node to <node>_amd_sev
 
     Nova reports memory encryption on one child provider per model. The command changes
@@ -377,7 +377,7 @@ def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> di
     return models
 
 
-class WritePcpuRecipe(Recipe):
+class WritePcpuRecipe(RecipeCommand):
     """Write the change of VCPU to PCPU for a compute node with dedicated CPUs
 
     Servers with dedicated CPUs in their flavor or image, as nova reports them, get PCPU;
@@ -422,13 +422,13 @@ openstack placement recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         request = pcpu.make_request(
             parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, pairs
         )
-        nova = services.Services(self, parsed_args).nova
+        nova = services.NovaServices(self, parsed_args).nova
         trees, root = recipes.read_tree(client, parsed_args.host, context)
         servers, moves = recipes.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
         return pcpu.plan_pcpu(trees, root, servers, moves, request)
 
 
-class WriteReplaceHostRecipe(Recipe):
+class WriteReplaceHostRecipe(RecipeCommand):
     """Write the moves from a compute node to its renamed or rebuilt successor
 
     The new provider gets the inventories, allocations, traits, aggregates and children of
@@ -471,7 +471,7 @@ openstack placement recipe replace-host cn1 cn1.example.org"""
         uuid = parsed_args.uuid
         if uuid is not None and not is_uuid(uuid):
             self.usage_error(f"argument --uuid: {uuid!r} is not a UUID")
-        nova = services.Services(self, parsed_args).nova
+        nova = services.NovaServices(self, parsed_args).nova
         request = _replacement(client, parsed_args)
         roots = {request.old.uuid}
         if request.new is not None:

@@ -99,7 +99,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         if (parsed_args.file is None) == (parsed_args.to_tree is None):
             self.usage_error("give a file of moves, or --to-tree")
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.plan.kinds.provider import TYPE
         from osc_placement.workflows.reshape import reshape_plan
 

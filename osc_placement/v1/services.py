@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from osc_placement.workflows.context import HostAggregates, ReadContext
 
 
-class Services:
+class NovaServices:
     """Nova and neutron of one run, opened when a command first uses them.
 
     Raises PlacementError if there is neither a cloud nor a readable recording.
@@ -134,7 +134,7 @@ def optional_nova(
         shell: Any = command.app
         if not command.auth_required or not api.has_endpoint(shell.client_manager.sdk_connection):
             return None
-    return Services(command, parsed_args).nova
+    return NovaServices(command, parsed_args).nova
 
 
 def add_judgement(group: argparse._ActionsContainer) -> None:

@@ -101,7 +101,7 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
         """Reads nova and neutron into the file; opened now, so that a missing cloud is found."""
         from osc_placement.workflows.snapshot import nova
 
-        cloud = services.Services(self, parsed_args)
+        cloud = services.NovaServices(self, parsed_args)
         return nova.Recording(cloud.nova, cloud.neutron_for_ports)
 
     @contextlib.contextmanager

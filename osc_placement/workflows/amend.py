@@ -512,7 +512,9 @@ def _changed(item: Item) -> InventoryState:
     return item.after if isinstance(item, change.Change) else InventoryState({})
 
 
-def _capacities(observed: Iterable[Offered], items: Iterable[Item]) -> dict[str, plan.Capacity]:
+def _capacities(
+    observed: Iterable[Offered], items: Iterable[Item]
+) -> dict[str, plan.CapacityChange]:
     """``{resource class: Capacity}`` over all of ``observed``, for the classes that change."""
     before: collections.Counter[str] = collections.Counter()
     for state in observed:

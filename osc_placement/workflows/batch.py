@@ -269,7 +269,7 @@ def _observed_traits(
     names: Sequence[str],
     context: ReadContext,
     removed: Sequence[str],
-) -> list[Membership | change.Skipped]:
+) -> list[ChosenMembership | change.Skipped]:
     """As ``observe_traits``; an unknown trait is an error.
 
     The server refuses a listing with an unknown trait. Without a listing, one more GET checks
@@ -401,16 +401,16 @@ def observe_traits(
     chosen: Selection,
     names: Sequence[str],
     context: ReadContext,
-) -> list[Membership | change.Skipped]:
+) -> list[ChosenMembership | change.Skipped]:
     """Which providers have which of the traits ``names``.
 
     Requests: one listing per trait; without ``filters``, one GET per provider.
     """
     if chosen.filters is None:
 
-        def traits(item: provider.Provider) -> Membership:
+        def traits(item: provider.Provider) -> ChosenMembership:
             answer = client.list_provider_traits(item.uuid)
-            return Membership(item, answer.generation, dict.fromkeys(answer.traits, True))
+            return ChosenMembership(item, answer.generation, dict.fromkeys(answer.traits, True))
 
         return _read_each(client, traits, memberships.TRAITS.name, chosen.providers, context)
     return _read_by_listing(client, chosen, "required", names)
@@ -421,7 +421,7 @@ def observe_aggregates(
     chosen: Selection,
     uuids: Sequence[str],
     context: ReadContext,
-) -> list[Membership | change.Skipped]:
+) -> list[ChosenMembership | change.Skipped]:
     """Which providers are in which of the aggregates ``uuids``.
 
     Requests: one listing per aggregate; without ``filters``, one GET per provider.
@@ -429,9 +429,11 @@ def observe_aggregates(
     client.require_feature("aggregate generation", "changing aggregates safely")
     if chosen.filters is None:
 
-        def aggregates(item: provider.Provider) -> Membership:
+        def aggregates(item: provider.Provider) -> ChosenMembership:
             answer = client.list_aggregates(item.uuid)
-            return Membership(item, answer.generation or 0, dict.fromkeys(answer.aggregates, True))
+            return ChosenMembership(
+                item, answer.generation or 0, dict.fromkeys(answer.aggregates, True)
+            )
 
         return _read_each(
             client, aggregates, memberships.AGGREGATES.name, chosen.providers, context
@@ -441,7 +443,7 @@ def observe_aggregates(
 
 def _read_by_listing(
     client: api.Client, chosen: Selection, parameter: str, names: Iterable[str]
-) -> list[Membership | change.Skipped]:
+) -> list[ChosenMembership | change.Skipped]:
     """Repeat the listing of the selection with one more condition for each name."""
     filters = dict(chosen.filters or {})
     having: dict[str, set[str]] = {}
@@ -450,7 +452,7 @@ def _read_by_listing(
         listing = functools.partial(client.list_providers, **narrower)
         having[name] = {item.uuid for item in retry.read(listing)}
     return [
-        Membership(
+        ChosenMembership(
             item, item.generation, {name: item.uuid in uuids for name, uuids in having.items()}
         )
         for item in chosen.providers
@@ -518,7 +520,7 @@ _WRITTEN_BACK = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Membership:
+class ChosenMembership:
     """A provider, and which traits or aggregates it has: ``{name: whether}``."""
 
     provider: provider.Provider
@@ -540,13 +542,15 @@ class MembershipRequest:
         return tuple(dict.fromkeys((*self.add, *self.remove)))
 
 
-def decide_aggregates(observed: Iterable[Membership], request: MembershipRequest) -> plan.Plan:
+def decide_aggregates(
+    observed: Iterable[ChosenMembership], request: MembershipRequest
+) -> plan.Plan:
     """Add and remove aggregates of each provider."""
     return plan.make(decide(memberships.AGGREGATES, item, request) for item in observed)
 
 
 def decide_traits(
-    observed: Iterable[Membership], request: MembershipRequest, create: Iterable[str] = ()
+    observed: Iterable[ChosenMembership], request: MembershipRequest, create: Iterable[str] = ()
 ) -> plan.Plan:
     """Add and remove traits of each provider.
 
@@ -566,7 +570,7 @@ def decide_traits(
     return plan.make([*created, *items], allow=tuple(sorted(request.allow)), notes=notes)
 
 
-def decide_replacement(observed: Iterable[Membership], traits: Iterable[str]) -> plan.Plan:
+def decide_replacement(observed: Iterable[ChosenMembership], traits: Iterable[str]) -> plan.Plan:
     """Replace the traits of each provider by ``traits``. No guard applies.
 
     ``has`` of each item must have every trait of the provider.
@@ -576,14 +580,14 @@ def decide_replacement(observed: Iterable[Membership], traits: Iterable[str]) ->
     return plan.make(items, allow=(guards.STANDARD_TRAITS,))
 
 
-def _replacement(observed: Membership, names: tuple[str, ...]) -> MembershipRequest:
+def _replacement(observed: ChosenMembership, names: tuple[str, ...]) -> MembershipRequest:
     current = sorted(name for name, has in observed.has.items() if has)
     return MembershipRequest(names, tuple(name for name in current if name not in names))
 
 
 def decide(
     kind: memberships.MembershipType[memberships.M],
-    observed: Membership,
+    observed: ChosenMembership,
     request: MembershipRequest,
     kept: Collection[str] = (),
     reason: str = "",

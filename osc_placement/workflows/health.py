@@ -92,7 +92,7 @@ WARNINGS = frozenset(
 _MOST_HOSTS, _MOST_SHOWS = 2, 2
 
 
-class Problem(NamedTuple):
+class HealthProblem(NamedTuple):
     """Something that is wrong: the UUID (or name) that identifies it, and its text for people.
 
     ``show`` and ``repair`` are command lines without ``openstack``; ``repair`` is empty if no
@@ -113,7 +113,7 @@ class Area(NamedTuple):
     """
 
     name: str
-    problems: Sequence[Problem] = ()
+    problems: Sequence[HealthProblem] = ()
     examined: str = ""
     error: str = ""
     notes: Sequence[str] = ()
@@ -241,13 +241,13 @@ def _allocations(services: HealthServices, audited: allocation_audit.AuditReadin
     )
 
 
-def _of_finding(item: findings.Finding[Any], command: str) -> Problem:
+def _of_finding(item: findings.Finding[Any], command: str) -> HealthProblem:
     repair = f"{command} --repair --only {item.code}" if item.is_repairable else ""
     if item.code == missing.MISSING and repair:
         repair = "placement allocation heal"
     where = [host for host in item.hosts if host != item.subject.name]
     name = item.subject.name or item.subject.uuid
-    return Problem(
+    return HealthProblem(
         item.code,
         item.subject.uuid or item.subject.name,
         " on ".join(filter(None, (_short(name), and_more(where, _MOST_HOSTS)))),
@@ -268,7 +268,7 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
     planned = mirror.decide_mirror(reading.snapshot, reading.request)
     command = "placement aggregate mirror"
     missing_members = [
-        Problem(
+        HealthProblem(
             "missing-member",
             item.subject.uuid,
             f"{item.subject.name} {item.reason}",
@@ -278,7 +278,7 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
         for item in planned.changes
     ]
     extra = [
-        Problem(
+        HealthProblem(
             "extra-member",
             item.subject.uuid,
             item.subject.name,
@@ -303,7 +303,7 @@ def _ratios(services: HealthServices, context: ReadContext) -> Area:
     return Area(
         "allocation-ratios",
         [
-            Problem(
+            HealthProblem(
                 "allocation-ratio",
                 item.subject.uuid,
                 item.subject.name,
@@ -344,7 +344,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         compute_nodes.read_server_hosts(nova),
     )
     problems = [
-        Problem(
+        HealthProblem(
             f"flavor-{item.code}".replace("_", "-"),
             item.id,
             item.name,
@@ -364,11 +364,11 @@ def _placement(services: HealthServices) -> Area:
     show = "placement status show --check"
     problems = []
     for check in status.checks(observed):
-        if check.verdict is not status.Verdict.SUCCESS:
+        if check.verdict is not status.CheckVerdict.SUCCESS:
             repair = "placement migration run" if check.code == "consumer-without-owner" else ""
             subject = PLACEHOLDER if repair else observed.target
             text = check.details.partition(":")[0]
-            problems.append(Problem(check.code, subject, text, show, repair))
+            problems.append(HealthProblem(check.code, subject, text, show, repair))
     return Area("placement", problems, f"API {observed.server[0]} to {observed.server[1]}")
 
 
@@ -401,7 +401,7 @@ def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnap
             if why:
                 text = f"{_short(server.name or uuid)} on {node.host}: {why}"
                 show = f"allocation candidate explain --server {uuid}"
-                problems.append(Problem(code, uuid, text, show))
+                problems.append(HealthProblem(code, uuid, text, show))
     return Area("servers", problems, counted(len(placed), "server"))
 
 
@@ -521,7 +521,7 @@ def lines(
     areas, before = list(areas), None if before is None else list(before)
     muted = {item.code for item in mutes if item.until is None or item.until >= today}
     current = _by_code(areas)
-    earlier: dict[str, list[Problem]] = {}
+    earlier: dict[str, list[HealthProblem]] = {}
     not_compared: set[str] = {*current} if before is None else set()
     if before is not None:
         skipped = {area.name for area in (*areas, *before) if area.error}
@@ -544,7 +544,7 @@ def lines(
     return sorted(rows, key=lambda row: (order.index(row.severity), -len(row.subjects), row.code))
 
 
-def _line(code: str, problems: Sequence[Problem], *, muted: bool) -> HealthLine:
+def _line(code: str, problems: Sequence[HealthProblem], *, muted: bool) -> HealthLine:
     """The line of a code; without problems, of one whose problems are gone."""
     if not problems:
         return HealthLine(Severity.OK, code)
@@ -560,9 +560,9 @@ def _line(code: str, problems: Sequence[Problem], *, muted: bool) -> HealthLine:
     )
 
 
-def _by_code(areas: Iterable[Area]) -> dict[str, list[Problem]]:
+def _by_code(areas: Iterable[Area]) -> dict[str, list[HealthProblem]]:
     """``{code: its problems}``; two audits can report one subject under one code."""
-    by_code: dict[str, list[Problem]] = {}
+    by_code: dict[str, list[HealthProblem]] = {}
     for area in areas:
         for problem in area.problems:
             by_code.setdefault(problem.code, []).append(problem)

@@ -55,7 +55,7 @@ def apply_plan(
     """
     options = apply.Options(
         allow=allow,
-        limits=executor.Limits(workers=1),
+        limits=executor.RunLimits(workers=1),
         journal=journal.MemoryJournal(),
         check_precondition=lambda _: "",
     )
@@ -66,13 +66,13 @@ def apply_plan(
 class After:
     """The state after a plan, a client of the copy, and a line for each change that failed."""
 
-    state: state.State
+    state: state.CloudState
     client: api.Client
     failures: tuple[str, ...]
 
 
 @contextlib.contextmanager
-def applied(base: state.State, planned: plan.Plan, path: pathlib.Path) -> Iterator[After]:
+def applied(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> Iterator[After]:
     """The state after the plan of the file ``path``, during the block; ``base`` does not change.
 
     Changes in other services and conditions on nova's servers are left out. Guards do not refuse.

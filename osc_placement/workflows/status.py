@@ -25,7 +25,7 @@ NOT_CHECKED = (
 )
 
 
-class Verdict(enum.IntEnum):
+class CheckVerdict(enum.IntEnum):
     """The result of a check; the worst one is the exit code, as with placement-status."""
 
     SUCCESS = 0
@@ -39,7 +39,7 @@ class UpgradeCheck:
 
     code: str
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     details: str = ""
 
 
@@ -91,14 +91,18 @@ def checks(status: CloudStatus) -> Iterator[UpgradeCheck]:
     """The checks before an upgrade. Pure."""
     highest = status.server[1]
     yield _has_version(
-        "placement-too-old", "nova can use this Placement", highest, NOVA_NEEDS, Verdict.FAILURE
+        "placement-too-old",
+        "nova can use this Placement",
+        highest,
+        NOVA_NEEDS,
+        CheckVerdict.FAILURE,
     )
     yield _has_version(
         "placement-older-than-client",
         "this client can use all it knows",
         highest,
         microversion.MAXIMUM,
-        Verdict.WARNING,
+        CheckVerdict.WARNING,
     )
     yield _has_owners(
         "consumer-without-owner", "every consumer has a project and a user", status.incomplete
@@ -110,26 +114,26 @@ def _has_version(
     what: str,
     highest: microversion.Microversion,
     needs: microversion.Microversion,
-    otherwise: Verdict,
+    otherwise: CheckVerdict,
 ) -> UpgradeCheck:
     if highest >= needs:
-        return UpgradeCheck(code, what, Verdict.SUCCESS)
+        return UpgradeCheck(code, what, CheckVerdict.SUCCESS)
     details = f"it has {highest} and needs {needs}: upgrade Placement"
     return UpgradeCheck(code, what, otherwise, details)
 
 
 def _has_owners(code: str, what: str, incomplete: responses.Usage | None) -> UpgradeCheck:
     if incomplete is None:
-        return UpgradeCheck(code, what, Verdict.WARNING, "not checked: it needs 1.9")
+        return UpgradeCheck(code, what, CheckVerdict.WARNING, "not checked: it needs 1.9")
     if not incomplete.resources and not incomplete.consumer_count:
-        return UpgradeCheck(code, what, Verdict.SUCCESS)
+        return UpgradeCheck(code, what, CheckVerdict.SUCCESS)
     count = incomplete.consumer_count
     consumers = "consumers" if count is None else counted(count, "consumer")
     consumers += " has" if count == 1 else " have"
     return UpgradeCheck(
         code,
         what,
-        Verdict.WARNING,
+        CheckVerdict.WARNING,
         f"{consumers} the project {allocation.PLACEHOLDER}: 'openstack placement migration"
         " run' sets the project of servers",
     )

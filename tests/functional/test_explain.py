@@ -189,7 +189,7 @@ class RandomCloud:
         pairs = queries.candidate_pairs(query)
         return bool(self.client.list_allocation_candidates(pairs).requests)
 
-    def apply(self, change: changes.Change) -> None:
+    def apply(self, change: changes.SmallestChange) -> None:
         """Type the commands of a change; for room to free, reduce an allocation."""
         commands = explain_module.commands(change, {}, {})
         for step, command in zip(change.steps, commands, strict=True):

@@ -29,7 +29,7 @@ def run(client: embedded.Client, planned: plan.ObservedPlan, **options: Any) -> 
         for name in ("workers", "max_count", "stop_on_error")
         if name in options
     }
-    options["limits"] = executor.Limits(**limits)
+    options["limits"] = executor.RunLimits(**limits)
     return plans.apply_new(client, planned, "a test", apply.Options(**options))
 
 

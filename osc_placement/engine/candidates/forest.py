@@ -19,7 +19,7 @@ from osc_placement.engine import (
 )
 from osc_placement.engine.candidates import tree as trees
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.engine.candidates.plans import Plan, Slot
+from osc_placement.engine.candidates.plans import QueryPlan, Slot
 from osc_placement.model.candidate import Candidate
 
 Options = dict[Slot, list[record.ProviderRecord]]
@@ -39,7 +39,9 @@ class Strategy(enum.StrEnum):
 class Forest:
     """All trees of a state, for one query."""
 
-    def __init__(self, base: state.State, plan: Plan, budget: SearchBudget | None = None) -> None:
+    def __init__(
+        self, base: state.CloudState, plan: QueryPlan, budget: SearchBudget | None = None
+    ) -> None:
         self.base = base
         self.plan = plan
         self.budget = budget or SearchBudget()

@@ -19,7 +19,7 @@ from osc_placement.model import candidate
 
 
 def may_match(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     budget: SearchBudget | None = None,
 ) -> bool:
@@ -46,7 +46,7 @@ def may_match(
     return True
 
 
-def _names_exist(base: state.State, group: candidate.RequestGroup) -> bool:
+def _names_exist(base: state.CloudState, group: candidate.RequestGroup) -> bool:
     traits = (name for names in (*group.required, group.forbidden) for name in names)
     return all(map(base.knows_resource_class, group.resources)) and all(
         map(base.knows_trait, traits)
@@ -54,14 +54,14 @@ def _names_exist(base: state.State, group: candidate.RequestGroup) -> bool:
 
 
 def _has_candidates(
-    base: state.State, group: candidate.RequestGroup, budget: SearchBudget | None
+    base: state.CloudState, group: candidate.RequestGroup, budget: SearchBudget | None
 ) -> bool:
     """Whether a group alone has candidates, of nested providers at every microversion too."""
     alone = candidate.CandidateQuery((group,), limit=1)
     return any(True for _ in search.search(base, alone, budget=budget))
 
 
-def _has_root(base: state.State, required: frozenset[str], forbidden: frozenset[str]) -> bool:
+def _has_root(base: state.CloudState, required: frozenset[str], forbidden: frozenset[str]) -> bool:
     """Whether any root provider has the traits; True without such traits."""
     if not required and not forbidden:
         return True

@@ -34,7 +34,7 @@ class Group:
     root_uuid: str | None
     impossible: bool
 
-    def admits(self, base: state.State, provider: record.ProviderRecord) -> bool:
+    def admits(self, base: state.CloudState, provider: record.ProviderRecord) -> bool:
         """Whether a provider meets the conditions."""
         traits = provider.traits
         for any_of in self.required:
@@ -52,7 +52,7 @@ class Group:
             self.aggregates_of(base, provider)
         )
 
-    def admits_member(self, base: state.State, provider: record.ProviderRecord) -> bool:
+    def admits_member(self, base: state.CloudState, provider: record.ProviderRecord) -> bool:
         """Whether a provider, or its root if that counts, meets member_of."""
         if self._meets_member_of(provider.aggregates):
             return True
@@ -66,7 +66,9 @@ class Group:
                 return False
         return True
 
-    def aggregates_of(self, base: state.State, provider: record.ProviderRecord) -> frozenset[str]:
+    def aggregates_of(
+        self, base: state.CloudState, provider: record.ProviderRecord
+    ) -> frozenset[str]:
         """The aggregates that count for a provider in this group."""
         own = frozenset(provider.aggregates)
         if self.root_aggregates_apply and provider.root_uuid != provider.uuid:
@@ -81,7 +83,7 @@ class Slot:
     group: Group
     resources: Mapping[str, int]
 
-    def fits(self, base: state.State, provider: record.ProviderRecord) -> bool:
+    def fits(self, base: state.CloudState, provider: record.ProviderRecord) -> bool:
         """Whether a provider can fill this slot if no other slot uses it."""
         return inventories.can_supply(base, provider, self.resources) and self.group.admits(
             base, provider
@@ -89,7 +91,7 @@ class Slot:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class QueryPlan:
     """A prepared query.
 
     ``slots`` start with those of suffixed groups. ``equal_slots`` are the same slots, grouped by
@@ -115,7 +117,7 @@ class Plan:
         """Whether one provider alone can never serve the query."""
         return self.isolate and sum(1 for group in self.groups if group.suffix) > 1
 
-    def without_group_required(self) -> Plan:
+    def without_group_required(self) -> QueryPlan:
         """The same plan without the traits that a group requires in sum."""
         changed = {group: dataclasses.replace(group, group_required=()) for group in self.groups}
         slots = tuple(Slot(changed[slot.group], slot.resources) for slot in self.slots)
@@ -128,7 +130,7 @@ class Plan:
         return self.root_required <= root.traits and self.root_forbidden.isdisjoint(root.traits)
 
 
-def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
+def prepare(base: state.CloudState, query: candidate.CandidateQuery) -> QueryPlan:
     """Prepare a query; an in_tree with an unknown provider makes its group impossible."""
     groups = {group.suffix: _group(base, group) for group in query.groups}
     slots = [
@@ -142,7 +144,7 @@ def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
     for slot in slots:
         for resource_class, amount in slot.resources.items():
             amounts.setdefault(resource_class, []).append(amount)
-    return Plan(
+    return QueryPlan(
         groups=tuple(groups.values()),
         slots=tuple(slots),
         equal_slots=_equal_slots(slots),
@@ -165,7 +167,7 @@ def _equal_slots(slots: Iterable[Slot]) -> tuple[tuple[Slot, ...], ...]:
     return tuple(tuple(slots_of_key) for slots_of_key in equal_slots.values())
 
 
-def _group(base: state.State, request_group: candidate.RequestGroup) -> Group:
+def _group(base: state.CloudState, request_group: candidate.RequestGroup) -> Group:
     # A single provider must meet all conditions of its group.
     single_provider = bool(request_group.suffix) or len(request_group.resources) == 1
     tree = None if request_group.in_tree is None else base.providers.get(request_group.in_tree)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.engine.candidates.forest import Forest
-from osc_placement.engine.candidates.plans import Plan, Slot
+from osc_placement.engine.candidates.plans import QueryPlan, Slot
 
 
-class Reason(enum.StrEnum):
+class RefusalReason(enum.StrEnum):
     """The condition that a provider or a tree fails."""
 
     NO_INVENTORY = "no_inventory"
@@ -45,13 +45,13 @@ class Refusal:
     amount in units of the class, for conditions on amounts.
     """
 
-    reason: Reason
+    reason: RefusalReason
     names: tuple[str, ...] = ()
     requested: int | None = None
 
 
 def provider_refusals(
-    base: state.State, slot: Slot, provider: record.ProviderRecord
+    base: state.CloudState, slot: Slot, provider: record.ProviderRecord
 ) -> list[Refusal]:
     """Every condition of a slot that a provider fails; empty if it fits."""
     group = slot.group
@@ -61,41 +61,43 @@ def provider_refusals(
         for refusal in _amount_refusals(base, provider, resource_class, amount)
     ]
     found += [
-        Refusal(Reason.REQUIRED, tuple(sorted(any_of)))
+        Refusal(RefusalReason.REQUIRED, tuple(sorted(any_of)))
         for any_of in group.required
         if provider.traits.isdisjoint(any_of)
     ]
     if group.forbidden & provider.traits:
-        found.append(Refusal(Reason.FORBIDDEN, tuple(sorted(group.forbidden & provider.traits))))
+        found.append(
+            Refusal(RefusalReason.FORBIDDEN, tuple(sorted(group.forbidden & provider.traits)))
+        )
     if not group.admits_member(base, provider):
         found += [
-            Refusal(Reason.MEMBER_OF, tuple(sorted(any_of)))
+            Refusal(RefusalReason.MEMBER_OF, tuple(sorted(any_of)))
             for any_of in group.member_of
             if any_of.isdisjoint(provider.aggregates)
         ]
     excluded = group.forbidden_aggregates & group.aggregates_of(base, provider)
     if excluded:
-        found.append(Refusal(Reason.FORBIDDEN_AGGREGATE, tuple(sorted(excluded))))
+        found.append(Refusal(RefusalReason.FORBIDDEN_AGGREGATE, tuple(sorted(excluded))))
     if group.root_uuid is not None and provider.root_uuid != group.root_uuid:
-        found.append(Refusal(Reason.IN_TREE, (group.root_uuid,)))
+        found.append(Refusal(RefusalReason.IN_TREE, (group.root_uuid,)))
     if group.impossible:
-        found.append(Refusal(Reason.NO_PROVIDER, (group.suffix,)))
+        found.append(Refusal(RefusalReason.NO_PROVIDER, (group.suffix,)))
     return found
 
 
 def _amount_refusals(
-    base: state.State, provider: record.ProviderRecord, resource_class: str, amount: int
+    base: state.CloudState, provider: record.ProviderRecord, resource_class: str, amount: int
 ) -> list[Refusal]:
     inventory = provider.inventories.get(resource_class)
     if inventory is None:
-        failed = [Reason.NO_INVENTORY]
+        failed = [RefusalReason.NO_INVENTORY]
     else:
         free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
         conditions = {
-            Reason.MIN_UNIT: amount >= inventory.min_unit,
-            Reason.MAX_UNIT: amount <= inventory.max_unit,
-            Reason.STEP_SIZE: amount % inventory.step_size == 0,
-            Reason.CAPACITY: amount <= free,
+            RefusalReason.MIN_UNIT: amount >= inventory.min_unit,
+            RefusalReason.MAX_UNIT: amount <= inventory.max_unit,
+            RefusalReason.STEP_SIZE: amount % inventory.step_size == 0,
+            RefusalReason.CAPACITY: amount <= free,
         }
         failed = [reason for reason, is_met in conditions.items() if not is_met]
     return [Refusal(reason, (resource_class,), amount) for reason in failed]
@@ -109,13 +111,16 @@ def tree_refusals(forest: Forest, root_uuid: str) -> list[Refusal]:
     """
     plan = forest.plan
     root = forest.base.providers[root_uuid]
-    found = [Refusal(Reason.ROOT_REQUIRED, (t,)) for t in sorted(plan.root_required - root.traits)]
+    found = [
+        Refusal(RefusalReason.ROOT_REQUIRED, (t,)) for t in sorted(plan.root_required - root.traits)
+    ]
     found += [
-        Refusal(Reason.ROOT_FORBIDDEN, (t,)) for t in sorted(plan.root_forbidden & root.traits)
+        Refusal(RefusalReason.ROOT_FORBIDDEN, (t,))
+        for t in sorted(plan.root_forbidden & root.traits)
     ]
     options = forest.options(forest.base.tree[root_uuid], forest.sharing_with(root_uuid))
     found += [
-        Refusal(Reason.NO_PROVIDER, (slot.group.suffix, *slot.resources))
+        Refusal(RefusalReason.NO_PROVIDER, (slot.group.suffix, *slot.resources))
         for slot, fitting in options.items()
         if not fitting
     ]
@@ -125,7 +130,7 @@ def tree_refusals(forest: Forest, root_uuid: str) -> list[Refusal]:
         Refusal(reason)
         for reason, relaxed in _relaxed(plan)
         if _gives_any(Forest(forest.base, relaxed), root_uuid)
-    ] or [Refusal(Reason.COMBINATION)]
+    ] or [Refusal(RefusalReason.COMBINATION)]
 
 
 def _gives_any(forest: Forest, root_uuid: str) -> bool:
@@ -135,15 +140,15 @@ def _gives_any(forest: Forest, root_uuid: str) -> bool:
         return False
 
 
-def _relaxed(plan: Plan) -> Iterator[tuple[Reason, Plan]]:
+def _relaxed(plan: QueryPlan) -> Iterator[tuple[RefusalReason, QueryPlan]]:
     """The plan without one of its conditions between groups."""
     if plan.isolate:
-        yield Reason.ISOLATE, dataclasses.replace(plan, isolate=False)
+        yield RefusalReason.ISOLATE, dataclasses.replace(plan, isolate=False)
     if plan.subtrees:
-        yield Reason.SAME_SUBTREE, dataclasses.replace(plan, subtrees=())
+        yield RefusalReason.SAME_SUBTREE, dataclasses.replace(plan, subtrees=())
     if not plan.nested:
-        yield Reason.NOT_NESTED, dataclasses.replace(plan, nested=True)
+        yield RefusalReason.NOT_NESTED, dataclasses.replace(plan, nested=True)
     if plan.repeated:
-        yield Reason.COMBINED_CAPACITY, dataclasses.replace(plan, repeated=frozenset())
+        yield RefusalReason.COMBINED_CAPACITY, dataclasses.replace(plan, repeated=frozenset())
     if any(group.group_required for group in plan.groups):
-        yield Reason.GROUP_REQUIRED, plan.without_group_required()
+        yield RefusalReason.GROUP_REQUIRED, plan.without_group_required()

@@ -44,7 +44,7 @@ TooManyCandidates = budgets.TooManyCandidates
 
 
 def search(
-    base: state.State,
+    base: state.CloudState,
     query: CandidateQuery,
     max_candidates: int | None = None,
     budget: SearchBudget | None = None,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.engine.candidates.plans import Plan, Slot
+from osc_placement.engine.candidates.plans import QueryPlan, Slot
 from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
 
@@ -92,7 +92,7 @@ class DeadEnds:
 
     def __init__(
         self,
-        base: state.State,
+        base: state.CloudState,
         options: Iterable[Sequence[record.ProviderRecord]],
         classes: Iterable[str],
     ) -> None:
@@ -171,7 +171,7 @@ class _Level(NamedTuple):
 class _Lineages(dict[str, frozenset[str]]):
     """``{provider uuid: the provider and all its ancestors}``, computed at the first look-up."""
 
-    def __init__(self, base: state.State) -> None:
+    def __init__(self, base: state.CloudState) -> None:
         super().__init__()
         self._providers = base.providers
 
@@ -190,8 +190,8 @@ class Walk:
 
     def __init__(
         self,
-        base: state.State,
-        plan: Plan,
+        base: state.CloudState,
+        plan: QueryPlan,
         root_uuid: str,
         options: Mapping[Slot, Options],
         budget: SearchBudget,
@@ -388,13 +388,15 @@ class Walk:
         return Matching(choices, uses, self.budget.step).exists()
 
 
-def _room(base: state.State, provider: record.ProviderRecord, resource_class: str) -> int:
+def _room(base: state.CloudState, provider: record.ProviderRecord, resource_class: str) -> int:
     """The amount that one candidate may take from a provider."""
     _, most, _ = base.rooms(resource_class)[provider.uuid]
     return most
 
 
-def _levels(base: state.State, plan: Plan, options: Mapping[Slot, Options]) -> list[_Level]:
+def _levels(
+    base: state.CloudState, plan: QueryPlan, options: Mapping[Slot, Options]
+) -> list[_Level]:
     """The slots in search order.
 
     Suffixed groups first, because only they are isolated; then the slots with the fewest providers

@@ -54,7 +54,7 @@ class ProviderState:
 ABSENT = ProviderState(None, None)
 
 
-class Provider(base.ChangeType[ProviderState]):
+class ProviderType(base.ChangeType[ProviderState]):
     """Created, deleted, renamed or moved. No generation guards the write."""
 
     name = "provider"
@@ -167,4 +167,4 @@ def _named(value: str | None, names: change.Names) -> str | None:
     return None if value is None else names.get(value, value)
 
 
-TYPE = Provider()
+TYPE = ProviderType()

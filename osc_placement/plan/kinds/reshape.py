@@ -123,7 +123,7 @@ class Found:
         )
 
 
-class Reshape(base.ChangeType[ReshapeState]):
+class ReshapeType(base.ChangeType[ReshapeState]):
     """Written under the generations of all providers and consumers concerned."""
 
     name = "reshape"
@@ -273,4 +273,4 @@ def _copy(allocations: allocation.Allocations) -> dict[str, dict[str, int]]:
     return {uuid: dict(resources) for uuid, resources in allocations.items()}
 
 
-TYPE = Reshape()
+TYPE = ReshapeType()

@@ -29,7 +29,7 @@ def show(context: RequestContext) -> webob.Response:
 
 
 def _view(
-    context: RequestContext, base: state.State, consumer: record.ConsumerRecord
+    context: RequestContext, base: state.CloudState, consumer: record.ConsumerRecord
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "allocations": {

@@ -104,7 +104,7 @@ def _encoded(
 
 
 def _found(
-    context: RequestContext, base: state.State, candidate_query: CandidateQuery
+    context: RequestContext, base: state.CloudState, candidate_query: CandidateQuery
 ) -> Iterator[Candidate]:
     budget = context.limits.budget()
     if not names.may_match(base, candidate_query, budget):
@@ -142,7 +142,7 @@ def _by_provider(candidate: Candidate) -> dict[str, Any]:
 
 def _summaries(
     context: RequestContext,
-    base: state.State,
+    base: state.CloudState,
     candidate_query: CandidateQuery,
     named: Collection[str],
 ) -> Iterator[bytes]:
@@ -162,7 +162,7 @@ _MOST_KEPT = 1 << 16
 
 def _summary(
     version: microversion.Microversion,
-    base: state.State,
+    base: state.CloudState,
     uuid: str,
     classes: frozenset[str] | None,
 ) -> bytes:
@@ -190,7 +190,7 @@ def _summary(
     return encoded
 
 
-def _summarized(base: state.State, named: Iterable[str], whole_trees: bool) -> dict[str, None]:
+def _summarized(base: state.CloudState, named: Iterable[str], whole_trees: bool) -> dict[str, None]:
     """The uuids of the providers with a summary: those of the candidates, as an ordered set.
 
     ``whole_trees`` (since 1.29) adds every provider of their trees.

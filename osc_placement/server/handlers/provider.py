@@ -62,7 +62,7 @@ def _response(context: RequestContext, provider: record.ProviderRecord) -> webob
     return json_response(context, shown, updated=[provider.updated_at])
 
 
-def require(base: state.State, uuid: str) -> record.ProviderRecord:
+def require(base: state.CloudState, uuid: str) -> record.ProviderRecord:
     """The provider in the path; raises ProviderNotFound."""
     provider = base.providers.get(uuid)
     if provider is None:

@@ -80,7 +80,7 @@ def delete(context: RequestContext) -> webob.Response:
 
 
 def _with_dates(
-    context: RequestContext, response: webob.Response, base: state.State, name: str
+    context: RequestContext, response: webob.Response, base: state.CloudState, name: str
 ) -> webob.Response:
     """Set the dates of a trait's response, although it has no body."""
     date = base.traits.get(name)

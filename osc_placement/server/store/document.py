@@ -60,7 +60,7 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
     return changes
 
 
-def dump_document(base: state.State) -> dict[str, Any]:
+def dump_document(base: state.CloudState) -> dict[str, Any]:
     """The whole state, in order of creation."""
     return {
         "custom_resource_classes": list(base.resource_classes),
@@ -204,7 +204,7 @@ Providers = Mapping[str, record.ProviderRecord]
 
 def find_problems(changes: record.Changes) -> list[str]:
     """All invalid references, each with its record."""
-    names = state.State()
+    names = state.CloudState()
     names.traits.update(dict.fromkeys(changes.traits, 0.0))
     names.resource_classes.update(dict.fromkeys(changes.resource_classes, 0.0))
     providers = {uuid: item for uuid, item in changes.providers.items() if item is not None}
@@ -225,7 +225,7 @@ def find_problems(changes: record.Changes) -> list[str]:
     ]
 
 
-def _unknown_names(provider: record.ProviderRecord, names: state.State) -> Iterator[str]:
+def _unknown_names(provider: record.ProviderRecord, names: state.CloudState) -> Iterator[str]:
     where = f"provider {provider.uuid}"
     for name in provider.traits:
         if not names.knows_trait(name):

@@ -77,7 +77,7 @@ class Repository:
         self._writing = threading.RLock()
         self._changed = threading.Condition(threading.RLock())
         self._snapshots = 0
-        self._state = state.State()
+        self._state = state.CloudState()
         self._is_open = False
         self._part: FilePart | None = None
         if not lazily:
@@ -102,14 +102,14 @@ class Repository:
                 self._is_open, self._part = True, part
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[state.State]:
+    def read(self) -> Iterator[state.CloudState]:
         """The state, which does not change during the block."""
         self.open()
         with self._changed:
             yield self._state
 
     @contextlib.contextmanager
-    def snapshot(self) -> Iterator[state.State]:
+    def snapshot(self) -> Iterator[state.CloudState]:
         """The same for a long block: writes go on, in a copy of the state if necessary."""
         self.open()
         with self._changed:

@@ -87,7 +87,7 @@ class SnapshotMetadata:
         return self.finished is not None
 
 
-class SavedCloud:
+class StoredCloud:
     """What a snapshot file has besides the state.
 
     ``origin`` identifies the cloud. ``has_owners``: owners of consumers were saved.
@@ -226,13 +226,13 @@ class SqliteStore:
             self._connection.executemany(_upsert(table, columns), rows)
 
 
-def _saved_cloud(connection: sqlite3.Connection, path: str) -> SavedCloud | None:
+def _saved_cloud(connection: sqlite3.Connection, path: str) -> StoredCloud | None:
     metadata = read_metadata(connection, path)
     if metadata is None:
         return None
     if not metadata.is_finished:
         raise errors.Unfinished(unfinished(path))
-    return SavedCloud(connection, path, metadata)
+    return StoredCloud(connection, path, metadata)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

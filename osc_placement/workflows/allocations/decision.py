@@ -22,7 +22,7 @@ from osc_placement.plan.kinds import allocations, registry
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.allocations import expected, ports
-from osc_placement.workflows.allocations.expected import Expected, FreeCapacity, Option
+from osc_placement.workflows.allocations.expected import Expected, FreeCapacity, HealOption
 from osc_placement.workflows.allocations.location import ON_NO_HOST, elsewhere, locate, skip_reason
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
@@ -202,7 +202,7 @@ class _Deciding:
         return HealDecision(server, before, after, Reason(text=reason), bindings)
 
     def _with_option(
-        self, server: values.Server, before: allocation.Consumer, option: expected.Option
+        self, server: values.Server, before: allocation.Consumer, option: expected.HealOption
     ) -> allocation.Consumer:
         """The consumer with the option's allocations and its server's owner."""
         held = before.allocations
@@ -218,7 +218,7 @@ class _Deciding:
             consumer_type=before.consumer_type if held else self._request.consumer_type,
         )
 
-    def _bindings(self, server: values.Server, option: expected.Option) -> Bindings:
+    def _bindings(self, server: values.Server, option: expected.HealOption) -> Bindings:
         if not self._request.bind:
             return {}
         return {
@@ -294,7 +294,7 @@ _DECIDES = "placement allocation heal --assign or --strategy decides"
 class Choice:
     """The option taken, and how it was ``guessed`` if it is not certain; or why there is none."""
 
-    option: Option | None = None
+    option: HealOption | None = None
     guessed: str = ""
     why_not: Reason = reasons.NONE
 
@@ -329,7 +329,9 @@ def choose(
     return Choice(_by_strategy(options.strategy, fitting, free), guessed=options.strategy)
 
 
-def _assigned(assigned: frozenset[str], fitting: Sequence[Option], names: change.Names) -> Choice:
+def _assigned(
+    assigned: frozenset[str], fitting: Sequence[HealOption], names: change.Names
+) -> Choice:
     matching = [
         option
         for option in fitting
@@ -345,14 +347,16 @@ def _assigned(assigned: frozenset[str], fitting: Sequence[Option], names: change
     return Choice(why_not=Reason(Code.AMBIGUOUS, why_not))
 
 
-def _by_strategy(strategy: str, fitting: Sequence[Option], free: FreeCapacity) -> Option:
+def _by_strategy(strategy: str, fitting: Sequence[HealOption], free: FreeCapacity) -> HealOption:
     """The first of the best; allocations that all options have in common do not count."""
     utilizations = [free.utilization(_distinctive(option, fitting)) for option in fitting]
     best: Callable[[list[float]], float] = max if strategy == PACK else min
     return fitting[utilizations.index(best(utilizations))]
 
 
-def _distinctive(option: Option, options: Sequence[Option]) -> dict[str, allocation.Resources]:
+def _distinctive(
+    option: HealOption, options: Sequence[HealOption]
+) -> dict[str, allocation.Resources]:
     """The allocations of an option that another option does not have."""
     return {
         uuid: resources
@@ -361,7 +365,7 @@ def _distinctive(option: Option, options: Sequence[Option]) -> dict[str, allocat
     }
 
 
-def _alternatives(options: Sequence[Option], names: change.Names) -> str:
+def _alternatives(options: Sequence[HealOption], names: change.Names) -> str:
     """``gpu0 or gpu1``: the providers by which options differ; all providers of a single one."""
     texts = []
     for option in options:

@@ -36,7 +36,7 @@ _NOT_QUERIED = errors.PlacementError("its allocations are changing: run the comm
 _LIMIT = 1000
 
 
-class Option(NamedTuple):
+class HealOption(NamedTuple):
     """One possible answer: the allocations, and in ``ports`` ``{port's group: provider}``."""
 
     allocations: allocation.Allocations
@@ -50,7 +50,7 @@ class Expected:
     ``why_none``: the reason for no option. ``doubts``: why a single option may be incomplete.
     """
 
-    options: tuple[Option, ...] = ()
+    options: tuple[HealOption, ...] = ()
     why_none: Reason = reasons.NONE
     doubts: tuple[str, ...] = ()
 
@@ -140,7 +140,7 @@ def expect(snapshot: CloudSnapshot, server: values.Server, root: str) -> Expecte
     if isinstance(candidates, errors.PlacementError) or not candidates:
         return Expected(why_none=_why_none(snapshot, root, request, sources, candidates))
     options = [
-        Option(_merge([{root: sources.root}, shared, candidate.allocations]), candidate.ports)
+        HealOption(_merge([{root: sources.root}, shared, candidate.allocations]), candidate.ports)
         for shared in _shared(request, sources)
         for candidate in candidates
     ]
@@ -176,11 +176,11 @@ def _shared(request: flavor.ServerRequest, sources: _Sources) -> Iterator[alloca
 
 def _candidates(
     snapshot: CloudSnapshot, server: values.Server, root: str
-) -> Sequence[Option] | errors.PlacementError:
+) -> Sequence[HealOption] | errors.PlacementError:
     """The distinct candidates of Placement; a single empty one if no query is needed."""
     needed = query_of(snapshot, server, root)
     if needed is None:
-        return [Option({})]
+        return [HealOption({})]
     answer = snapshot.candidates.get(needed[0], _NOT_QUERIED)
     if isinstance(answer, errors.PlacementError):
         return answer
@@ -200,24 +200,24 @@ def _candidates(
     return _as_bound([option for _, option in ordered], ports)
 
 
-def _names(snapshot: CloudSnapshot, option: Option) -> list[str]:
+def _names(snapshot: CloudSnapshot, option: HealOption) -> list[str]:
     return sorted(map(snapshot.name_of, option.allocations))
 
 
 def _option(
     candidate: responses.AllocationRequest, ports: Mapping[str, str | None]
-) -> Option | None:
+) -> HealOption | None:
     """A candidate as an option; None if it has no mappings (below 1.34) and ports need them."""
     if not ports:
-        return Option(candidate.allocations)
+        return HealOption(candidate.allocations)
     if candidate.mappings is None:
         return None
-    return Option(
+    return HealOption(
         candidate.allocations, {suffix: candidate.mappings[suffix][0] for suffix in ports}
     )
 
 
-def _as_bound(options: list[Option], ports: Mapping[str, str | None]) -> list[Option]:
+def _as_bound(options: list[HealOption], ports: Mapping[str, str | None]) -> list[HealOption]:
     """The options that agree with the ports' binding profiles; all options if none agrees."""
     bound = {suffix: uuid for suffix, uuid in ports.items() if uuid}
     agreeing = [option for option in options if bound.items() <= option.ports.items()]

@@ -78,7 +78,7 @@ class Counter:
 
     def __init__(
         self,
-        base: state.State,
+        base: state.CloudState,
         query: candidate.CandidateQuery,
         without: Collection[str] = (),
         refused: Collection[str] = (),
@@ -184,7 +184,7 @@ class Counter:
         return ClassCapacity(name, requested, capacity, used, free, fits, left, fragmented)
 
 
-def hosts_of(base: state.State) -> list[str]:
+def hosts_of(base: state.CloudState) -> list[str]:
     """The root UUIDs of all hosts: of all trees that offer more than shared resources."""
     return [
         uuid

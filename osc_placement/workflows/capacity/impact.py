@@ -119,7 +119,7 @@ class _Comparison:
     """Two states of a cloud, and the roots of the hosts that may differ."""
 
     def __init__(
-        self, before: state.State, after: state.State, compute: compute_nodes.ServerHosts
+        self, before: state.CloudState, after: state.CloudState, compute: compute_nodes.ServerHosts
     ) -> None:
         self.before, self.after = before, after
         self._roots = frozenset(
@@ -156,7 +156,7 @@ class _Comparison:
         return _sum(untouched, before), _sum(untouched, after)
 
     def _count(
-        self, base: state.State, query: candidate.CandidateQuery, roots: Collection[str]
+        self, base: state.CloudState, query: candidate.CandidateQuery, roots: Collection[str]
     ) -> FlavorFits:
         if not roots:
             return FlavorFits()
@@ -172,7 +172,7 @@ class _Comparison:
         return frozenset(before - {*HostSearch(self._empty_after, query).serving(left)})
 
 
-def _records(base: state.State, uuid: str) -> tuple[object, ...]:
+def _records(base: state.CloudState, uuid: str) -> tuple[object, ...]:
     """What decides about a provider's part in candidates."""
     item: record.ProviderRecord | None = base.providers.get(uuid)
     if item is None:

@@ -29,7 +29,7 @@ class _Problem:
     """
 
     requests: placing.Problem
-    servers: Mapping[str, Sequence[servers.Server]]
+    servers: Mapping[str, Sequence[servers.PlacedServer]]
 
     def of_servers(self, placement: Placement) -> Placement:
         """The options of servers by their keys, and those of the other requests."""
@@ -57,8 +57,8 @@ class Moves:
 
     def __init__(
         self,
-        base: state.State,
-        known: Sequence[servers.Server],
+        base: state.CloudState,
+        known: Sequence[servers.PlacedServer],
         budget: SearchBudget,
         more: Iterable[candidate.CandidateQuery] = (),
         without: Collection[str] = (),
@@ -70,7 +70,7 @@ class Moves:
         self.groups = {each.uuid: each for each in groups}
         self._joint: dict[Hashable, JointOptions] = {}
         self._without = frozenset(without)
-        self._by_root: dict[str, list[servers.Server]] = {}
+        self._by_root: dict[str, list[servers.PlacedServer]] = {}
         for server in known:
             self._by_root.setdefault(server.root_uuid, []).append(server)
         empty = base.without_allocations()
@@ -101,7 +101,7 @@ class Moves:
             changed.append(dataclasses.replace(option, amounts={**option.amounts, slot: 1}))
         return changed
 
-    def servers_on(self, roots: Iterable[str]) -> list[servers.Server]:
+    def servers_on(self, roots: Iterable[str]) -> list[servers.PlacedServer]:
         """The servers of some hosts."""
         return [server for root in roots for server in self._by_root.get(root, ())]
 
@@ -112,7 +112,10 @@ class Moves:
         return [each for each in found if not options.uses_trees(self.base, each, stopped)]
 
     def options_for(
-        self, server: servers.Server, stopped: Collection[str], moved: Iterable[servers.Server]
+        self,
+        server: servers.PlacedServer,
+        stopped: Collection[str],
+        moved: Iterable[servers.PlacedServer],
     ) -> list[placing.Option]:
         """The options of a server that moves with others, used or not."""
         found = self.options_of(server.kind, stopped)
@@ -120,7 +123,10 @@ class Moves:
         return [each for each in found if not staying or each.root_uuid in staying]
 
     def staying(
-        self, server: servers.Server, stopped: Collection[str], moved: Iterable[servers.Server]
+        self,
+        server: servers.PlacedServer,
+        stopped: Collection[str],
+        moved: Iterable[servers.PlacedServer],
     ) -> frozenset[str]:
         """The hosts of the members of its server group with affinity that stay."""
         if not server.together:
@@ -130,7 +136,7 @@ class Moves:
         return frozenset(roots.difference(stopped))
 
     def free(
-        self, stopped: Collection[str], moved: Iterable[servers.Server]
+        self, stopped: Collection[str], moved: Iterable[servers.PlacedServer]
     ) -> dict[placing.Slot, int]:
         """What is free on the other hosts once servers have left the hosts that stop."""
         left = dict(self._free)
@@ -144,7 +150,7 @@ class Moves:
     def place(
         self,
         stopped: Collection[str],
-        moved: Sequence[servers.Server] | None = None,
+        moved: Sequence[servers.PlacedServer] | None = None,
         more: Sequence[candidate.CandidateQuery] = (),
         taken: Iterable[placing.Option] = (),
     ) -> Placement | None:
@@ -158,14 +164,16 @@ class Moves:
         placement = placing.place(problem.requests, self.budget)
         return None if placement is None else problem.of_servers(placement)
 
-    def first_fit(self, stopped: Collection[str], moved: Sequence[servers.Server]) -> Placement:
+    def first_fit(
+        self, stopped: Collection[str], moved: Sequence[servers.PlacedServer]
+    ) -> Placement:
         """Places for the servers that fit one after the other."""
         problem = self._problem(stopped, moved, (), ())
         names = {each.key: name for name, known in problem.servers.items() for each in known}
         order = dict.fromkeys(names[server.key] for server in moved)
         return problem.of_servers(placing.first_fit(problem.requests, order=order).placed)
 
-    def shortage(self, stopped: Collection[str], moved: Sequence[servers.Server]) -> str:
+    def shortage(self, stopped: Collection[str], moved: Sequence[servers.PlacedServer]) -> str:
         """Why the servers do not fit together."""
         problem = self._problem(stopped, moved, (), ())
         requests = problem.requests
@@ -184,14 +192,14 @@ class Moves:
     def _problem(
         self,
         stopped: Collection[str],
-        moved: Sequence[servers.Server],
+        moved: Sequence[servers.PlacedServer],
         more: Sequence[candidate.CandidateQuery],
         taken: Iterable[placing.Option],
     ) -> _Problem:
         free = self.free(stopped, moved)
         requests: dict[str, Hashable] = {}
         by_kind: dict[Hashable, Sequence[placing.Option]] = {}
-        servers_of: dict[str, Sequence[servers.Server]] = {}
+        servers_of: dict[str, Sequence[servers.PlacedServer]] = {}
         for together in self._joined(stopped, moved):
             name, kind = together[0].key, self._kind(together, stopped, moved)
             requests[name], servers_of[name] = kind, together
@@ -217,10 +225,10 @@ class Moves:
         )
 
     def _joined(
-        self, stopped: Collection[str], moved: Sequence[servers.Server]
-    ) -> list[list[servers.Server]]:
+        self, stopped: Collection[str], moved: Sequence[servers.PlacedServer]
+    ) -> list[list[servers.PlacedServer]]:
         """The servers that move: alone, or together if all members of their group move."""
-        found: dict[str, list[servers.Server]] = {}
+        found: dict[str, list[servers.PlacedServer]] = {}
         for server in moved:
             is_joined = server.together and not self.staying(server, stopped, moved)
             found.setdefault(server.together if is_joined else server.key, []).append(server)
@@ -232,9 +240,9 @@ class Moves:
 
     def _kind(
         self,
-        known: Sequence[servers.Server],
+        known: Sequence[servers.PlacedServer],
         stopped: Collection[str],
-        moved: Sequence[servers.Server],
+        moved: Sequence[servers.PlacedServer],
     ) -> Hashable:
         """Equal for requests with the same options."""
         if len(known) > 1:
@@ -244,9 +252,9 @@ class Moves:
 
     def _options_together(
         self,
-        known: Sequence[servers.Server],
+        known: Sequence[servers.PlacedServer],
         stopped: Collection[str],
-        moved: Sequence[servers.Server],
+        moved: Sequence[servers.PlacedServer],
     ) -> Sequence[placing.Option]:
         if len(known) == 1:
             return self.options_for(known[0], stopped, moved)
@@ -264,7 +272,7 @@ class Moves:
         limited.budget = SearchBudget(seconds)
         return limited
 
-    def released(self, stopped: Collection[str]) -> state.State:
+    def released(self, stopped: Collection[str]) -> state.CloudState:
         """The state after the servers of some hosts have left them."""
         left = self.base.copy()
         changed: dict[str, record.ConsumerRecord] = {}

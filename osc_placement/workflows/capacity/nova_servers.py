@@ -190,7 +190,9 @@ class Unallocated:
                 )
 
 
-def unallocated(base: state.State, on_hosts: ServersOnHosts, among: Collection[str]) -> Unallocated:
+def unallocated(
+    base: state.CloudState, on_hosts: ServersOnHosts, among: Collection[str]
+) -> Unallocated:
     """The servers on compute nodes (``among``: UUIDs) without allocations in their trees."""
     roots = {(node.host, node.hostname): node.uuid for node in on_hosts.nodes}
     missing: dict[str, str] = {}

@@ -27,7 +27,7 @@ class HostsRead:
     The state has the consumers of these hosts, and answers their requests as the cloud does.
     """
 
-    base: state.State
+    base: state.CloudState
     roots: Sequence[str]
     nova: nova_servers.KnownServers
     on_hosts: nova_servers.ServersOnHosts = dataclasses.field(
@@ -81,14 +81,14 @@ class _Reader:
         return HostsRead(_with_consumers(read, consumers, roots), roots, nova, on_hosts)
 
     def _roots(
-        self, base: state.State, hosts: Sequence[str], aggregates: Sequence[str]
+        self, base: state.CloudState, hosts: Sequence[str], aggregates: Sequence[str]
     ) -> list[str]:
         members = self._reader.members(aggregates, "reading aggregates")
         sharing = base.with_trait[standard.SHARING_TRAIT]
         own = {uuid for uuid in base.tree if uuid not in sharing}
         return servers.chosen_roots(base, hosts, members, own, self._nova_reader.compute)
 
-    def _consumers_on(self, base: state.State, roots: Iterable[str]) -> list[str]:
+    def _consumers_on(self, base: state.CloudState, roots: Iterable[str]) -> list[str]:
         providers = [uuid for root in roots for uuid in base.tree[root]]
         answers = self._reader.answers(
             self._client.list_provider_allocations, providers, "reading allocations"
@@ -98,7 +98,7 @@ class _Reader:
         )
 
     def _consumers(
-        self, base: state.State, uuids: Sequence[str]
+        self, base: state.CloudState, uuids: Sequence[str]
     ) -> dict[str, record.ConsumerRecord]:
         return {
             uuid: _recorded(base, consumer)
@@ -106,7 +106,7 @@ class _Reader:
             if consumer.allocations
         }
 
-    def _nova(self, known: Sequence[servers.Server]) -> nova_servers.KnownServers:
+    def _nova(self, known: Sequence[servers.PlacedServer]) -> nova_servers.KnownServers:
         """What nova says about servers, with the server groups that have one of them."""
         uuids = dict.fromkeys(each.uuid for each in known)
         found = self._nova_reader.servers(list(uuids))
@@ -116,7 +116,7 @@ class _Reader:
         )
 
 
-def _recorded(base: state.State, consumer: allocation.Consumer) -> record.ConsumerRecord:
+def _recorded(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:
     """The record of a consumer, without providers that were created after the listing."""
     allocations = {
         uuid: resources
@@ -134,8 +134,8 @@ def _recorded(base: state.State, consumer: allocation.Consumer) -> record.Consum
 
 
 def _with_consumers(
-    base: state.State, consumers: Mapping[str, record.ConsumerRecord], roots: Collection[str]
-) -> state.State:
+    base: state.CloudState, consumers: Mapping[str, record.ConsumerRecord], roots: Collection[str]
+) -> state.CloudState:
     """The state with these consumers, and with one more consumer for all other usage.
 
     ``roots`` are the hosts of which every consumer is known.

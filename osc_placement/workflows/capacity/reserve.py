@@ -99,7 +99,7 @@ class _Search:
     def _most_after(
         self,
         failed: Sequence[str],
-        moved: Sequence[servers.Server] = (),
+        moved: Sequence[servers.PlacedServer] = (),
         placement: Placement | None = None,
     ) -> int:
         left = self._moves.free(failed, moved)

@@ -23,7 +23,7 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Server:
+class PlacedServer:
     """A consumer on one host.
 
     ``allocations`` are those that it has in the tree of the host and of sharing providers: what it
@@ -52,11 +52,11 @@ class Server:
 
 
 def servers_on(
-    base: state.State,
+    base: state.CloudState,
     roots: Iterable[str],
     queries: Mapping[str, candidate.CandidateQuery] | None = None,
     groups: Iterable[ServerGroup] = (),
-) -> list[Server]:
+) -> list[PlacedServer]:
     """The servers of hosts, without the consumers that hold allocations for a migration.
 
     ``queries`` are nova's requests for servers: their conditions apply. ``groups`` are nova's
@@ -72,7 +72,7 @@ def servers_on(
             if consumer.consumer_type == allocation.MIGRATION:
                 continue
             own = _own_allocations(base, root, consumer.allocations)
-            server = Server(uuid, root, own, query_of(base, root, own))
+            server = PlacedServer(uuid, root, own, query_of(base, root, own))
             if uuid in known:
                 query, unknown = with_conditions(server.query, known[uuid])
                 server = dataclasses.replace(server, query=query, unknown=unknown)
@@ -86,7 +86,7 @@ def servers_on(
     return found
 
 
-def hosts_of_server(base: state.State, uuid: str) -> set[str]:
+def hosts_of_server(base: state.CloudState, uuid: str) -> set[str]:
     """The root UUIDs of the trees in which a consumer has allocations, without shared ones."""
     consumer = base.consumers.get(uuid)
     return {
@@ -138,7 +138,7 @@ def _has_conditions(group: candidate.RequestGroup) -> bool:
     return bool(group.required or group.forbidden or group.member_of or group.forbidden_aggregates)
 
 
-def migrations_on(base: state.State, root: str) -> list[str]:
+def migrations_on(base: state.CloudState, root: str) -> list[str]:
     """The UUIDs of migrations that hold allocations on a host."""
     consumers = {each: None for uuid in base.tree[root] for each in base.consumers_of[uuid]}
     return [
@@ -147,7 +147,7 @@ def migrations_on(base: state.State, root: str) -> list[str]:
 
 
 def _own_allocations(
-    base: state.State, root: str, allocations: allocation.Allocations
+    base: state.CloudState, root: str, allocations: allocation.Allocations
 ) -> allocation.Allocations:
     return {
         uuid: resources
@@ -157,7 +157,7 @@ def _own_allocations(
 
 
 def query_of(
-    base: state.State, root: str, allocations: allocation.Allocations
+    base: state.CloudState, root: str, allocations: allocation.Allocations
 ) -> candidate.CandidateQuery:
     """The request for the same amounts on another host.
 
@@ -199,7 +199,7 @@ def kind_of(query: candidate.CandidateQuery, apart: str = "") -> Hashable:
 
 
 def roots_named(
-    base: state.State, texts: Iterable[str], compute: compute_nodes.ServerHosts
+    base: state.CloudState, texts: Iterable[str], compute: compute_nodes.ServerHosts
 ) -> list[str]:
     """The root UUIDs of hosts by nova's name, or by the name or UUID of a provider.
 
@@ -215,7 +215,7 @@ def roots_named(
 
 
 def chosen_roots(
-    base: state.State,
+    base: state.CloudState,
     texts: Iterable[str],
     aggregates: Mapping[str, Iterable[str]],
     hosts: Collection[str],
@@ -235,7 +235,7 @@ def chosen_roots(
     return list(dict.fromkeys(found))
 
 
-def _uuid(base: state.State, text: str) -> str:
+def _uuid(base: state.CloudState, text: str) -> str:
     if name.is_uuid(text) and name.canonical_uuid(text) in base.providers:
         return name.canonical_uuid(text)
     return base.named.get(text, "")

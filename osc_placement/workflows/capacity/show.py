@@ -162,7 +162,7 @@ class _Parts:
         zoned = [each.uuid for each in self._known if each.metadata.get("availability_zone")]
         return zoned if self.by is By.ZONE else []
 
-    def of(self, base: state.State) -> dict[str, frozenset[str]]:
+    def of(self, base: state.CloudState) -> dict[str, frozenset[str]]:
         """The members of each aggregate or zone."""
         if self.by is By.ZONE:
             zones: dict[str, frozenset[str]] = {}
@@ -184,7 +184,7 @@ class _State:
 
     def __init__(
         self,
-        base: state.State,
+        base: state.CloudState,
         query: candidate.CandidateQuery,
         request: ShowRequest,
         parts: _Parts,

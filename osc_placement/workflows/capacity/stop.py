@@ -34,7 +34,7 @@ class Answer(enum.StrEnum):
 class Unplaced:
     """A server without a place, and the constraints or amounts that prevent one."""
 
-    server: servers.Server
+    server: servers.PlacedServer
     reasons: tuple[str, ...] = ()
 
 
@@ -138,11 +138,11 @@ def _unplaced(moves: Moves, hosts: Sequence[str]) -> tuple[tuple[Unplaced, ...],
 
 
 def _dropped(
-    moves: Moves, hosts: Sequence[str], rest: Sequence[servers.Server]
-) -> list[servers.Server]:
+    moves: Moves, hosts: Sequence[str], rest: Sequence[servers.PlacedServer]
+) -> list[servers.PlacedServer]:
     """Servers to leave out so that the others fit; small servers are kept."""
 
-    def fits(kept: Sequence[servers.Server]) -> bool:
+    def fits(kept: Sequence[servers.PlacedServer]) -> bool:
         try:
             return moves.limited_to(_SECONDS_TO_NAME).place(hosts, kept) is not None
         except SearchTooLong:
@@ -158,12 +158,12 @@ def _dropped(
     return [server for server in dropped if server not in kept]
 
 
-def _size(server: servers.Server) -> tuple[int, str]:
+def _size(server: servers.PlacedServer) -> tuple[int, str]:
     amounts = (sum(resources.values()) for resources in server.allocations.values())
     return sum(amounts), server.uuid
 
 
-def _preventing(moves: Moves, hosts: Sequence[str], server: servers.Server) -> Iterator[str]:
+def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer) -> Iterator[str]:
     """The single constraints without which the server would fit, else all its amounts."""
     left = moves.released(hosts)
     group = server.apart or server.together
@@ -193,7 +193,7 @@ def _preventing(moves: Moves, hosts: Sequence[str], server: servers.Server) -> I
 
 
 def _serving(
-    base: state.State, query: candidate.CandidateQuery, hosts: Sequence[str]
+    base: state.CloudState, query: candidate.CandidateQuery, hosts: Sequence[str]
 ) -> Iterator[str]:
     """The roots of the other hosts that can serve a query; none if it requests no resources."""
     for each in options.find(base, query).options:

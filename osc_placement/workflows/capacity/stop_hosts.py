@@ -109,7 +109,7 @@ def judge(
 
 
 def _of_state(
-    base: state.State, request: StopRequest, nova: nova_servers.NovaReader
+    base: state.CloudState, request: StopRequest, nova: nova_servers.NovaReader
 ) -> observe_hosts.HostsRead:
     """The hosts in a database file. Requests: those of ``nova``."""
     members = {uuid: base.with_aggregate[uuid] for uuid in request.aggregates}
@@ -198,7 +198,7 @@ def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) 
             yield Move(server.uuid, source, target, _allocations(found.base, option))
 
 
-def _allocations(base: state.State, option: placing.Option) -> allocation.Allocations:
+def _allocations(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
     found: dict[str, dict[str, int]] = {}
     for (uuid, name), amount in option.amounts.items():
         if not base.providers[uuid].inventories.get(name):
@@ -218,7 +218,9 @@ def _affinity(found: moves.Moves, roots: Sequence[str]) -> Iterator[str]:
             )
 
 
-def _migrations(base: state.State, roots: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
+def _migrations(
+    base: state.CloudState, roots: Sequence[str], names: Mapping[str, str]
+) -> Iterator[str]:
     for root in roots:
         for uuid in servers.migrations_on(base, root):
             yield f"migration {uuid} holds allocations on {names[root]}"

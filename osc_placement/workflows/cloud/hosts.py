@@ -21,7 +21,7 @@ class HostSearch:
 
     def __init__(
         self,
-        base: state.State,
+        base: state.CloudState,
         query: candidate.CandidateQuery,
         budget: SearchBudget | None = None,
     ) -> None:

@@ -56,7 +56,7 @@ def require_file(client: api.Client, what: str) -> None:
 
 
 @contextlib.contextmanager
-def whole_state(client: api.Client) -> Iterator[state.State | None]:
+def whole_state(client: api.Client) -> Iterator[state.CloudState | None]:
     """The state of a database file, during the block; None for a service. Requests: none."""
     repository = _repository(client)
     with repository.snapshot() if repository else contextlib.nullcontext() as base:
@@ -64,7 +64,7 @@ def whole_state(client: api.Client) -> Iterator[state.State | None]:
 
 
 @contextlib.contextmanager
-def file_state(client: api.Client, what: str) -> Iterator[state.State]:
+def file_state(client: api.Client, what: str) -> Iterator[state.CloudState]:
     """The state of a database file, during the block; ``what`` needs it. Errors: PlacementError."""
     repository = _repository(client)
     if repository is None:
@@ -84,7 +84,7 @@ def observed(
     *,
     more: Collection[str] = (),
     with_aggregates: bool = False,
-) -> Iterator[state.State]:
+) -> Iterator[state.CloudState]:
     """A state that answers the queries as the cloud does, during the block.
 
     ``more`` are aggregates whose members matter too; ``with_aggregates``: all aggregates.
@@ -135,7 +135,7 @@ class CloudReader:
         every = retry.read(self._client.list_providers)
         return every, lookup.providers_with_trait(self._client, standard.SHARING_TRAIT)
 
-    def providers(self) -> state.State:
+    def providers(self) -> state.CloudState:
         """All providers without inventories and aggregates; the only trait is that of sharing.
 
         Requests: two, the first time.
@@ -148,7 +148,7 @@ class CloudReader:
         more: Collection[str] = (),
         *,
         with_aggregates: bool = False,
-    ) -> state.State:
+    ) -> state.CloudState:
         """The state for some queries, and for every query with fewer or lower constraints.
 
         It has the members of the aggregates of the queries and of ``more``; ``with_aggregates``:
@@ -188,7 +188,7 @@ class CloudReader:
         used: Mapping[str, Mapping[str, int]],
         traits_of: Mapping[str, Collection[str]],
         members: Mapping[str, Collection[str]],
-    ) -> state.State:
+    ) -> state.CloudState:
         """All providers; ``traits_of`` and ``members`` are ``{name: UUIDs of providers}``."""
         provider_traits, provider_aggregates = _inverted(traits_of), _inverted(members)
         records: dict[str, record.ProviderRecord | None] = {
@@ -205,7 +205,7 @@ class CloudReader:
             for each in self._listed[0]
         }
         usage = record.ConsumerRecord(_USAGE, 0, "", "", used)
-        base = state.State()
+        base = state.CloudState()
         base.apply(record.Changes(records, {_USAGE: usage}))
         return base
 

@@ -33,7 +33,7 @@ class QueryOptions:
 
 
 def find(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     budget: SearchBudget | None = None,
     refused: Collection[str] = (),
@@ -79,7 +79,7 @@ def find(
     )
 
 
-def _option(base: state.State, root_uuid: str, offered: candidate.Candidate) -> placing.Option:
+def _option(base: state.CloudState, root_uuid: str, offered: candidate.Candidate) -> placing.Option:
     amounts = {
         (uuid, name): amount
         for uuid, resources in offered.allocations.items()
@@ -95,7 +95,7 @@ def _rank(option: placing.Option) -> tuple[bool, str]:
     return not option.is_of_host, option.root_uuid
 
 
-def uses_trees(base: state.State, option: placing.Option, roots: Collection[str]) -> bool:
+def uses_trees(base: state.CloudState, option: placing.Option, roots: Collection[str]) -> bool:
     """Whether an option takes something from one of these trees."""
     return bool(roots) and any(
         base.providers[uuid].root_uuid in roots for uuid, _ in option.amounts
@@ -103,7 +103,7 @@ def uses_trees(base: state.State, option: placing.Option, roots: Collection[str]
 
 
 def free_amounts(
-    base: state.State, options: Iterable[placing.Option]
+    base: state.CloudState, options: Iterable[placing.Option]
 ) -> Mapping[placing.Slot, int]:
     """What is free in the slots of the options."""
     return {

@@ -40,7 +40,7 @@ def least(query: candidate.CandidateQuery, lowered: Collection[Constraint]) -> A
 
 
 def sufficient(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     root_uuid: str,
     lowered: Sequence[Constraint],
@@ -59,7 +59,7 @@ def sufficient(
 
 
 def largest(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     root_uuid: str,
     lowered: Sequence[Constraint],
@@ -78,7 +78,7 @@ def largest(
 
 
 def _raise(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     root_uuid: str,
     amounts: dict[Constraint, int],
@@ -104,7 +104,7 @@ class Lowering:
 
     def __init__(
         self,
-        base: state.State,
+        base: state.CloudState,
         query: candidate.CandidateQuery,
         lowered: Sequence[Constraint],
         kind: Callable[[str], object],
@@ -186,12 +186,12 @@ def _given_up(found: Amounts) -> float:
     return sum(1 - amount / (each.amount or 1) for each, amount in found.items())
 
 
-def _serves(base: state.State, query: candidate.CandidateQuery, root_uuid: str) -> bool:
+def _serves(base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str) -> bool:
     return root_uuid in HostSearch(base, query).serving([root_uuid])
 
 
 def _promising(
-    base: state.State, query: candidate.CandidateQuery, root_uuid: str, lowered: Constraint
+    base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str, lowered: Constraint
 ) -> Iterator[int]:
     """Amounts below the requested one that may be the largest possible, in descending order.
 
@@ -213,12 +213,14 @@ def _promising(
     yield from sorted(found, reverse=True)
 
 
-def _providers(base: state.State, query: candidate.CandidateQuery, root_uuid: str) -> list[str]:
+def _providers(
+    base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str
+) -> list[str]:
     """The providers of a tree and those that share with it."""
     return [*base.tree[root_uuid], *HostSearch(base, query).forest.sharing_with(root_uuid)]
 
 
-def _smallest(base: state.State, uuids: Iterable[str], lowered: Constraint) -> list[int]:
+def _smallest(base: state.CloudState, uuids: Iterable[str], lowered: Constraint) -> list[int]:
     """The smallest amounts below the requested one that the providers accept."""
     rooms = base.rooms(lowered.names[0])
     found = set()
@@ -231,7 +233,7 @@ def _smallest(base: state.State, uuids: Iterable[str], lowered: Constraint) -> l
 
 
 def _most(
-    base: state.State, provider: record.ProviderRecord, lowered: Constraint, taken: int
+    base: state.CloudState, provider: record.ProviderRecord, lowered: Constraint, taken: int
 ) -> int | None:
     """The most below the requested amount that a provider can supply beside what is taken."""
     resource_class = lowered.names[0]

@@ -80,7 +80,7 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class SmallestChange:
     """A change after which ``hosts`` hosts can serve the request, without those that nova refuses.
 
     ``steps`` change the cloud, for the host ``host``. Otherwise the request changes: without the
@@ -100,12 +100,12 @@ class Change:
 
 
 def of_query(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     relaxations: Relaxations,
     roots: Iterable[str],
     refused: Collection[str] = (),
-) -> list[Change]:
+) -> list[SmallestChange]:
     """The smallest changes of the query: the fewest constraints first, then the most hosts.
 
     ``refused`` are the root UUIDs of hosts on which nova places no server. A change that helps only
@@ -122,12 +122,12 @@ def of_query(
 
 
 def _of_set(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     relaxations: Relaxations,
     removed: Removed,
     refused: Collection[str],
-) -> Change | None:
+) -> SmallestChange | None:
     lowered = sorted(each for each in removed if each.kind is Kind.RESOURCES)
     others = tuple(sorted(removed - set(lowered)))
     best: Mapping[Constraint, int] = {}
@@ -139,19 +139,19 @@ def _of_set(
         if found is None:
             return None
         best = found
-    change = Change(0, removed=others, amounts=best)
+    change = SmallestChange(0, removed=others, amounts=best)
     hosts = set(HostSearch(base, change.of(query)).serving()).difference(refused)
     return dataclasses.replace(change, hosts=len(hosts)) if hosts else None
 
 
 def of_host(
-    base: state.State,
+    base: state.CloudState,
     query: candidate.CandidateQuery,
     root_uuid: str,
     nova_members: Mapping[str, Collection[str]],
     serving: Collection[str] = (),
     refused: Collection[str] = (),
-) -> list[Change]:
+) -> list[SmallestChange]:
     """The smallest changes of a host, or of a provider that shares with it; at most three.
 
     ``nova_members`` is ``{aggregate: names of the hosts in nova}``; ``serving`` are the root UUIDs
@@ -164,8 +164,8 @@ def of_host(
 
 
 def lack(
-    base: state.State,
-    plan: plans.Plan,
+    base: state.CloudState,
+    plan: plans.QueryPlan,
     root_uuid: str,
     nova_members: Mapping[str, Collection[str]],
 ) -> tuple[int, int, int, float]:
@@ -207,7 +207,7 @@ class _Changes:
 
     def __init__(
         self,
-        base: state.State,
+        base: state.CloudState,
         query: candidate.CandidateQuery,
         repair: _Repair,
         serving: Collection[str],
@@ -217,7 +217,7 @@ class _Changes:
         self._serving, self._refused = serving, refused
         self._repair, self._root = repair, repair.root
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[SmallestChange]:
         found: list[tuple[Step, ...]] = []
         for steps in self._repair.sets():
             if any(_covers(smaller, steps) for smaller in found):
@@ -229,7 +229,7 @@ class _Changes:
                     found.append(smallest)
             if len(found) == _PER_HOST:
                 break
-        return [Change(self._hosts(steps), steps, self._root.name) for steps in found]
+        return [SmallestChange(self._hosts(steps), steps, self._root.name) for steps in found]
 
     def _smallest(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """A part of sufficient steps of which no part, and no smaller amount, is sufficient."""
@@ -287,8 +287,8 @@ class _Repair:
 
     def __init__(
         self,
-        base: state.State,
-        plan: plans.Plan,
+        base: state.CloudState,
+        plan: plans.QueryPlan,
         root_uuid: str,
         nova_members: Mapping[str, Collection[str]],
     ) -> None:
@@ -446,7 +446,7 @@ def raised(held: Inventory, missing: int) -> tuple[str, float]:
     return "total", total
 
 
-def after(base: state.State, steps: Iterable[Step]) -> state.State:
+def after(base: state.CloudState, steps: Iterable[Step]) -> state.CloudState:
     """A copy of the state after the steps; FREE counts as capacity, which has the same effect."""
     changed = base.copy()
     for step in steps:

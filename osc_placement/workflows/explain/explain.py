@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import standard, state
-from osc_placement.engine.candidates.report import Reason
+from osc_placement.engine.candidates.report import RefusalReason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.model.name import counted
@@ -21,7 +21,7 @@ from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.compute_nodes import ServerHosts
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, failures, nova_filters
-from osc_placement.workflows.explain.changes import Change
+from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.explain.failures import Failure, FunnelStep
 from osc_placement.workflows.explain.relaxations import Relaxations
 
@@ -38,7 +38,7 @@ NEAREST = 3
 NovaMembers = Callable[[], Mapping[str, Collection[str]]]
 
 #: Judges ``{name: UUID}`` of root providers.
-JudgeFilters = Callable[[Mapping[str, str]], Sequence[nova_filters.Judgement]]
+JudgeFilters = Callable[[Mapping[str, str]], Sequence[nova_filters.FilterJudgement]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class Explanation:
     explained: tuple[str, ...]
     named: Mapping[str, str]
     failures: tuple[Failure, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[SmallestChange, ...]
     refused: int = 0
-    judged: tuple[nova_filters.Judgement, ...] = ()
+    judged: tuple[nova_filters.FilterJudgement, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -149,7 +149,7 @@ def _proved(
     if observe.is_file(client):
         return found
 
-    def is_true(change: Change) -> bool:
+    def is_true(change: SmallestChange) -> bool:
         if change.steps:
             return True
         pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=1))
@@ -166,7 +166,7 @@ def _proved(
     return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
 
 
-def _hosts_of(base: state.State, query: candidate.CandidateQuery) -> set[str]:
+def _hosts_of(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
     """The hosts of a request: the trees with a requested class, without sharing providers.
 
     A node of Ironic is no host of a request for VCPU. All trees that offer more than shared
@@ -199,7 +199,7 @@ class _Explainer:
     def __init__(
         self,
         request: ExplainRequest,
-        base: state.State,
+        base: state.CloudState,
         compute: ServerHosts,
     ) -> None:
         self._request, self._base, self._query = request, base, request.query
@@ -230,7 +230,7 @@ class _Explainer:
         chosen = list(dict.fromkeys(named.values())) or (
             [] if serving else self._nearest(failing, hosts, members)
         )
-        found: list[Change] = []
+        found: list[SmallestChange] = []
         for root in chosen:
             if root not in serving:
                 found += changes.of_host(base, query, root, members, serving, excluded)
@@ -255,7 +255,7 @@ class _Explainer:
             },
         )
 
-    def _judge_compute(self, candidates: Mapping[str, str]) -> list[nova_filters.Judgement]:
+    def _judge_compute(self, candidates: Mapping[str, str]) -> list[nova_filters.FilterJudgement]:
         if self._compute.hosts is None:
             return []
         return [nova_filters.judge_compute(candidates, self._compute)]
@@ -269,7 +269,7 @@ class _Explainer:
     def _with_members(self, failure: Failure, members: Mapping[str, Collection[str]]) -> Failure:
         """The failure, with the numbers of hosts if nova and Placement differ in an aggregate."""
         details = []
-        for name in failure.names if failure.reason is Reason.MEMBER_OF else ():
+        for name in failure.names if failure.reason is RefusalReason.MEMBER_OF else ():
             in_nova, in_placement = members.get(name, ()), self._base.with_aggregate[name]
             if failure.host in in_nova and failure.provider in (None, failure.host):
                 details.append(

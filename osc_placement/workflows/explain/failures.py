@@ -11,7 +11,7 @@ from osc_placement.engine import record, state
 from osc_placement.engine.candidates import report
 from osc_placement.engine.candidates.forest import Forest
 from osc_placement.engine.candidates.plans import Group, Slot
-from osc_placement.engine.candidates.report import Reason
+from osc_placement.engine.candidates.report import RefusalReason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.model.inventory import Inventory
@@ -38,7 +38,7 @@ class Failure:
     """
 
     host: str
-    reason: Reason
+    reason: RefusalReason
     suffix: str | None = None
     provider: str | None = None
     names: tuple[str, ...] = ()
@@ -50,16 +50,28 @@ class Failure:
 
 
 #: The reasons that are about several groups.
-_BETWEEN = {Reason.COMBINED_CAPACITY, Reason.ISOLATE, Reason.SAME_SUBTREE, Reason.COMBINATION}
+_BETWEEN = {
+    RefusalReason.COMBINED_CAPACITY,
+    RefusalReason.ISOLATE,
+    RefusalReason.SAME_SUBTREE,
+    RefusalReason.COMBINATION,
+}
 
 #: Providers whose free amounts are listed.
 _MOST_PLACES = 4
 
 #: The reasons that are about an inventory.
-_AMOUNTS = {Reason.MIN_UNIT, Reason.MAX_UNIT, Reason.STEP_SIZE, Reason.CAPACITY}
+_AMOUNTS = {
+    RefusalReason.MIN_UNIT,
+    RefusalReason.MAX_UNIT,
+    RefusalReason.STEP_SIZE,
+    RefusalReason.CAPACITY,
+}
 
 
-def failures(base: state.State, query: candidate.CandidateQuery, root_uuid: str) -> list[Failure]:
+def failures(
+    base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str
+) -> list[Failure]:
     """The conditions that a host fails; empty if it can serve the query."""
     search = HostSearch(base, query)
     if root_uuid in search.serving([root_uuid]):
@@ -67,7 +79,7 @@ def failures(base: state.State, query: candidate.CandidateQuery, root_uuid: str)
     found = list(_Explained(search.forest, root_uuid).failures())
     if not found:
         # Only providers of other trees would take part.
-        found = [Failure(base.providers[root_uuid].name, Reason.NO_PROVIDER)]
+        found = [Failure(base.providers[root_uuid].name, RefusalReason.NO_PROVIDER)]
     return list(dict.fromkeys(found))
 
 
@@ -94,10 +106,10 @@ class _Explained:
         for group in self._plan.groups:
             yield from self._missing_traits(group)
         for refusal in report.tree_refusals(self._forest, self._root_uuid):
-            if refusal.reason is Reason.NO_PROVIDER:
+            if refusal.reason is RefusalReason.NO_PROVIDER:
                 suffix, *classes = refusal.names
                 yield from self._no_provider(suffix, classes)
-            elif refusal.reason is not Reason.GROUP_REQUIRED:
+            elif refusal.reason is not RefusalReason.GROUP_REQUIRED:
                 detail = self._numbers() if refusal.reason in _BETWEEN else ""
                 yield Failure(self._host, refusal.reason, names=refusal.names, detail=detail)
 
@@ -106,7 +118,7 @@ class _Explained:
         for any_of in group.group_required:
             if all(any_of.isdisjoint(each.traits) for each in self._providers):
                 names = tuple(sorted(any_of))
-                yield Failure(self._host, Reason.REQUIRED, group.suffix, names=names)
+                yield Failure(self._host, RefusalReason.REQUIRED, group.suffix, names=names)
 
     def _no_provider(self, suffix: str, classes: Sequence[str]) -> Iterator[Failure]:
         """Why no provider of the tree fits a slot: the reasons of those that come into question."""
@@ -134,10 +146,10 @@ class _Explained:
         ]
         for name in absent:
             amount = requested[name]
-            yield Failure(self._host, Reason.NO_INVENTORY, suffix, None, (name,), amount)
+            yield Failure(self._host, RefusalReason.NO_INVENTORY, suffix, None, (name,), amount)
         if requested and not absent:
             # Each class exists, but no provider has all classes of the group.
-            yield Failure(self._host, Reason.NO_INVENTORY, suffix, names=tuple(requested))
+            yield Failure(self._host, RefusalReason.NO_INVENTORY, suffix, names=tuple(requested))
         yield from self._conditions_on_root(slot)
 
     def _numbers(self) -> str:
@@ -162,7 +174,7 @@ class _Explained:
     def _conditions_on_root(self, slot: Slot) -> Iterator[Failure]:
         root = self._base.providers[self._root_uuid]
         for refusal in report.provider_refusals(self._base, slot, root):
-            if refusal.reason not in {*_AMOUNTS, Reason.NO_INVENTORY}:
+            if refusal.reason not in {*_AMOUNTS, RefusalReason.NO_INVENTORY}:
                 yield self._failure(slot, root, refusal)
 
     def _failure(
@@ -187,7 +199,7 @@ class _Explained:
 
 
 def explained(
-    base: state.State, query: candidate.CandidateQuery, roots: Iterable[str]
+    base: state.CloudState, query: candidate.CandidateQuery, roots: Iterable[str]
 ) -> list[Failure]:
     """The failures of several hosts."""
     return [failure for root in roots for failure in failures(base, query, root)]

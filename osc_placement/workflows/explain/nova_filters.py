@@ -22,7 +22,7 @@ COMPUTE = "ComputeFilter"
 AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
 
 
-class Verdict(enum.StrEnum):
+class FilterVerdict(enum.StrEnum):
     """What a filter says about the candidates."""
 
     ACCEPTS = "accepts"
@@ -31,7 +31,7 @@ class Verdict(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judgement:
+class FilterJudgement:
     """The verdict of a filter.
 
     ``refused`` is ``{name of the root provider: why}`` for REFUSES. ``reason`` says why all hosts
@@ -40,7 +40,7 @@ class Judgement:
     """
 
     filter: str
-    verdict: Verdict
+    verdict: FilterVerdict
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     reason: str = ""
     is_enabled: bool | None = True
@@ -52,7 +52,7 @@ def judge(
     candidates: Mapping[str, str],
     compute: ServerHosts,
     enabled: Collection[str] | None = None,
-) -> list[Judgement]:
+) -> list[FilterJudgement]:
     """The judgement of each filter about ``{name: UUID}`` of the root providers of candidates.
 
     The ComputeFilter is judged first, the others about the hosts that it accepts. ``enabled`` are
@@ -68,7 +68,7 @@ def judge(
     if compute.hosts is None:
         data = "the compute nodes of the hosts were not read"
         names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
-        rules = [Judgement(name, Verdict.NOT_JUDGED, reason=data) for name in names]
+        rules = [FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=data) for name in names]
     else:
         rules = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
     found = [first, *rules, *_hidden(asked.server, [host for _, host in hosts.values()])]
@@ -78,7 +78,7 @@ def judge(
     return [
         dataclasses.replace(each, is_enabled=True if each.filter in known else None)
         for each in found
-        if each.filter in known or each.verdict is not Verdict.ACCEPTS
+        if each.filter in known or each.verdict is not FilterVerdict.ACCEPTS
     ]
 
 
@@ -92,15 +92,17 @@ def members(
     }
 
 
-def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> Judgement:
+def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> FilterJudgement:
     """The judgement of the ComputeFilter about ``{name: UUID}`` of root providers."""
     if compute.hosts is None:
-        return Judgement(COMPUTE, Verdict.NOT_JUDGED, reason="; ".join(compute.not_judged))
+        return FilterJudgement(
+            COMPUTE, FilterVerdict.NOT_JUDGED, reason="; ".join(compute.not_judged)
+        )
     reasons = {name: compute.why_not(uuid) for name, uuid in candidates.items()}
     return _judged(COMPUTE, {name: why for name, why in reasons.items() if why})
 
 
-def refused(judged: Iterable[Judgement]) -> dict[str, str]:
+def refused(judged: Iterable[FilterJudgement]) -> dict[str, str]:
     """``{name of a root provider: reason}`` for the hosts that a filter certainly refuses."""
     reasons: dict[str, str] = {}
     for each in judged:
@@ -111,11 +113,11 @@ def refused(judged: Iterable[Judgement]) -> dict[str, str]:
     return reasons
 
 
-def not_judged(judged: Iterable[Judgement]) -> list[str]:
+def not_judged(judged: Iterable[FilterJudgement]) -> list[str]:
     """A line for each filter that may refuse hosts of which this is not known."""
     lines = []
     for each in judged:
-        if each.verdict is Verdict.NOT_JUDGED:
+        if each.verdict is FilterVerdict.NOT_JUDGED:
             lines.append(each.reason if each.filter == COMPUTE else f"{each.filter}: {each.reason}")
         elif each.refused and not each.is_enabled:
             lines.append(f"{each.filter}: nova.conf says whether it is enabled")
@@ -142,7 +144,7 @@ def _hosts(
 
 def _from_rules(
     server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
-) -> Iterator[Judgement]:
+) -> Iterator[FilterJudgement]:
     for name, rule in filters.RULES.items():
         reasons = {each: rule(server, host) for each, (_, host) in hosts.items()}
         refused = {each: why for each, why in reasons.items() if why}
@@ -150,32 +152,36 @@ def _from_rules(
         if refused and field and getattr(server, field) is None:
             accept = "accepts" if len(refused) == 1 else "accept"
             text = f"{what} is not known, and {counted(len(refused), 'host')} {accept} only some"
-            yield Judgement(name, Verdict.NOT_JUDGED, reason=text)
+            yield FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=text)
         else:
             yield _judged(name, refused)
 
 
-def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> Judgement:
-    return Judgement(name, Verdict.REFUSES if refused else Verdict.ACCEPTS, refused, reason)
+def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> FilterJudgement:
+    return FilterJudgement(
+        name, FilterVerdict.REFUSES if refused else FilterVerdict.ACCEPTS, refused, reason
+    )
 
 
 def _from_groups(
     nova: api.Nova, server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
-) -> list[Judgement]:
+) -> list[FilterJudgement]:
     """What the filters of server groups say; the groups of a new server are not known."""
     names = (ANTI_AFFINITY, AFFINITY)
     if server.uuid is None:
         reason = "a new server is in no server group, unless a hint names one"
-        return [Judgement(name, Verdict.ACCEPTS, reason=reason) for name in names]
+        return [FilterJudgement(name, FilterVerdict.ACCEPTS, reason=reason) for name in names]
     try:
         groups = api.server_groups(nova)
         group = next((each for each in groups if server.uuid in each.members), None)
         members = [] if group is None else _members(nova, group, server.uuid)
     except errors.PlacementError as error:
-        return [Judgement(name, Verdict.NOT_JUDGED, reason=str(error)) for name in names]
+        return [
+            FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=str(error)) for name in names
+        ]
     if group is None:
         reason = "the server is in no server group"
-        return [Judgement(name, Verdict.ACCEPTS, reason=reason) for name in names]
+        return [FilterJudgement(name, FilterVerdict.ACCEPTS, reason=reason) for name in names]
     counts = collections.Counter(member.host for member in members if member.host)
     full: dict[str, str] = {}
     others: dict[str, str] = {}
@@ -191,11 +197,13 @@ def _members(nova: api.Nova, group: values.ServerGroup, without: str) -> Collect
     return servers.find_servers(nova, set(group.members) - {without}).values()
 
 
-def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterator[Judgement]:
+def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterator[FilterJudgement]:
     for name, (compares, data) in filters.HIDDEN.items():
         compared = compares(server, hosts)
         if compared:
             reason = f"{compared}: nova does not show {data}"
-            yield Judgement(name, Verdict.NOT_JUDGED, reason=reason)
+            yield FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=reason)
         else:
-            yield Judgement(name, Verdict.ACCEPTS, reason="nothing that it compares is requested")
+            yield FilterJudgement(
+                name, FilterVerdict.ACCEPTS, reason="nothing that it compares is requested"
+            )

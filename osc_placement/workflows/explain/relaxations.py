@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement.engine import inventories, record, state
-from osc_placement.engine.candidates.plans import Plan
+from osc_placement.engine.candidates.plans import QueryPlan
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -40,7 +40,7 @@ class Relaxations:
     """
 
     def __init__(
-        self, base: state.State, query: candidate.CandidateQuery, order: Sequence[Constraint]
+        self, base: state.CloudState, query: candidate.CandidateQuery, order: Sequence[Constraint]
     ) -> None:
         self._base, self._query, self._order = base, query, tuple(order)
         self._search = self.search(frozenset())
@@ -56,7 +56,7 @@ class Relaxations:
         self._steps: dict[object, int] = {}
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> QueryPlan:
         """The prepared query."""
         return self._search.plan
 

@@ -21,7 +21,7 @@ from osc_placement.workflows.compute_nodes import ServerHosts
 from osc_placement.workflows.context import ReadContext
 
 
-class Code(enum.StrEnum):
+class FlavorCode(enum.StrEnum):
     """What the audit finds about a flavor."""
 
     OK = "ok"
@@ -56,7 +56,7 @@ class AuditedFlavor:
 
     id: str
     name: str
-    code: Code
+    code: FlavorCode
     hosts: int = 0
     is_bound: bool = False
     candidates: int = 0
@@ -69,7 +69,7 @@ class AuditedFlavor:
 
 
 #: The codes that are no finding.
-NO_FINDING = frozenset({Code.OK, Code.NOT_JUDGED})
+NO_FINDING = frozenset({FlavorCode.OK, FlavorCode.NOT_JUDGED})
 
 
 def audit(
@@ -122,7 +122,7 @@ def _requests(
     releases: Sequence[int],
     note: str,
 ) -> Iterator[_Asked]:
-    found = AuditedFlavor(named.id, named.name, Code.OK)
+    found = AuditedFlavor(named.id, named.name, FlavorCode.OK)
     spec = request.ServerSpec(named.flavor, named.name)
     try:
         for single in request.requests_by_release(spec, (), options, releases):
@@ -137,7 +137,7 @@ def _requests(
             )
     except errors.InvalidInput as error:
         reason = "; ".join(error.reasons)
-        yield _Asked(dataclasses.replace(found, code=Code.INVALID, reason=reason))
+        yield _Asked(dataclasses.replace(found, code=FlavorCode.INVALID, reason=reason))
 
 
 def _hidden(spec: request.ServerSpec) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
         if error.status != 400:
             raise
         reason = _one_line(error.detail)
-        refused = dataclasses.replace(asked.found, code=Code.UNKNOWN_NAME, reason=reason)
+        refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
         return _Asked(refused)
     return dataclasses.replace(asked, answer=answer)
 
@@ -177,7 +177,7 @@ _GENERAL = (
 
 
 def _judged(
-    asked: _Asked, base: state.State, empty: state.State, compute: ServerHosts
+    asked: _Asked, base: state.CloudState, empty: state.CloudState, compute: ServerHosts
 ) -> AuditedFlavor:
     query, answer = asked.query, asked.answer
     if query is None or answer is None:
@@ -190,17 +190,17 @@ def _judged(
     refused_empty = compute.refused(capable)
     without = len(capable) - len(refused_empty)
     if hosts == 0 and capable and not without:
-        code = Code.OUT_OF_SERVICE
+        code = FlavorCode.OUT_OF_SERVICE
     elif hosts == 0:
-        code = Code.FULL if without else Code.NO_HOST
+        code = FlavorCode.FULL if without else FlavorCode.NO_HOST
     elif is_bound:
-        code = Code.MANY_CANDIDATES
+        code = FlavorCode.MANY_CANDIDATES
     else:
-        code = Code.ONE_HOST if hosts == 1 else Code.OK
+        code = FlavorCode.ONE_HOST if hosts == 1 else FlavorCode.OK
     reason = _REASONS.get(code, "").format(limit=query.limit)
     own = [text for text in asked.found.not_judged if text not in request.FOR_EVERY_FLAVOR]
-    if code is Code.OK and own:
-        code, reason = Code.NOT_JUDGED, "; ".join(own)
+    if code is FlavorCode.OK and own:
+        code, reason = FlavorCode.NOT_JUDGED, "; ".join(own)
     return dataclasses.replace(
         asked.found,
         code=code,
@@ -215,11 +215,11 @@ def _judged(
     )
 
 
-_REASONS: Mapping[Code, str] = {
-    Code.NO_HOST: "no host could serve it, not even without any allocation",
-    Code.OUT_OF_SERVICE: "nova places no server on any host that could serve it",
-    Code.FULL: "a host could serve it without the present allocations",
-    Code.ONE_HOST: "only one host can serve it",
-    Code.MANY_CANDIDATES: "Placement returns {limit} candidates (max_placement_results): nova may"
-    " not see all hosts",
+_REASONS: Mapping[FlavorCode, str] = {
+    FlavorCode.NO_HOST: "no host could serve it, not even without any allocation",
+    FlavorCode.OUT_OF_SERVICE: "nova places no server on any host that could serve it",
+    FlavorCode.FULL: "a host could serve it without the present allocations",
+    FlavorCode.ONE_HOST: "only one host can serve it",
+    FlavorCode.MANY_CANDIDATES: "Placement returns {limit} candidates (max_placement_results): nova"
+    " may not see all hosts",
 }

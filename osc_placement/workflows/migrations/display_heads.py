@@ -42,7 +42,7 @@ class HeadSnapshot:
     """
 
     observed: Sequence[amend.Offered]
-    traits: Sequence[batch.Membership]
+    traits: Sequence[batch.ChosenMembership]
     unread: Sequence[change.Skipped]
     inventory_count: int
 
@@ -111,7 +111,7 @@ def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     read = [item for item in answers if isinstance(item, amend.Offered)]
     having = [item for item in read if CLASS in item.inventories]
     LOG.info("%d of %d providers have inventory of %s", len(having), len(read), CLASS)
-    traits: list[batch.Membership | change.Skipped] = []
+    traits: list[batch.ChosenMembership | change.Skipped] = []
     if having:
         # The listing of all providers had no filters.
         chosen = selector.Selection(tuple(item.provider for item in having), filters={})
@@ -119,13 +119,15 @@ def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
         traits = batch.observe_traits(client, chosen, names, context)
     return HeadSnapshot(
         having,
-        [item for item in traits if isinstance(item, batch.Membership)],
+        [item for item in traits if isinstance(item, batch.ChosenMembership)],
         [item for item in [*answers, *traits] if isinstance(item, change.Skipped)],
         sum(len(item.inventories) for item in read),
     )
 
 
-def _decide_trait(observed: batch.Membership, offered: Inventory) -> change.Change | change.Skipped:
+def _decide_trait(
+    observed: batch.ChosenMembership, offered: Inventory
+) -> change.Change | change.Skipped:
     subject, kind = _subject(observed), memberships.TRAITS.name
     trait, present = trait_of(offered), _names(observed)
     if trait is None:
@@ -153,9 +155,9 @@ def _decide_removal(
     return change.Change(kind, subject, before, after, observed.generation)
 
 
-def _names(observed: batch.Membership) -> list[str]:
+def _names(observed: batch.ChosenMembership) -> list[str]:
     return [name for name in TRAITS.values() if observed.has.get(name)]
 
 
-def _subject(observed: amend.Offered | batch.Membership) -> change.Subject:
+def _subject(observed: amend.Offered | batch.ChosenMembership) -> change.Subject:
     return change.Subject(observed.provider.name, observed.provider.uuid)

@@ -32,7 +32,7 @@ from osc_placement.workflows.migrations import consumers, display_heads
 LOG = logging.getLogger(__name__)
 
 
-class Cloud(Protocol):
+class MigratedCloud(Protocol):
     """Nova and neutron, which are opened when a migration first uses them."""
 
     @property
@@ -47,7 +47,7 @@ class CloudServices:
     """The services of a run, and the context for reading them."""
 
     client: api.Client
-    cloud: Cloud
+    cloud: MigratedCloud
     context: ReadContext = dataclasses.field(default_factory=ReadContext)
 
 
@@ -327,7 +327,7 @@ class _Run:
         most, context = self._options.max_count, self._services.context
         left = None if most is None else most - self._result.done
         options = apply.Options(
-            limits=executor.Limits(workers=context.workers, max_count=left),
+            limits=executor.RunLimits(workers=context.workers, max_count=left),
             progress=context.progress,
             check_precondition=part.check_precondition,
             neutron=part.neutron,

@@ -82,7 +82,7 @@ class Prepared:
 class Rehearsal:
     """``requests`` are the writes in their order; ``result`` is the snapshot after them."""
 
-    requests: tuple[sandbox.Request, ...]
+    requests: tuple[sandbox.RehearsedRequest, ...]
     result: snapshot.TreeSnapshot
 
 
@@ -249,7 +249,7 @@ def notes(decision: changes.ReshapeDecision) -> tuple[str, ...]:
 
 def capacities(
     before: snapshot.TreeSnapshot, changes: Sequence[change.Change]
-) -> dict[str, plan.Capacity]:
+) -> dict[str, plan.CapacityChange]:
     """``{resource class: Capacity}`` over the named trees, for the classes that change."""
     capacity = reshape.capacities({uuid: node.inventories for uuid, node in before.inside.items()})
     touched = sorted({name for item in changes for name in item.capacity})
@@ -318,7 +318,7 @@ def rehearse(
         run_context = attempt.RunContext(
             base.Services(stage.client), journal.MemoryJournal(), threading.Event()
         )
-        run = executor.execute(changes, run_context, executor.Limits(workers=1))
+        run = executor.execute(changes, run_context, executor.RunLimits(workers=1))
         failed = [item for item in run.results if not item.succeeded]
         if failed:
             raise RehearsalFailed(_failures(failed))

@@ -33,7 +33,7 @@ class CannotRehearse(errors.PlacementError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class RehearsedRequest:
     """One write; ``body`` is the parsed JSON, None for an empty body."""
 
     method: str
@@ -45,7 +45,7 @@ class Recorder:
     """A WSGI application that records the writes to a Placement."""
 
     def __init__(self, app: server.App) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[RehearsedRequest] = []
         self._app = app
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
@@ -54,7 +54,7 @@ class Recorder:
             content = environ["wsgi.input"].read()
             environ["wsgi.input"] = io.BytesIO(content)
             body = json.loads(content) if content else None
-            self.requests.append(Request(method, environ["PATH_INFO"], body))
+            self.requests.append(RehearsedRequest(method, environ["PATH_INFO"], body))
         return self._app(environ, start_response)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ UNKNOWN = "00000000-0000-4000-8000-0000000000ff"
 AGGREGATES = tuple(str(uuid.UUID(int=0xA0 + n, version=4)) for n in range(3))
 
 
-def draw_state(draw: random.Random) -> state.State:
+def draw_state(draw: random.Random) -> state.CloudState:
     """A few trees; some share resources, some are partly used."""
     providers: dict[str, record.ProviderRecord] = {}
     plain = draw.random() < 0.5
@@ -33,7 +33,7 @@ def draw_state(draw: random.Random) -> state.State:
             providers[provider.uuid] = dataclasses.replace(
                 provider, inventories=_plain(provider.inventories)
             )
-    base = state.State()
+    base = state.CloudState()
     base.apply(
         record.Changes(
             providers,
@@ -97,7 +97,7 @@ def _draw_inventory(draw: random.Random) -> inventory.Inventory:
 
 
 def _draw_consumers(
-    draw: random.Random, base: state.State
+    draw: random.Random, base: state.CloudState
 ) -> dict[str, record.ConsumerRecord | None]:
     consumers: dict[str, record.ConsumerRecord | None] = {}
     for provider in base.providers.values():
@@ -120,7 +120,7 @@ def draw_version(draw: random.Random) -> microversion.Microversion:
 
 
 def draw_query(
-    draw: random.Random, base: state.State, version: microversion.Microversion
+    draw: random.Random, base: state.CloudState, version: microversion.Microversion
 ) -> candidate.CandidateQuery:
     """A query that ``version`` supports, on the content of ``base``."""
     return _Query(draw, base, version, draw.choice((0.3, 1.0, 1.0, 2.5))).draw_whole()
@@ -129,7 +129,7 @@ def draw_query(
 @dataclasses.dataclass
 class _Query:
     draw: random.Random
-    base: state.State
+    base: state.CloudState
     version: microversion.Microversion
     density: float
 

@@ -29,7 +29,7 @@ def provider(
     return name, parent, frozenset(traits.split()), tuple(aggregates.split()), inventories
 
 
-def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) -> state.State:
+def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) -> state.CloudState:
     """A state of these providers, parents first; ``used`` is ``{provider: {class: amount}}``."""
     records: dict[str, record.ProviderRecord] = {}
     for name, parent, traits, aggregates, inventories in providers:
@@ -42,7 +42,7 @@ def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) 
             traits=traits,
             aggregates=aggregates,
         )
-    base = state.State()
+    base = state.CloudState()
     consumers = {"consumer": record.ConsumerRecord("consumer", 1, "p", "u", used or {})}
     base.apply(record.Changes(records, consumers if used else {}))
     return base
@@ -70,7 +70,7 @@ def query(*groups: candidate.RequestGroup, **binding: Any) -> candidate.Candidat
 
 
 def found(
-    base: state.State, *groups: candidate.RequestGroup, **binding: Any
+    base: state.CloudState, *groups: candidate.RequestGroup, **binding: Any
 ) -> list[dict[str, dict[str, int]]]:
     """The allocations of every candidate, in order of the search."""
     return [
@@ -80,7 +80,7 @@ def found(
 
 
 def serving(
-    base: state.State, *groups: candidate.RequestGroup, **binding: Any
+    base: state.CloudState, *groups: candidate.RequestGroup, **binding: Any
 ) -> set[tuple[str, ...]]:
     """The providers of the groups in each candidate, in order of the groups."""
     return {

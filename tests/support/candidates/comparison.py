@@ -27,7 +27,7 @@ class Case:
     """One query on one cloud; ``name`` identifies it."""
 
     name: str
-    base: state.State
+    base: state.CloudState
     version: microversion.Microversion
     query: candidate.CandidateQuery
 
@@ -46,21 +46,23 @@ class Answer:
     fault: str = ""
 
 
-def draw_cases(seed: int, queries: int) -> tuple[state.State, Iterator[Case]]:
+def draw_cases(seed: int, queries: int) -> tuple[state.CloudState, Iterator[Case]]:
     """A cloud and cases on it."""
     draw = random.Random(seed)
     base = cloud_builder.draw_state(draw)
     return base, _draw_cases(draw, base, f"{seed}", queries)
 
 
-def _draw_cases(draw: random.Random, base: state.State, name: str, queries: int) -> Iterator[Case]:
+def _draw_cases(
+    draw: random.Random, base: state.CloudState, name: str, queries: int
+) -> Iterator[Case]:
     for number in range(queries):
         version = cloud_builder.draw_version(draw)
         query = cloud_builder.draw_query(draw, base, version)
         yield Case(f"{name}.{number}", base, version, query)
 
 
-def seed(base: state.State, send: Send) -> None:
+def seed(base: state.CloudState, send: Send) -> None:
     """Write a cloud into an empty Placement."""
     for name in base.resource_classes:
         _write(send, "PUT", f"/resource_classes/{name}")
@@ -202,7 +204,7 @@ def adds_up(query: candidate.CandidateQuery) -> bool:
     )
 
 
-def _sharing_below_root(base: state.State) -> set[str]:
+def _sharing_below_root(base: state.CloudState) -> set[str]:
     return {
         provider.uuid
         for provider in base.providers.values()
@@ -241,7 +243,7 @@ def describe(case: Case, real: Answer, ours: Answer) -> list[str]:
     return [_renamed(line, names) for line in lines]
 
 
-def _tell(base: state.State, provider: record.ProviderRecord) -> str:
+def _tell(base: state.CloudState, provider: record.ProviderRecord) -> str:
     held = {
         name: f"({inv.total}-{inv.reserved})*{inv.allocation_ratio}"
         f" {inv.min_unit}..{inv.max_unit}/{inv.step_size}"

@@ -28,7 +28,7 @@ class CountingClient(api.Client):
         return super()._send(method, *segments, **options)
 
 
-def seed(placement: service.InProcessPlacement, base: state.State) -> None:
+def seed(placement: service.InProcessPlacement, base: state.CloudState) -> None:
     """Write a cloud into an empty server."""
     session = placement.session()
 
@@ -40,14 +40,14 @@ def seed(placement: service.InProcessPlacement, base: state.State) -> None:
     comparison.seed(base, send)
 
 
-def seeded(placement: service.InProcessPlacement, base: state.State) -> CountingClient:
+def seeded(placement: service.InProcessPlacement, base: state.CloudState) -> CountingClient:
     """A client at the latest microversion of an empty server that gets this cloud."""
     seed(placement, base)
     return CountingClient(placement.client(microversion.MAXIMUM).transport, microversion.MAXIMUM)
 
 
 def hosts_in_response(
-    client: api.Client, base: state.State, query: candidate.CandidateQuery
+    client: api.Client, base: state.CloudState, query: candidate.CandidateQuery
 ) -> set[str]:
     """The names of the hosts of which Placement returns a candidate.
 
@@ -69,12 +69,12 @@ def _mapped(mappings: Any) -> Iterator[str]:
         yield from uuids
 
 
-def _hosts(base: state.State, uuids: Iterable[str]) -> set[str]:
+def _hosts(base: state.CloudState, uuids: Iterable[str]) -> set[str]:
     """The roots to whose tree each provider belongs, or with which it shares."""
     return set.intersection(*(_served(base, uuid) for uuid in uuids))
 
 
-def _served(base: state.State, uuid: str) -> set[str]:
+def _served(base: state.CloudState, uuid: str) -> set[str]:
     provider = base.providers[uuid]
     served = {provider.root_uuid}
     if standard.SHARING_TRAIT in provider.traits:

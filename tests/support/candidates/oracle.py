@@ -35,7 +35,7 @@ def freeze(found: candidate.Candidate) -> Answer:
     )
 
 
-def brute_force(base: state.State, query: candidate.CandidateQuery) -> set[Answer]:
+def brute_force(base: state.CloudState, query: candidate.CandidateQuery) -> set[Answer]:
     """All candidates of a query, without its limit."""
     found = set()
     for root in base.providers.values():
@@ -49,7 +49,7 @@ def brute_force(base: state.State, query: candidate.CandidateQuery) -> set[Answe
     return found
 
 
-def hosts(base: state.State, query: candidate.CandidateQuery) -> set[str]:
+def hosts(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
     """The names of the root providers of which a candidate takes something."""
     return {
         root.name
@@ -66,7 +66,7 @@ def hosts(base: state.State, query: candidate.CandidateQuery) -> set[str]:
 
 
 def _choices(
-    base: state.State, query: candidate.CandidateQuery, root: record.ProviderRecord
+    base: state.CloudState, query: candidate.CandidateQuery, root: record.ProviderRecord
 ) -> Iterator[Choice]:
     tree = [p for p in base.providers.values() if p.root_uuid == root.uuid]
     aggregates = {aggregate for p in tree for aggregate in p.aggregates}
@@ -95,7 +95,7 @@ def _choices(
 
 
 def _choices_without_resources(
-    base: state.State, group: candidate.RequestGroup, providers: list[record.ProviderRecord]
+    base: state.CloudState, group: candidate.RequestGroup, providers: list[record.ProviderRecord]
 ) -> list[record.ProviderRecord]:
     """The providers of a group without resources, by its required traits and aggregates."""
     if not (group.required or group.member_of):
@@ -107,7 +107,7 @@ def _choices_without_resources(
 
 
 def _suits(
-    base: state.State,
+    base: state.CloudState,
     group: candidate.RequestGroup,
     provider: record.ProviderRecord,
     resources: Mapping[str, int],
@@ -125,12 +125,12 @@ def _suits(
     )
 
 
-def _root_of(base: state.State, uuid: str) -> str | None:
+def _root_of(base: state.CloudState, uuid: str) -> str | None:
     return base.providers[uuid].root_uuid if uuid in base.providers else None
 
 
 def _gives(
-    base: state.State, provider: record.ProviderRecord, resource_class: str, amount: int
+    base: state.CloudState, provider: record.ProviderRecord, resource_class: str, amount: int
 ) -> bool:
     inventory = provider.inventories.get(resource_class)
     if inventory is None:
@@ -139,7 +139,7 @@ def _gives(
     return inventory.suits_units(amount) and used + amount <= inventory.capacity
 
 
-def _is_right(base: state.State, query: candidate.CandidateQuery, choice: Choice) -> bool:
+def _is_right(base: state.CloudState, query: candidate.CandidateQuery, choice: Choice) -> bool:
     providers = {p.uuid: p for p in choice.values()}
     if not query.nested and len({p.root_uuid for p in providers.values()}) < len(providers):
         return False
@@ -165,12 +165,12 @@ def _is_right(base: state.State, query: candidate.CandidateQuery, choice: Choice
     )
 
 
-def _is_subtree(base: state.State, providers: Iterable[record.ProviderRecord]) -> bool:
+def _is_subtree(base: state.CloudState, providers: Iterable[record.ProviderRecord]) -> bool:
     providers = list(providers)
     return any(all(top.uuid in _lineage(base, p) for p in providers) for top in providers)
 
 
-def _lineage(base: state.State, provider: record.ProviderRecord) -> list[str]:
+def _lineage(base: state.CloudState, provider: record.ProviderRecord) -> list[str]:
     parent = provider.parent_uuid
     return [provider.uuid] + (_lineage(base, base.providers[parent]) if parent else [])
 

@@ -24,10 +24,10 @@ Allowed = Callable[[candidate.Candidate], bool]
 Usage = frozenset[tuple[tuple[str, str], int]]
 
 
-def small_state(draw: random.Random) -> state.State:
+def small_state(draw: random.Random) -> state.CloudState:
     """A cloud of ``cloud_builder`` with little capacity, so that brute force ends."""
     base = cloud_builder.draw_state(draw)
-    small = state.State()
+    small = state.CloudState()
     providers = {
         own: dataclasses.replace(
             each,
@@ -47,7 +47,7 @@ def small_state(draw: random.Random) -> state.State:
 
 
 def claims(
-    base: state.State, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
+    base: state.CloudState, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
 ) -> Iterator[model.Allocations]:
     """The different allocations that a request can claim now, tree by tree.
 
@@ -64,7 +64,7 @@ def claims(
             yield found.allocations
 
 
-def claim(base: state.State, name: str, allocations: model.Allocations) -> state.State:
+def claim(base: state.CloudState, name: str, allocations: model.Allocations) -> state.CloudState:
     """A copy of the state with one more consumer. Raises the engine's errors."""
     changed = draft.Draft(base, now=0.0)
     allocation.write(changed, [allocation.Claim(name, allocations)])
@@ -82,12 +82,12 @@ class TooManyStates(Exception):
 
 
 def most(
-    base: state.State, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
+    base: state.CloudState, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
 ) -> int:
     """The largest number of claims one after the other. Raises TooManyStates."""
     known: dict[Usage, int] = {}
 
-    def largest(current: state.State) -> int:
+    def largest(current: state.CloudState) -> int:
         used, best = usage(current), 0
         for each in claims(current, query, allowed):
             after = increased(used, each)
@@ -101,7 +101,9 @@ def most(
     return largest(base)
 
 
-def fit(base: state.State, queries: Sequence[candidate.CandidateQuery], allowed: Allowed) -> bool:
+def fit(
+    base: state.CloudState, queries: Sequence[candidate.CandidateQuery], allowed: Allowed
+) -> bool:
     """Whether all requests can be claimed."""
 
     @functools.cache
@@ -121,7 +123,7 @@ def fit(base: state.State, queries: Sequence[candidate.CandidateQuery], allowed:
     return rest(usage(base), 0)
 
 
-def usage(base: state.State) -> Usage:
+def usage(base: state.CloudState) -> Usage:
     """The amounts that are used, as a comparable value."""
     return frozenset(
         ((uuid, name), amount)
@@ -140,7 +142,7 @@ def increased(used: Usage, allocations: model.Allocations) -> Usage:
     return frozenset(after.items())
 
 
-def without_trees(base: state.State, roots: Collection[str]) -> Allowed:
+def without_trees(base: state.CloudState, roots: Collection[str]) -> Allowed:
     """Whether a candidate takes something from its own tree, and nothing from these trees."""
 
     def allowed(found: candidate.Candidate) -> bool:
@@ -151,8 +153,8 @@ def without_trees(base: state.State, roots: Collection[str]) -> Allowed:
 
 
 def with_servers(
-    draw: random.Random, base: state.State, queries: Sequence[candidate.CandidateQuery]
-) -> tuple[state.State, Mapping[str, str]]:
+    draw: random.Random, base: state.CloudState, queries: Sequence[candidate.CandidateQuery]
+) -> tuple[state.CloudState, Mapping[str, str]]:
     """The cloud with a few claimed requests, and ``{consumer: root UUID of its host}``."""
     hosts = {}
     for number in range(draw.randint(1, 5)):

@@ -18,7 +18,7 @@ from tests.support.sequences.values import Request, Values
 class Generator(Values):
     """Requests one after the other; ``base`` is the state that receives them."""
 
-    def __init__(self, seed: int, base: state.State) -> None:
+    def __init__(self, seed: int, base: state.CloudState) -> None:
         super().__init__(seed, base)
         self._makers: list[tuple[int, Callable[[], Request]]] = [
             (10, self.create_provider),

@@ -57,7 +57,7 @@ def _uuids(kind: int, count: int) -> tuple[str, ...]:
 class Values:
     """Random values; most of them name what ``base`` contains."""
 
-    def __init__(self, seed: int, base: state.State) -> None:
+    def __init__(self, seed: int, base: state.CloudState) -> None:
         self.random = random.Random(seed)
         self.base = base
         self.providers = _uuids(0xA0, 7)

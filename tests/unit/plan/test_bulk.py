@@ -53,7 +53,7 @@ def creation(consumers: Sequence[allocation.Consumer], **fields: Any) -> plan.Ob
 
 
 def run(client: embedded.Client, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
-    limits = executor.Limits(
+    limits = executor.RunLimits(
         **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
     )
     return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
@@ -194,7 +194,7 @@ def test_a_plan_continues_after_a_kill_during_a_bulk_write(
     client.after_write(embedded.kill)
     with pytest.raises(embedded.Killed):
         plans.apply_file(
-            client, file.read(path), path, apply.Options(limits=executor.Limits(workers=1))
+            client, file.read(path), path, apply.Options(limits=executor.RunLimits(workers=1))
         )
     client.after(embedded.nothing)
     assert used(client) == 64

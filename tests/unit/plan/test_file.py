@@ -23,7 +23,7 @@ IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))
 
 def applied(client: embedded.Client, **options: Any) -> result.RunReport:
     planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
-    limits = executor.Limits(workers=1)
+    limits = executor.RunLimits(workers=1)
     return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
 
 
@@ -96,7 +96,7 @@ def test_an_undo_file_that_cannot_be_narrowed_stays_complete_and_valid(
     monkeypatch.setattr(plan_file, "write", once)
     planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     report = plans.apply_new(
-        client, planned, "a test", apply.Options(limits=executor.Limits(max_count=2))
+        client, planned, "a test", apply.Options(limits=executor.RunLimits(max_count=2))
     )
     assert report.undo_path is not None
     options = apply.Options()
@@ -160,7 +160,7 @@ def test_a_partly_applied_plan_is_not_replaced(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "my plan.json"
     planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
-    limited = apply.Options(plan_out=path, limits=executor.Limits(workers=1, max_count=1))
+    limited = apply.Options(plan_out=path, limits=executor.RunLimits(workers=1, max_count=1))
     plans.apply_new(client, planned, "a test", limited)
     content = path.read_text()
     with pytest.raises(plan_module.PlanRefused, match=r"placement plan apply '.*my plan[.]json'"):

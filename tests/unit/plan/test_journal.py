@@ -31,16 +31,16 @@ A, B = "trait CUSTOM_A", "trait CUSTOM_B"
 def test_an_incomplete_last_line_of_a_journal_is_ignored(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "journal"
     opened = journal.Journal(path)
-    opened.note(journal.Note(A, journal.State.APPLYING, {"CUSTOM_A": False}))
-    opened.note(journal.Note(A, journal.State.APPLIED))
+    opened.note(journal.Note(A, journal.StepState.APPLYING, {"CUSTOM_A": False}))
+    opened.note(journal.Note(A, journal.StepState.APPLIED))
     opened.close()
     with path.open("a") as file:
         file.write('{"key": "b", "sta')
     again = journal.Journal(path)
-    assert again.entries == {A: journal.Entry(journal.State.APPLIED, {"CUSTOM_A": False})}
-    again.note(journal.Note(B, journal.State.APPLYING))
+    assert again.entries == {A: journal.Entry(journal.StepState.APPLIED, {"CUSTOM_A": False})}
+    again.note(journal.Note(B, journal.StepState.APPLYING))
     again.close()
-    assert journal.read_entries(path)[B].state is journal.State.APPLYING
+    assert journal.read_entries(path)[B].state is journal.StepState.APPLYING
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_an_incomplete_last_line_of_a_journal_is_ignored(tmp_path: pathlib.Path)
     [
         ("nonsense", "Expecting value"),
         ("[1]", "is not of type 'object'"),
-        (f'{{"key": "{A}", "state": "lost"}}', "'lost' is not a valid State"),
+        (f'{{"key": "{A}", "state": "lost"}}', "'lost' is not a valid StepState"),
         (f'{{"key": "{A}", "state": 5}}', "state: 5 is not of type 'string'"),
         ('{"key": "nothing CUSTOM_A", "state": "applied"}', "unknown kind of change 'nothing'"),
         (f'{{"key": "{A}", "state": "applied", "before": 5}}', "before: 5 is not of type"),

@@ -138,7 +138,7 @@ def test_a_plan_file_of_a_new_kind_is_resumed_after_a_kill(
         client, plan_classes(client), options=apply.Options(plan_out=path, dry_run=True)
     )
     client.after_write(embedded.about("CUSTOM_B", embedded.kill))
-    options = apply.Options(limits=executor.Limits(workers=1))
+    options = apply.Options(limits=executor.RunLimits(workers=1))
     with pytest.raises(embedded.Killed):
         plans.apply_file(client, file.read(path), path, options)
     client.after(embedded.nothing)

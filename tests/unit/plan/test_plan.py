@@ -110,7 +110,7 @@ PLANS = st.builds(
     allow=st.lists(st.text(max_size=3), max_size=2).map(tuple),
     notes=st.lists(st.text(max_size=3), max_size=2).map(tuple),
     capacities=st.dictionaries(
-        TEXTS, st.builds(plan.Capacity, st.integers(), st.integers()), max_size=2
+        TEXTS, st.builds(plan.CapacityChange, st.integers(), st.integers()), max_size=2
     ),
 )
 
@@ -295,7 +295,7 @@ def test_a_plan_of_a_snapshot_is_accepted_on_its_cloud_and_on_other_snapshots_of
 
 def test_the_order_of_the_input_does_not_change_the_plan() -> None:
     seen = [
-        batch.Membership(one, 1, {"CUSTOM_A": index % 2 == 0})
+        batch.ChosenMembership(one, 1, {"CUSTOM_A": index % 2 == 0})
         for index, one in enumerate(embedded.Client(embedded.hosts(9)).list_providers())
     ]
     request = batch.MembershipRequest(add=("CUSTOM_A",))

@@ -25,7 +25,7 @@ def test_a_finished_plan_is_applied_and_can_be_undone(state_home: pathlib.Path) 
     client = embedded.Client(embedded.hosts(3))
     report = amend(client, RATIO)
     found = only()
-    assert (found.status, found.changes, found.applied) == (journal.Status.APPLIED, 3, 3)
+    assert (found.status, found.changes, found.applied) == (journal.PlanStatus.APPLIED, 3, 3)
     assert (found.command, found.target) == ("a test", client.target)
     assert found.undo_file == report.undo_path
     assert found.plan is None
@@ -37,12 +37,12 @@ def test_a_limited_plan_is_unfinished_until_it_is_continued(tmp_path: pathlib.Pa
     path = tmp_path / "plan.json"
     amend(client, RATIO, max_count=2, plan_out=path)
     found = only()
-    assert (found.status, found.applied, found.plan) == (journal.Status.UNFINISHED, 2, path)
+    assert (found.status, found.applied, found.plan) == (journal.PlanStatus.UNFINISHED, 2, path)
     plans.apply_file(client, plan_file.read(path), path, apply.Options())
-    assert (only().status, only().applied) == (journal.Status.APPLIED, 3)
+    assert (only().status, only().applied) == (journal.PlanStatus.APPLIED, 3)
     plans.undo_file(client, plan_file.read(path), path)
     found = only()
-    assert (found.status, found.undone, found.undo_file) == (journal.Status.UNDONE, 3, None)
+    assert (found.status, found.undone, found.undo_file) == (journal.PlanStatus.UNDONE, 3, None)
     assert found.command == "a test"
 
 
@@ -56,9 +56,9 @@ def test_a_killed_run_is_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal.Journal, "describe", kill)
     client = embedded.Client(embedded.hosts(2))
     amend(client, RATIO, max_count=1)
-    assert only().status is journal.Status.UNFINISHED
+    assert only().status is journal.PlanStatus.UNFINISHED
     opened = journal.Journal(only().journal)
-    assert only().status is journal.Status.RUNNING
+    assert only().status is journal.PlanStatus.RUNNING
     with pytest.raises(plan.PlanRefused, match="another process"):
         journal.delete(only())
     opened.close()
@@ -72,8 +72,8 @@ def test_a_stale_plan_has_the_status_nothing_applied(tmp_path: pathlib.Path) -> 
     amend(client, "VCPU:allocation_ratio=30")
     plans.apply_file(client, plan_file.read(path), path, apply.Options())
     found = {item.status: item for item in journal.read_all().found}
-    assert found.keys() == {journal.Status.APPLIED, journal.Status.NOTHING}
-    assert found[journal.Status.NOTHING].undo_file is None
+    assert found.keys() == {journal.PlanStatus.APPLIED, journal.PlanStatus.NOTHING}
+    assert found[journal.PlanStatus.NOTHING].undo_file is None
 
 
 def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_run(
@@ -85,7 +85,9 @@ def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_
     path = tmp_path / "plan.json"
     amend(cloud, RATIO, dry_run=True, plan_out=path)
     stored = plan_file.read(path)
-    real = plans.apply_file(cloud, stored, path, apply.Options(limits=executor.Limits(max_count=2)))
+    real = plans.apply_file(
+        cloud, stored, path, apply.Options(limits=executor.RunLimits(max_count=2))
+    )
     assert real.undo_path
     before = real.undo_path.read_text()
     rehearsed = plans.apply_file(snapshot, stored, path, apply.Options())
@@ -108,7 +110,7 @@ def test_a_damaged_journal_is_reported_and_the_others_are_listed() -> None:
     amend(embedded.Client(embedded.hosts(1)), RATIO)
     (journal.directory() / "damaged.jsonl").write_text("nonsense\n")
     records = journal.read_all()
-    assert [item.status for item in records.found] == [journal.Status.APPLIED]
+    assert [item.status for item in records.found] == [journal.PlanStatus.APPLIED]
     (error,) = records.errors
     assert "damaged.jsonl is damaged in line 1" in error
 

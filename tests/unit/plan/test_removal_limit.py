@@ -179,7 +179,7 @@ def test_the_limit_is_kept_in_the_plan_file_and_undo_has_none(tmp_path: pathlib.
 def test_a_limit_of_capacity_compares_the_sum_before_and_after(
     before: int, after: int, max_percent: int, reason: str
 ) -> None:
-    capacities = {"VCPU": plan.Capacity(before, after), "DISK_GB": plan.Capacity(5, 5)}
+    capacities = {"VCPU": plan.CapacityChange(before, after), "DISK_GB": plan.CapacityChange(5, 5)}
     planned = plan.make((), capacities=capacities, max_percent=max_percent)
     assert not removal_limit.refusal(planned)
     assert not removal_limit.summary(planned)
@@ -190,7 +190,7 @@ def test_a_limit_of_capacity_compares_the_sum_before_and_after(
 
 
 def test_each_class_has_its_own_limit_of_capacity() -> None:
-    capacities = {"VCPU": plan.Capacity(1000, 500), "CUSTOM_X": plan.Capacity(4, 4)}
+    capacities = {"VCPU": plan.CapacityChange(1000, 500), "CUSTOM_X": plan.CapacityChange(4, 4)}
     limited = removal_limit.with_capacity(
         plan.make((), capacities=capacities, existing={"providers": 3})
     )

@@ -67,7 +67,7 @@ def every_kind() -> plan.Plan:
         expected = change.Precondition(SERVER, no_migration=True)
         items.append(change.Change(kind, subject, before, after, precondition=expected))
         items.append(change.Skipped(kind, subject, before, None, "a reason"))
-    capacities = {"VCPU": plan.Capacity(1, 2, 3)}
+    capacities = {"VCPU": plan.CapacityChange(1, 2, 3)}
     return plan.make(items, target="http://p", capacities=capacities, names={P: "cn"})
 
 
@@ -83,7 +83,7 @@ def test_every_kind_has_a_plan_that_is_written_and_read() -> None:
         (plan.Plan, plan.PLAN),
         (change.Change, plan.CHANGE),
         (change.Skipped, plan.SKIPPED),
-        (plan.Capacity, plan.PLAN["properties"]["capacities"]["additionalProperties"]),
+        (plan.CapacityChange, plan.PLAN["properties"]["capacities"]["additionalProperties"]),
     ],
 )
 def test_the_schema_has_the_fields_of_the_value(kind: Any, form: dict[str, Any]) -> None:

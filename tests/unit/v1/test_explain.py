@@ -7,13 +7,13 @@ import os_traits
 import pytest
 
 from osc_placement.v1 import explain
-from osc_placement.workflows.explain.changes import Action, Change, Step
+from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 
 
 @pytest.mark.parametrize("trait", ["CUSTOM_A", *sorted(os_traits.get_traits())[::40]])
 def test_the_command_that_removes_a_trait_passes_its_own_guard(trait: str) -> None:
     step = Step("cmp 1", Action.REMOVE_TRAIT, trait)
-    (command,) = explain.commands(Change(1, (step,)), {}, {})
+    (command,) = explain.commands(SmallestChange(1, (step,)), {}, {})
     expected = f"openstack resource provider trait remove 'cmp 1' --trait {trait}"
     allowed = "" if trait.startswith("CUSTOM_") else " --allow standard-traits"
     assert command == expected + allowed

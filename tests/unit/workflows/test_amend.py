@@ -202,7 +202,7 @@ def test_a_plan_sums_capacity_and_notes_fields_that_nova_overwrites() -> None:
         request("VCPU:allocation_ratio=8"),
     )
     assert [item.subject.name for item in made.changes] == ["b"]
-    assert made.capacities == {"VCPU": plan.Capacity(1024, 768)}
+    assert made.capacities == {"VCPU": plan.CapacityChange(1024, 768)}
     assert "cpu_allocation_ratio" in made.notes[0]
 
 

@@ -20,7 +20,7 @@ from osc_placement.workflows import aggregate_ratios, compute_nodes, health, mir
 from osc_placement.workflows.allocations import audit as allocation_audit
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.flavors import audit as flavor_audit
-from osc_placement.workflows.health import Area, HealthServices, Mute, Problem, Severity
+from osc_placement.workflows.health import Area, HealthProblem, HealthServices, Mute, Severity
 from osc_placement.workflows.providers import audit as provider_audit, observe
 from tests.support import commands, embedded
 
@@ -206,8 +206,8 @@ def test_a_server_stays_where_its_flavor_its_zone_and_its_aggregates_admit_it() 
     assert server_problems(flavor=flavor_with(disk="tape")) == set()
 
 
-def problem(code: str, subject: str) -> Problem:
-    return Problem(code, subject, f"{subject} is wrong", f"show {code}", f"repair {code}")
+def problem(code: str, subject: str) -> HealthProblem:
+    return HealthProblem(code, subject, f"{subject} is wrong", f"show {code}", f"repair {code}")
 
 
 def lines_of(*areas: Area, before: list[Area] | None = None, **options: Any) -> dict[str, str]:
@@ -274,7 +274,7 @@ def test_every_warning_is_a_code_of_a_check() -> None:
     codes = {
         *allocation_audit.CODES,
         *provider_audit.CODES,
-        *(f"flavor-{code}".replace("_", "-") for code in flavor_audit.Code),
+        *(f"flavor-{code}".replace("_", "-") for code in flavor_audit.FlavorCode),
         *("missing-member", "extra-member", "allocation-ratio", "consumer-without-owner"),
         *("placement-older-than-client", "server-trait", "server-zone", "server-aggregate"),
     }

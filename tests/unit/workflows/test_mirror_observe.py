@@ -80,7 +80,7 @@ def test_a_dry_run_writes_nothing_and_undo_reverts_everything(tmp_path: pathlib.
 
 def test_max_count_is_exact_and_the_next_run_continues() -> None:
     client, nova = cloud()
-    limits = executor.Limits(max_count=4)
+    limits = executor.RunLimits(max_count=4)
     first = run(client, nova, limits=limits)
     assert (first.count(result.Status.APPLIED), first.exit_code()) == (4, 5)
     rest = run(client, nova, limits=limits)

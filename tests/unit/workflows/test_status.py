@@ -27,13 +27,19 @@ FOUND = status.CloudStatus(
 @pytest.mark.parametrize(
     ("minor", "verdicts"),
     [
-        (39, [status.Verdict.SUCCESS] * 3),
-        (36, [status.Verdict.SUCCESS, status.Verdict.WARNING, status.Verdict.SUCCESS]),
-        (35, [status.Verdict.FAILURE, status.Verdict.WARNING, status.Verdict.SUCCESS]),
+        (39, [status.CheckVerdict.SUCCESS] * 3),
+        (
+            36,
+            [status.CheckVerdict.SUCCESS, status.CheckVerdict.WARNING, status.CheckVerdict.SUCCESS],
+        ),
+        (
+            35,
+            [status.CheckVerdict.FAILURE, status.CheckVerdict.WARNING, status.CheckVerdict.SUCCESS],
+        ),
     ],
 )
 def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
-    minor: int, verdicts: list[status.Verdict]
+    minor: int, verdicts: list[status.CheckVerdict]
 ) -> None:
     server = (Microversion(1, 0), Microversion(1, minor))
     found = list(status.checks(dataclasses.replace(FOUND, server=server)))
@@ -44,16 +50,20 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
 @pytest.mark.parametrize(
     ("incomplete", "verdict", "message"),
     [
-        (responses.Usage({}, consumer_count=0), status.Verdict.SUCCESS, ""),
-        (responses.Usage({}), status.Verdict.SUCCESS, ""),
-        (responses.Usage({"VCPU": 2}), status.Verdict.WARNING, "consumers have the project 0000"),
-        (responses.Usage({"VCPU": 2}, None, 3), status.Verdict.WARNING, "3 consumers have"),
-        (responses.Usage({"VCPU": 2}, None, 1), status.Verdict.WARNING, "1 consumer has"),
-        (None, status.Verdict.WARNING, "not checked"),
+        (responses.Usage({}, consumer_count=0), status.CheckVerdict.SUCCESS, ""),
+        (responses.Usage({}), status.CheckVerdict.SUCCESS, ""),
+        (
+            responses.Usage({"VCPU": 2}),
+            status.CheckVerdict.WARNING,
+            "consumers have the project 0000",
+        ),
+        (responses.Usage({"VCPU": 2}, None, 3), status.CheckVerdict.WARNING, "3 consumers have"),
+        (responses.Usage({"VCPU": 2}, None, 1), status.CheckVerdict.WARNING, "1 consumer has"),
+        (None, status.CheckVerdict.WARNING, "not checked"),
     ],
 )
 def test_consumers_without_an_owner_are_reported(
-    incomplete: responses.Usage | None, verdict: status.Verdict, message: str
+    incomplete: responses.Usage | None, verdict: status.CheckVerdict, message: str
 ) -> None:
     found = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]
     assert found.verdict is verdict

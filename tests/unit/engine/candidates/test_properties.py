@@ -21,7 +21,7 @@ from tests.support.candidates import cloud_builder, oracle
 DRAWS = st.randoms(use_true_random=False)
 
 
-def draw(steered: random.Random) -> tuple[state.State, list[CandidateQuery]]:
+def draw(steered: random.Random) -> tuple[state.CloudState, list[CandidateQuery]]:
     base = cloud_builder.draw_state(steered)
     versions = [cloud_builder.draw_version(steered) for _ in range(3)]
     return base, [cloud_builder.draw_query(steered, base, version) for version in versions]

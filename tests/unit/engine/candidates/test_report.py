@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from osc_placement.engine.candidates import forest as forests, plans, report as reports
-from osc_placement.engine.candidates.report import Reason, Refusal
+from osc_placement.engine.candidates.report import Refusal, RefusalReason
 from osc_placement.model.inventory import Inventory
 from tests.support.candidates.clouds import cloud, group, provider, query
 
@@ -47,10 +47,10 @@ def test_a_provider_is_dropped_with_every_failed_condition():
             (
                 "_A",
                 None,
-                Refusal(Reason.CAPACITY, ("VCPU",), requested=2),
-                Refusal(Reason.REQUIRED, ("FAST", "QUICK")),
-                Refusal(Reason.FORBIDDEN, ("SLOW",)),
-                Refusal(Reason.MEMBER_OF, ("B",)),
+                Refusal(RefusalReason.CAPACITY, ("VCPU",), requested=2),
+                Refusal(RefusalReason.REQUIRED, ("FAST", "QUICK")),
+                Refusal(RefusalReason.FORBIDDEN, ("SLOW",)),
+                Refusal(RefusalReason.MEMBER_OF, ("B",)),
             )
         ]
     }
@@ -59,14 +59,14 @@ def test_a_provider_is_dropped_with_every_failed_condition():
 @pytest.mark.parametrize(
     ("inventory", "reason"),
     [
-        (Inventory(8, min_unit=4), Reason.MIN_UNIT),
-        (Inventory(8, max_unit=2), Reason.MAX_UNIT),
-        (Inventory(8, step_size=2), Reason.STEP_SIZE),
-        (Inventory(8, reserved=6), Reason.CAPACITY),
-        (Inventory(8, reserved=8), Reason.CAPACITY),
+        (Inventory(8, min_unit=4), RefusalReason.MIN_UNIT),
+        (Inventory(8, max_unit=2), RefusalReason.MAX_UNIT),
+        (Inventory(8, step_size=2), RefusalReason.STEP_SIZE),
+        (Inventory(8, reserved=6), RefusalReason.CAPACITY),
+        (Inventory(8, reserved=8), RefusalReason.CAPACITY),
     ],
 )
-def test_refusals_have_the_requested_amount(inventory: Inventory, reason: Reason):
+def test_refusals_have_the_requested_amount(inventory: Inventory, reason: RefusalReason):
     base = cloud(provider("host", VCPU=inventory))
     assert reported(base, group("_A", VCPU=3)).providers == {
         "host": [("_A", None, Refusal(reason, ("VCPU",), requested=3))]
@@ -77,9 +77,9 @@ def test_each_class_of_the_unsuffixed_group_is_reported_separately():
     base = cloud(provider("host", VCPU=4))
     listener = reported(base, group(VCPU=1, DISK_GB=5))
     assert listener.providers == {
-        "host": [("", "DISK_GB", Refusal(Reason.NO_INVENTORY, ("DISK_GB",), requested=5))]
+        "host": [("", "DISK_GB", Refusal(RefusalReason.NO_INVENTORY, ("DISK_GB",), requested=5))]
     }
-    assert listener.trees == {"host": [Refusal(Reason.NO_PROVIDER, ("", "DISK_GB"))]}
+    assert listener.trees == {"host": [Refusal(RefusalReason.NO_PROVIDER, ("", "DISK_GB"))]}
 
 
 def test_excluded_aggregates_and_trees_are_named():
@@ -90,8 +90,8 @@ def test_excluded_aggregates_and_trees_are_named():
             (
                 "_A",
                 None,
-                Refusal(Reason.FORBIDDEN_AGGREGATE, ("B",)),
-                Refusal(Reason.IN_TREE, ("other",)),
+                Refusal(RefusalReason.FORBIDDEN_AGGREGATE, ("B",)),
+                Refusal(RefusalReason.IN_TREE, ("other",)),
             )
         ]
     }
@@ -107,9 +107,9 @@ def test_a_tree_is_dropped_for_the_traits_of_its_root():
     )
     assert listener.trees == {
         "host": [
-            Refusal(Reason.ROOT_REQUIRED, ("A",)),
-            Refusal(Reason.ROOT_REQUIRED, ("B",)),
-            Refusal(Reason.ROOT_FORBIDDEN, ("T",)),
+            Refusal(RefusalReason.ROOT_REQUIRED, ("A",)),
+            Refusal(RefusalReason.ROOT_REQUIRED, ("B",)),
+            Refusal(RefusalReason.ROOT_FORBIDDEN, ("T",)),
         ]
     }
 
@@ -124,15 +124,15 @@ TREE = (
 @pytest.mark.parametrize(
     ("groups", "binding", "reason"),
     [
-        ((group("_A", VCPU=2), group("_B", VCPU=2)), {"isolate": True}, Reason.ISOLATE),
-        ((group("_A", VCPU=3), group("_B", VCPU=3)), {}, Reason.COMBINED_CAPACITY),
+        ((group("_A", VCPU=2), group("_B", VCPU=2)), {"isolate": True}, RefusalReason.ISOLATE),
+        ((group("_A", VCPU=3), group("_B", VCPU=3)), {}, RefusalReason.COMBINED_CAPACITY),
         (
             (group("_A", VGPU=1), group("_B", VCPU=1, required="T")),
             {"same_subtree": (frozenset({"_A", "_B"}),)},
-            Reason.SAME_SUBTREE,
+            RefusalReason.SAME_SUBTREE,
         ),
-        ((group(DISK_GB=1, VCPU=1),), {"nested": False}, Reason.NOT_NESTED),
-        ((group(VCPU=1, DISK_GB=1, required="N T"),), {}, Reason.GROUP_REQUIRED),
+        ((group(DISK_GB=1, VCPU=1),), {"nested": False}, RefusalReason.NOT_NESTED),
+        ((group(VCPU=1, DISK_GB=1, required="N T"),), {}, RefusalReason.GROUP_REQUIRED),
     ],
 )
 def test_a_conflict_between_groups_is_reported_with_its_condition(groups, binding, reason):
@@ -142,7 +142,7 @@ def test_a_conflict_between_groups_is_reported_with_its_condition(groups, bindin
 def test_a_conflict_of_several_conditions_is_reported_as_combination():
     groups = (group("_A", VCPU=3), group("_B", VCPU=3))
     assert reported(cloud(*TREE), *groups, isolate=True).trees == {
-        "host": [Refusal(Reason.COMBINATION)]
+        "host": [Refusal(RefusalReason.COMBINATION)]
     }
 
 
@@ -154,7 +154,7 @@ def test_refusals_of_one_provider_need_no_search():
         for provider in base.providers.values()
     }
     assert refusals == {
-        "host": [Refusal(Reason.NO_INVENTORY, ("VCPU",), requested=4)],
+        "host": [Refusal(RefusalReason.NO_INVENTORY, ("VCPU",), requested=4)],
         "numa0": [],
-        "numa1": [Refusal(Reason.CAPACITY, ("VCPU",), requested=4)],
+        "numa1": [Refusal(RefusalReason.CAPACITY, ("VCPU",), requested=4)],
     }

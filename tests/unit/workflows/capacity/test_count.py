@@ -19,7 +19,7 @@ from tests.support.capacity import brute_force
 from tests.support.clouds import compute_services
 
 
-def total(base: state.State, *groups: object, **binding: object) -> count.Capacity:
+def total(base: state.CloudState, *groups: object, **binding: object) -> count.Capacity:
     roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
     return count.Counter(base, query(*groups, **binding)).count(roots)
 

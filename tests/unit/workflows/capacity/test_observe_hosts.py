@@ -46,7 +46,7 @@ def reader(known: nova_servers.KnownServers) -> nova_servers.NovaReader:
 
 
 def draw_nova(
-    draw: random.Random, base: state.State
+    draw: random.Random, base: state.CloudState
 ) -> tuple[Mapping[str, candidate.CandidateQuery], list[ServerGroup]]:
     """Conditions of some servers, and a server group."""
     queries = {
@@ -83,7 +83,7 @@ def test_a_service_is_judged_as_its_database(
     assert (found.answer, len(found.hosts)) == (expected.answer, len(expected.hosts))
 
 
-def on_hosts(hosts: int, **offers: int) -> state.State:
+def on_hosts(hosts: int, **offers: int) -> state.CloudState:
     """Hosts in one aggregate that share a disk provider."""
     uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(hosts + 1)]
     return clouds.cloud(

@@ -23,7 +23,7 @@ from tests.support.clouds import compute_services
 
 
 def moves_for(
-    base: state.State, request: candidate.CandidateQuery, refused: Collection[str] = ()
+    base: state.CloudState, request: candidate.CandidateQuery, refused: Collection[str] = ()
 ) -> capacity_moves.Moves:
     known = servers.servers_on(base, count.hosts_of(base))
     return capacity_moves.Moves(base, known, budgets.SearchBudget(), [request], refused=refused)

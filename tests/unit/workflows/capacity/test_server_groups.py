@@ -22,13 +22,16 @@ from tests.support.capacity import brute_force
 Groups = Sequence[ServerGroup]
 
 
-def moves_of(base: state.State, groups: Groups) -> capacity_moves.Moves:
+def moves_of(base: state.CloudState, groups: Groups) -> capacity_moves.Moves:
     found = servers.servers_on(base, count.hosts_of(base), groups=groups)
     return capacity_moves.Moves(base, found, budgets.SearchBudget(), groups=groups)
 
 
 def fit(
-    base: state.State, moved: Sequence[servers.Server], chosen: Sequence[str], groups: Groups
+    base: state.CloudState,
+    moved: Sequence[servers.PlacedServer],
+    chosen: Sequence[str],
+    groups: Groups,
 ) -> bool:
     """Whether brute force finds a place for each server; no provider shares."""
     if not moved:
@@ -41,7 +44,7 @@ def fit(
     )
 
 
-def admits(base: state.State, uuid: str, root: str, groups: Groups) -> bool:
+def admits(base: state.CloudState, uuid: str, root: str, groups: Groups) -> bool:
     """Nova's rule: compare the host with those of the other members."""
     for group in groups:
         if uuid in group.members:
@@ -57,7 +60,7 @@ def admits(base: state.State, uuid: str, root: str, groups: Groups) -> bool:
     return True
 
 
-def draw_nested_cloud(draw: random.Random) -> state.State:
+def draw_nested_cloud(draw: random.Random) -> state.CloudState:
     """A cloud without sharing providers."""
     while True:
         base = brute_force.small_state(draw)
@@ -67,7 +70,7 @@ def draw_nested_cloud(draw: random.Random) -> state.State:
             return base
 
 
-def draw_dense_cloud(draw: random.Random) -> state.State:
+def draw_dense_cloud(draw: random.Random) -> state.CloudState:
     """Flat hosts with room for most servers, so that the server groups decide."""
     base = clouds.cloud(
         *(provider(f"h{n}", VCPU=draw.randint(3, 5)) for n in range(draw.randint(3, 5)))
@@ -82,7 +85,7 @@ def draw_dense_cloud(draw: random.Random) -> state.State:
     return base
 
 
-def draw_groups(draw: random.Random, base: state.State, policies: Sequence[str]) -> Groups:
+def draw_groups(draw: random.Random, base: state.CloudState, policies: Sequence[str]) -> Groups:
     """One or two server groups; a server has at most one."""
     numbers = [draw.randrange(3) for _ in base.consumers]
     return [
@@ -97,7 +100,7 @@ def draw_groups(draw: random.Random, base: state.State, policies: Sequence[str])
     ]
 
 
-def check(draw: random.Random, base: state.State, policies: Sequence[str]) -> bool:
+def check(draw: random.Random, base: state.CloudState, policies: Sequence[str]) -> bool:
     """Compare an answer with brute force; whether the server groups decide it."""
     groups = draw_groups(draw, base, policies)
     hosts = count.hosts_of(base)
@@ -123,7 +126,7 @@ def check(draw: random.Random, base: state.State, policies: Sequence[str]) -> bo
 
 
 def as_allocations(
-    amounts: Mapping[tuple[str, str], int], base: state.State
+    amounts: Mapping[tuple[str, str], int], base: state.CloudState
 ) -> dict[str, dict[str, int]]:
     """The allocations of an option, without the places of server groups."""
     found: dict[str, dict[str, int]] = {}
@@ -133,7 +136,9 @@ def as_allocations(
     return found
 
 
-def assert_kept(after: state.State, moved: Sequence[servers.Server], groups: Groups) -> None:
+def assert_kept(
+    after: state.CloudState, moved: Sequence[servers.PlacedServer], groups: Groups
+) -> None:
     for server in moved:
         (root,) = servers.hosts_of_server(after, server.uuid)
         assert admits(after, server.uuid, root, groups)
@@ -173,7 +178,7 @@ def test_a_full_server_group_is_named() -> None:
 AFFINITY = [ServerGroup("g", "web", "affinity", ("s", "t"))]
 
 
-def with_two_servers(*hosts: tuple[str, int]) -> state.State:
+def with_two_servers(*hosts: tuple[str, int]) -> state.CloudState:
     """Hosts with so many VCPU; ``s`` is on a and ``t`` on c."""
     base = clouds.cloud(*(provider(name, VCPU=total) for name, total in hosts))
     base = brute_force.claim(base, "s", {"a": {"VCPU": 1}})

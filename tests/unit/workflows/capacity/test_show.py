@@ -67,7 +67,7 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
             assert usable(base, request, each.name) >= each.free
 
 
-def usable(base: state.State, request: candidate.CandidateQuery, name: str) -> int:
+def usable(base: state.CloudState, request: candidate.CandidateQuery, name: str) -> int:
     """At least what is free of a class on trees that the traits of the request admit."""
     groups = [each for each in request.groups if each.resources]
     free = 0

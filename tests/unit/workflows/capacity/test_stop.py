@@ -19,18 +19,20 @@ from tests.support.capacity import brute_force
 from tests.support.clouds import compute_services
 
 
-def draw_cloud(draw: random.Random) -> state.State:
+def draw_cloud(draw: random.Random) -> state.CloudState:
     base = brute_force.small_state(draw)
     queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
     return brute_force.with_servers(draw, base, queries)[0]
 
 
-def moves_of(base: state.State, seconds: float | None = None) -> capacity_moves.Moves:
+def moves_of(base: state.CloudState, seconds: float | None = None) -> capacity_moves.Moves:
     found = servers.servers_on(base, count.hosts_of(base))
     return capacity_moves.Moves(base, found, budgets.SearchBudget(seconds))
 
 
-def brute_may_stop(base: state.State, moves: capacity_moves.Moves, hosts: tuple[str, ...]) -> bool:
+def brute_may_stop(
+    base: state.CloudState, moves: capacity_moves.Moves, hosts: tuple[str, ...]
+) -> bool:
     queries = [server.query for server in moves.servers_on(hosts)]
     return brute_force.fit(moves.released(hosts), queries, brute_force.without_trees(base, hosts))
 
@@ -54,7 +56,7 @@ def test_hosts_may_stop_exactly_if_brute_force_moves_their_servers(number: int) 
         assert moves.place(chosen, kept) is not None
 
 
-def carry_out(base: state.State, moves: capacity_moves.Moves, found: stop.Verdict) -> None:
+def carry_out(base: state.CloudState, moves: capacity_moves.Moves, found: stop.Verdict) -> None:
     """Move all servers at once; the engine checks the new allocations."""
     moved = moves.servers_on(found.hosts)
     assert found.placement.keys() == {server.key for server in moved}
@@ -130,7 +132,9 @@ def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) ->
     assert accepted.isdisjoint(moves.not_counted)
 
 
-def with_server(base: state.State, name: str, **allocations: dict[str, int]) -> state.State:
+def with_server(
+    base: state.CloudState, name: str, **allocations: dict[str, int]
+) -> state.CloudState:
     return brute_force.claim(base, name, allocations)
 
 

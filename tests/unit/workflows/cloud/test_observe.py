@@ -20,7 +20,7 @@ CONTEXT = ReadContext(workers=1)
 NAME = "00000000-0000-4000-8000-{:012}"
 
 
-def serving(base: state.State, query: candidate.CandidateQuery) -> set[str]:
+def serving(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
     return set(hosts.HostSearch(base, query).serving())
 
 

@@ -23,7 +23,7 @@ from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, explain
-from osc_placement.workflows.explain.changes import Change
+from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
 from tests.support.clouds import compute_services
@@ -101,7 +101,7 @@ def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Clou
                 assert able == set(found.explained) or not able
 
 
-def hosts_of_request(base: state.State, query: candidate.CandidateQuery) -> set[str]:
+def hosts_of_request(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
     """The root UUIDs of trees with a requested class, or of all trees, that do more than share."""
     classes = {name for group in query.groups for name in group.resources}
     alone = [each for each in base.providers.values() if standard.SHARING_TRAIT not in each.traits]
@@ -124,7 +124,9 @@ def test_the_funnel_counts_the_hosts_of_each_partial_query(cloud: Cloud) -> None
                 assert step.hosts == len(meeting)
 
 
-def smaller(query: candidate.CandidateQuery, change: Change) -> Iterator[candidate.CandidateQuery]:
+def smaller(
+    query: candidate.CandidateQuery, change: SmallestChange
+) -> Iterator[candidate.CandidateQuery]:
     """The query with every smaller change: some of the constraints, and larger amounts."""
     kept = [
         (each, range(amount, (each.amount or 0) + 1)) for each, amount in change.amounts.items()
@@ -166,7 +168,9 @@ def test_each_change_is_sufficient_and_minimal(cloud: Cloud) -> None:
                     check_request(cloud.base, query, change)
 
 
-def check_steps(base: state.State, query: candidate.CandidateQuery, change: Change) -> None:
+def check_steps(
+    base: state.CloudState, query: candidate.CandidateQuery, change: SmallestChange
+) -> None:
     assert 1 <= len(change.steps) <= MOST_CONDITIONS
     after = oracle.hosts(changes.after(base, change.steps), query)
     assert change.host in after
@@ -176,7 +180,9 @@ def check_steps(base: state.State, query: candidate.CandidateQuery, change: Chan
             assert change.host not in oracle.hosts(changes.after(base, part), query), part
 
 
-def check_request(base: state.State, query: candidate.CandidateQuery, change: Change) -> None:
+def check_request(
+    base: state.CloudState, query: candidate.CandidateQuery, change: SmallestChange
+) -> None:
     assert 1 <= len(change.removed) + len(change.amounts) <= MOST_CONDITIONS
     assert change.hosts == len(oracle.hosts(base, change.of(query))) > 0
     for each in smaller(query, change):

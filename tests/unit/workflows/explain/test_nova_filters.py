@@ -9,7 +9,7 @@ from typing import Any
 from osc_placement.nova import api, flavor, request, values
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.explain import nova_filters
-from osc_placement.workflows.explain.nova_filters import Verdict
+from osc_placement.workflows.explain.nova_filters import FilterVerdict
 
 HOSTS = ("up", "disabled", "down", "absent")
 MEMBERS = ("s1", "s2", "s3")
@@ -63,7 +63,7 @@ def judged(
     enabled: tuple[str, ...] | None = None,
     reads_services: bool = True,
     **server: Any,
-) -> dict[str, nova_filters.Judgement]:
+) -> dict[str, nova_filters.FilterJudgement]:
     """``metadata`` is that of an aggregate with the host ``up``."""
     aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata or {})]
     spec = request.ServerSpec(flavor.Flavor(1, 1, 1, extra_specs=specs or {}), "f", **server)
@@ -78,7 +78,7 @@ def judged(
 def test_hosts_without_a_running_service_are_refused() -> None:
     found = judged()["ComputeFilter"]
     assert (found.verdict, found.refused) == (
-        Verdict.REFUSES,
+        FilterVerdict.REFUSES,
         {
             "disabled.node": "nova-compute disabled",
             "down.node": "nova-compute down",
@@ -90,8 +90,8 @@ def test_hosts_without_a_running_service_are_refused() -> None:
 def test_without_the_compute_services_only_what_is_requested_is_judged() -> None:
     found = judged(specs={"hw:numa_nodes": "1"}, metadata={"ssd": "true"}, reads_services=False)
     assert {each.verdict for name, each in found.items() if not name.startswith("Agg")} == {
-        Verdict.NOT_JUDGED,
-        Verdict.ACCEPTS,
+        FilterVerdict.NOT_JUDGED,
+        FilterVerdict.ACCEPTS,
     }
     assert nova_filters.refused(found.values()) == {}
     lines = nova_filters.not_judged(found.values())
@@ -143,7 +143,7 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
 
 def test_without_a_project_its_filter_is_not_judged() -> None:
     found = judged(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
-    assert (found.verdict, found.refused) == (Verdict.NOT_JUDGED, {})
+    assert (found.verdict, found.refused) == (FilterVerdict.NOT_JUDGED, {})
     assert found.reason == "the project is not known, and 1 host accepts only some"
 
 
@@ -172,11 +172,11 @@ def test_an_anti_affine_server_needs_a_host_without_members() -> None:
 def test_an_affine_server_needs_a_host_of_its_group() -> None:
     found = judged(recorded({"policy": "affinity"}), uuid="s0")
     # The group is on the only host that the ComputeFilter accepts.
-    assert found[nova_filters.AFFINITY].verdict is Verdict.ACCEPTS
-    assert found[nova_filters.ANTI_AFFINITY].verdict is Verdict.ACCEPTS
+    assert found[nova_filters.AFFINITY].verdict is FilterVerdict.ACCEPTS
+    assert found[nova_filters.ANTI_AFFINITY].verdict is FilterVerdict.ACCEPTS
 
 
 def test_server_groups_that_nova_does_not_show_are_not_judged() -> None:
     found = judged(uuid="s0")[nova_filters.AFFINITY]
-    assert found.verdict is Verdict.NOT_JUDGED
+    assert found.verdict is FilterVerdict.NOT_JUDGED
     assert "os-server-groups" in found.reason

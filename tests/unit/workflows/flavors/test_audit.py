@@ -48,7 +48,7 @@ FLAVORS: dict[str, Mapping[str, str]] = {
 }
 
 
-def cloud(vcpus: int, memory: int = 0) -> state.State:
+def cloud(vcpus: int, memory: int = 0) -> state.CloudState:
     """Two hosts with 8 VCPU, of which so much is used."""
     held = {"VCPU": inventory.Inventory(8), "MEMORY_MB": inventory.Inventory(64)}
     hosts = {
@@ -58,7 +58,7 @@ def cloud(vcpus: int, memory: int = 0) -> state.State:
         )
         for n in range(2)
     }  # fmt: skip
-    base = state.State()
+    base = state.CloudState()
     amounts = {k: v for k, v in {"VCPU": vcpus, "MEMORY_MB": memory}.items() if v}
     consumer = record.ConsumerRecord(UUID.format(9), 1, "p", "u", dict.fromkeys(hosts, amounts))
     base.apply(record.Changes(hosts, {consumer.uuid: consumer}, {"CUSTOM_ONE": 0.0}))
@@ -181,7 +181,7 @@ def test_the_hosts_of_random_flavors_are_those_of_brute_force(
         assert audited(client, nova) == whole
     empty = base.without_allocations()
     for item in whole.values():
-        if item.code in (audit.Code.INVALID, audit.Code.UNKNOWN_NAME):
+        if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
             continue
         asked = request.request_to_placement(
             request.ServerSpec(flavors.select(flavors.flavors(nova), [item.name])[0].flavor)
@@ -206,14 +206,14 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(seed: 
     empty = base.without_allocations()
     known = {each.name: each.flavor for each in flavors.flavors(nova)}
     for item in whole:
-        if item.code in (audit.Code.INVALID, audit.Code.UNKNOWN_NAME):
+        if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
             continue
         asked = request.request_to_placement(request.ServerSpec(known[item.name])).query
         serving, able = oracle.hosts(base, asked), oracle.hosts(empty, asked)
         assert item.hosts == len(serving & accepted)
         assert item.empty_hosts == len(able & accepted)
         out_of_service = not serving & accepted and able and not able & accepted
-        assert (item.code is audit.Code.OUT_OF_SERVICE) == bool(out_of_service)
+        assert (item.code is audit.FlavorCode.OUT_OF_SERVICE) == bool(out_of_service)
         assert item.not_counted.keys() == (serving | able) - accepted
 
 

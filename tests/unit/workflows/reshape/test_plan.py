@@ -275,7 +275,7 @@ def test_a_service_that_stays_unavailable_stops_the_run_after_one_change(
     cloud.rival.create_provider("cn3", uuid_of("cn3"))
     cloud.rival.replace_inventories(uuid_of("cn3"), 0, {"VCPU": inventory.Inventory(2)})
     options = plan_apply.Options(
-        plan_out=tmp_path / "plan", undo_out=tmp_path / "undo", limits=executor.Limits(workers=1)
+        plan_out=tmp_path / "plan", undo_out=tmp_path / "undo", limits=executor.RunLimits(workers=1)
     )
     planned = cloud.prepare(moves).planned
     report = plans.apply_new(cloud.client, planned, "reshape", options)
@@ -312,7 +312,7 @@ def test_a_service_that_requests_long_pauses_stops_the_run_after_a_minute(cloud:
     context = attempt.RunContext(
         base.Services(cloud.client), journal.MemoryJournal(), clock, clock=lambda: clock.now
     )
-    run = executor.execute(changes, context, executor.Limits(workers=1))
+    run = executor.execute(changes, context, executor.RunLimits(workers=1))
     (failed,) = [item for item in run.results if item.kind == "reshape"]
     assert "given up after 3 attempts in 50 s: POST /reshaper" in failed.reason
     assert cloud.writes.count("POST /reshaper") == 3

@@ -41,7 +41,7 @@ def apply(
     context = attempt.RunContext(
         base.Services(client), journal.MemoryJournal(), threading.Event(), direction=direction
     )
-    return executor.execute(item.changes, context, executor.Limits(workers=2)).results
+    return executor.execute(item.changes, context, executor.RunLimits(workers=2)).results
 
 
 @hypothesis.given(case=cases.cases())

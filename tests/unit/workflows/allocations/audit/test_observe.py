@@ -93,7 +93,7 @@ class Run:
         audited = self.audited(repair=True)
         concurrently()
         how = apply.Options(
-            limits=executor.Limits(workers=workers),
+            limits=executor.RunLimits(workers=workers),
             check_precondition=location.NovaPreconditions(self.nova),
             **options,
         )

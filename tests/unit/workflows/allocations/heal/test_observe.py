@@ -55,7 +55,9 @@ class Run:
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         names = ("max_count", "workers")
-        limits = executor.Limits(**{name: options.pop(name) for name in names if name in options})
+        limits = executor.RunLimits(
+            **{name: options.pop(name) for name in names if name in options}
+        )
         preconditions = location.NovaPreconditions(self.nova)
         how = apply.Options(limits=limits, check_precondition=preconditions, **options)
         return plans.apply_new(self.client, planned, "heal", how)
