@@ -116,8 +116,8 @@ class Forbidden(ApiError, exceptions.Forbidden):
     @property
     def rule(self) -> str | None:
         """The name of the policy rule, if the response contains it."""
-        found = _RULE.search(self.detail)
-        return found[0] if found else None
+        match = _RULE.search(self.detail)
+        return match[0] if match else None
 
     def __str__(self) -> str:
         if self.rule is None:

@@ -44,10 +44,10 @@ def provider_uuids(
     """
     requested = list(dict.fromkeys(texts))
     names = [text for text in requested if not name.is_uuid(text)]
-    found = _matching(client.list_providers, requested if check else names)
-    _check(client, names, found)
+    matches = _matching(client.list_providers, requested if check else names)
+    _check(client, names, matches)
     return {
-        text: found[text][0].uuid if found.get(text) else name.canonical_uuid(text)
+        text: matches[text][0].uuid if matches.get(text) else name.canonical_uuid(text)
         for text in requested
     }
 
@@ -73,9 +73,9 @@ def named_like_uuid(client: api.Client, text: str) -> str | None:
     """
     if not name.is_uuid(text):
         return None
-    found = _single(client.list_providers, text)
-    is_other = len(found) == 1 and found[0].uuid != name.canonical_uuid(text)
-    return found[0].uuid if is_other else None
+    named = _single(client.list_providers, text)
+    is_other = len(named) == 1 and named[0].uuid != name.canonical_uuid(text)
+    return named[0].uuid if is_other else None
 
 
 def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
@@ -133,22 +133,22 @@ def _single(list_providers: _List, text: str) -> list[provider.Provider]:
 
 
 def _check(
-    client: api.Client, names: Sequence[str], found: Mapping[str, Sequence[provider.Provider]]
+    client: api.Client, names: Sequence[str], matches: Mapping[str, Sequence[provider.Provider]]
 ) -> None:
-    unknown = [text for text in names if not found[text]]
-    ambiguous = [text for text in names if len(found[text]) > 1]
+    unknown = [text for text in names if not matches[text]]
+    ambiguous = [text for text in names if len(matches[text]) > 1]
     known = [item.name for item in client.list_providers()] if unknown else []
     reasons = [unknown_provider(text) + _similar(text, known) for text in unknown]
-    reasons += [_ambiguous(text, found[text]) for text in ambiguous]
+    reasons += [_ambiguous(text, matches[text]) for text in ambiguous]
     if reasons:
         raise api_errors.UnknownProvider(reasons)
 
 
-def _similar(text: str, known: Sequence[str]) -> str:
+def _similar(text: str, names: Sequence[str]) -> str:
     import difflib
 
-    similar = [item for item in known if text and text.lower() in item.lower()][:_SHOWN]
-    similar = similar or difflib.get_close_matches(text, known, n=_SHOWN)
+    similar = [item for item in names if text and text.lower() in item.lower()][:_SHOWN]
+    similar = similar or difflib.get_close_matches(text, names, n=_SHOWN)
     return f"; similar: {', '.join(similar)}" if similar else ""
 
 

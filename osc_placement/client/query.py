@@ -228,14 +228,14 @@ def _read_group(
 def _read_resources(
     parameter: str, values: Iterable[str], problems: errors.InputErrors
 ) -> dict[str, int]:
-    found = {}
+    amounts = {}
     for item in ",".join(values).split(",") if values else ():
         name, _, amount = item.partition(":")
         if name and amount.isdecimal() and int(amount):
-            found[name] = int(amount)
+            amounts[name] = int(amount)
         else:
             problems.add(f"{parameter}: {item!r} in the query is not CLASS:amount")
-    return found
+    return amounts
 
 
 def _signed(values: Iterable[str]) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:

@@ -451,10 +451,10 @@ def _error_document(response: requests.Response) -> dict[str, Any] | None:
     """
     try:
         body = json.loads(response.content)
-        found = {"detail": body["error"]["message"]} if "error" in body else body["errors"][0]
+        document = {"detail": body["error"]["message"]} if "error" in body else body["errors"][0]
     except (ValueError, LookupError, TypeError):
         return None
-    return found if isinstance(found, dict) and "detail" in found else None
+    return document if isinstance(document, dict) and "detail" in document else None
 
 
 def is_timeout(error: BaseException) -> bool:
@@ -713,8 +713,8 @@ class _Connection(urllib3.connection.HTTPConnection):
 
     def getresponse(self) -> Any:
         """Read the head of the response."""
-        each = self.timeout
-        limit = WHOLE_RESPONSE * each if isinstance(each, int | float) else WITHOUT_TIMEOUT
+        timeout = self.timeout
+        limit = WHOLE_RESPONSE * timeout if isinstance(timeout, int | float) else WITHOUT_TIMEOUT
         reader: Any = functools.partial(_LimitedResponse, end=self._begin + limit)
         self.response_class = reader
         return super().getresponse()

@@ -69,18 +69,20 @@ class Draft:
 
     def children(self, uuid: str) -> list[record.ProviderRecord]:
         """The direct children of a provider."""
-        found = [
+        children = [
             provider
             for child in self.base.children[uuid]
             if (provider := self.provider(child)) is not None and provider.parent_uuid == uuid
         ]
-        known = self.base.children[uuid]
-        found.extend(
+        children_before = self.base.children[uuid]
+        children.extend(
             provider
             for provider in self._providers.values()
-            if provider is not None and provider.parent_uuid == uuid and provider.uuid not in known
+            if provider is not None
+            and provider.parent_uuid == uuid
+            and provider.uuid not in children_before
         )
-        return found
+        return children
 
     # Consumers
 

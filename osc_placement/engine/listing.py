@@ -44,18 +44,18 @@ def matching(
         return list(base.providers.values())
     by_class = (base.with_class[resource_class] for resource_class in request_group.resources)
     smallest: Members = min((*candidate_sets, *by_class), key=len, default=base.providers.keys())
-    found = list(smallest)
+    matches = list(smallest)
     for candidate_set in candidate_sets:
         if candidate_set is not smallest:
-            found = [member for member in found if member in candidate_set]
+            matches = [member for member in matches if member in candidate_set]
     for excluded in excluded_sets:
-        found = [member for member in found if member not in excluded]
+        matches = [member for member in matches if member not in excluded]
     for resource_class, amount in request_group.resources.items():
-        found = inventories.suppliers(base, found, resource_class, amount)
+        matches = inventories.suppliers(base, matches, resource_class, amount)
     if candidate_sets or request_group.resources:
         # An index orders its members by their last change.
-        found = base.in_order(found)
-    return list(map(base.providers.__getitem__, found))
+        matches = base.in_order(matches)
+    return list(map(base.providers.__getitem__, matches))
 
 
 def _candidate_sets(

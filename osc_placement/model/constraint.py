@@ -67,25 +67,27 @@ class Constraint:
 
 def constraints_of(query: CandidateQuery) -> list[Constraint]:
     """All constraints: of resources, of the other conditions of groups, and between groups."""
-    found = [
+    constraints = [
         Constraint(Kind.RESOURCES, group.suffix, (name,), amount)
         for group in query.groups
         for name, amount in group.resources.items()
     ]
     for group in query.groups:
-        found += _conditions(group)
-    found += [Constraint(Kind.ROOT_REQUIRED, names=(name,)) for name in sorted(query.root_required)]
-    found += [
+        constraints += _conditions(group)
+    constraints += [
+        Constraint(Kind.ROOT_REQUIRED, names=(name,)) for name in sorted(query.root_required)
+    ]
+    constraints += [
         Constraint(Kind.ROOT_FORBIDDEN, names=(name,)) for name in sorted(query.root_forbidden)
     ]
     if query.isolate and sum(1 for group in query.groups if group.suffix) > 1:
-        found.append(Constraint(Kind.ISOLATE))
-    found += [
+        constraints.append(Constraint(Kind.ISOLATE))
+    constraints += [
         Constraint(Kind.SAME_SUBTREE, names=tuple(sorted(suffixes)))
         for suffixes in query.same_subtree
         if len(suffixes) > 1
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(constraints))
 
 
 def _conditions(group: RequestGroup) -> Iterator[Constraint]:

@@ -137,10 +137,10 @@ class _Loader:
             return [self.plain(item, (*path, at)) for at, item in enumerate(node.value)]
         if not isinstance(node, yaml.MappingNode):
             return self._scalar(node)
-        found: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
-                self._merge(found, value_node, path)
+                self._merge(mapping, value_node, path)
         own: set[str] = set()
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
@@ -150,9 +150,9 @@ class _Loader:
             if key in own and not self._repeated_keys:
                 self._problems.add(f"{self._source}:{line}: the key {key!r} is repeated")
             own.add(key)
-            found[key] = self.plain(value_node, (*path, key))
+            mapping[key] = self.plain(value_node, (*path, key))
             self.lines[*path, key] = line
-        return found
+        return mapping
 
     def _merge(self, found: dict[Any, Any], node: yaml.Node, path: Path) -> None:
         """Add the keys of the mappings of a merge key; those of the first have precedence."""

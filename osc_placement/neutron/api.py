@@ -115,14 +115,14 @@ def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = T
 
     Requests: one GET per 64 servers. Errors: as ``ask``.
     """
-    found: list[Port] = []
+    ports: list[Port] = []
     for start in range(0, len(servers), _SERVERS):
         pairs = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
         path = f"/ports?{urllib.parse.urlencode(pairs)}"
         body = neutron.ask(path)
         with parsing(path):
-            found += map(_port, body["ports"])
-    return [port for port in found if port.groups or not with_request]
+            ports += map(_port, body["ports"])
+    return [port for port in ports if port.groups or not with_request]
 
 
 def port(neutron: Neutron, uuid: str) -> Port | None:

@@ -165,10 +165,10 @@ class Attempt:
         """The journal entry after the write."""
         return journal.Note(self._change.key, self._context.direction.done)
 
-    def applied(self, found: State) -> result.ChangeResult:
+    def applied(self, renewed: State) -> result.ChangeResult:
         """End the change as applied."""
         ended = result.of_change(self._change, result.Status.APPLIED)
-        self.result = dataclasses.replace(ended, found=found)
+        self.result = dataclasses.replace(ended, found=renewed)
         return self.result
 
     def read_again(self, *, in_doubt: bool = False) -> None:
@@ -304,9 +304,9 @@ class Attempt:
             return None
         return self._end_applied(written.state)
 
-    def _end_applied(self, found: Any) -> result.ChangeResult:
+    def _end_applied(self, renewed: Any) -> result.ChangeResult:
         self._note(self.end_note())
-        return self.applied(found)
+        return self.applied(renewed)
 
     def _already_done(self) -> result.ChangeResult:
         if self._in_doubt:
@@ -359,11 +359,11 @@ class Attempt:
     def _last_read(self) -> result.ChangeResult | None:
         """Whether a write without an answer was applied, without another try."""
         try:
-            found = self._read().state
+            observed = self._read().state
         except errors.PlacementError as error:
             return self._end(result.Status.FAILED, _failed(error), error)
-        now = self._kind.select(found, self._change.after)
-        return self._end_applied(found) if self._kind.equal(now, self._change.after) else None
+        now = self._kind.select(observed, self._change.after)
+        return self._end_applied(observed) if self._kind.equal(now, self._change.after) else None
 
 
 def _failed(error: errors.PlacementError) -> Reason:

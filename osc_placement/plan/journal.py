@@ -298,8 +298,8 @@ def _line(item: Note) -> dict[str, Any]:
     return {"key": item.key, "state": item.state, **before}
 
 
-def _merge(known: Entry | None, line: Mapping[str, Any]) -> Entry:
-    before = line.get("before", known.before if known else None)
+def _merge(steps: Entry | None, line: Mapping[str, Any]) -> Entry:
+    before = line.get("before", steps.before if steps else None)
     return Entry(StepState(line["state"]), before)
 
 
@@ -347,8 +347,8 @@ class Record:
     def files(self) -> list[pathlib.Path]:
         """The files in the state directory; those that the operator named elsewhere stay."""
         own = plan_file.state_directory().absolute()
-        found = [item for item in (self.plan, self.undo) if item and item.parent == own]
-        return [*found, self.journal]
+        paths = [item for item in (self.plan, self.undo) if item and item.parent == own]
+        return [*paths, self.journal]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -417,5 +417,5 @@ def _record(path: pathlib.Path, fields: dict[str, object]) -> Record:
 
 
 def _existing(path: object) -> pathlib.Path | None:
-    found = pathlib.Path(str(path)) if path else None
-    return found if found and found.is_file() else None
+    journals = pathlib.Path(str(path)) if path else None
+    return journals if journals and journals.is_file() else None

@@ -84,10 +84,10 @@ class Plan:
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 over everything in the plan: its compact JSON with sorted keys."""
-        found = hashlib.sha256()
+        computed = hashlib.sha256()
         for text in self._compact_json():
-            found.update(text.encode())
-        return f"sha256:{found.hexdigest()}"
+            computed.update(text.encode())
+        return f"sha256:{computed.hexdigest()}"
 
     @property
     def has_preconditions(self) -> bool:
@@ -125,8 +125,8 @@ class Plan:
         applied = [item for item in self.changes if item.key in keys]
         return _effects(
             {
-                name: capacity_after(name, each.before, applied)
-                for name, each in self.capacities.items()
+                name: capacity_after(name, effect.before, applied)
+                for name, effect in self.capacities.items()
             }
         )
 
@@ -256,19 +256,19 @@ def from_json(text: str) -> Plan:
     """Read the text of a plan file. Errors: PlanRefused."""
     try:
         document = json.loads(text)
-        found = document.pop("format_version")
+        version = document.pop("format_version")
         digest = document.pop("digest")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise PlanRefused("this is not a plan file, or a part of it is missing") from error
-    if found not in (FORMAT_VERSION, _TEXT_ONLY):
+    if version not in (FORMAT_VERSION, _TEXT_ONLY):
         raise PlanRefused(
-            f"the plan has format version {found}, this program reads {_TEXT_ONLY} and"
+            f"the plan has format version {version}, this program reads {_TEXT_ONLY} and"
             f" {FORMAT_VERSION}:"
             " use the program that wrote it, or make a new plan"
         )
     try:
-        document["format_version"] = found
-        if found == _TEXT_ONLY:
+        document["format_version"] = version
+        if version == _TEXT_ONLY:
             document["identity"] = _identity_of_text(document["target"])._asdict()
         check_plan(document)
         plan = _from_document(document)

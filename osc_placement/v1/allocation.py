@@ -176,9 +176,9 @@ openstack resource provider allocation unset <consumer_uuid> \\
         classes = set(parsed_args.resource_class)
 
         def attempt() -> None:
-            found = [_existing(client, uuid) for uuid in parsed_args.uuid]
-            left = [_without(item, uuids, classes) for item in found]
-            _write(client, [new for old, new in zip(found, left, strict=True) if old != new])
+            consumers = [_existing(client, uuid) for uuid in parsed_args.uuid]
+            left = [_without(item, uuids, classes) for item in consumers]
+            _write(client, [new for old, new in zip(consumers, left, strict=True) if old != new])
 
         retry.on_conflict(attempt)
         return _shown(client, parsed_args.uuid)
@@ -212,9 +212,9 @@ openstack resource provider allocation amend <consumer_uuid> \\
         changes = arguments.resolve_allocations(client, parts, problems)[parsed_args.uuid]
 
         def attempt() -> None:
-            found = _existing(client, parsed_args.uuid)
-            amended = _amended(found, changes)
-            _write(client, [amended] if amended != found else [])
+            consumer = _existing(client, parsed_args.uuid)
+            amended = _amended(consumer, changes)
+            _write(client, [amended] if amended != consumer else [])
 
         retry.on_conflict(attempt)
         return _shown(client, [parsed_args.uuid])
@@ -247,14 +247,14 @@ def _replace(
     """Replace the allocations of the consumers, under their present generations."""
     from osc_placement.model import allocation
 
-    known = microversion.supports(client.microversion, "consumer generation")
+    has_generations = microversion.supports(client.microversion, "consumer generation")
     consumers = [
         allocation.Consumer(
             uuid=uuid,
             allocations=allocations,
             project_id=parsed_args.project_id,
             user_id=parsed_args.user_id,
-            generation=client.show_allocations(uuid).generation if known else None,
+            generation=client.show_allocations(uuid).generation if has_generations else None,
             consumer_type=parsed_args.consumer_type,
         )
         for uuid, allocations in parts.items()
@@ -266,10 +266,10 @@ def _replace(
 
 
 def _existing(client: api.Client, uuid: str) -> allocation.Consumer:
-    found = client.show_allocations(uuid)
-    if not found.allocations:
+    consumer = client.show_allocations(uuid)
+    if not consumer.allocations:
         raise errors.PlacementError(f"No allocations for consumer '{uuid}'")
-    return found
+    return consumer
 
 
 def _write(client: api.Client, consumers: Sequence[allocation.Consumer]) -> None:
@@ -320,11 +320,11 @@ def _shown(client: api.Client, uuids: Iterable[str]) -> base.Rows:
     columns = rows.allocation_columns(version)
     data: list[rows.Row] = []
     for uuid in consumers:
-        found = client.show_consumer_allocations(uuid)
+        shown = client.show_consumer_allocations(uuid)
         last = (uuid,) if len(consumers) > 1 else ()
         data.extend(
             (*row, *last)
-            for row in rows.allocation_rows(found.consumer, found.provider_generations, version)
+            for row in rows.allocation_rows(shown.consumer, shown.provider_generations, version)
         )
     return (*columns, "consumer") if len(consumers) > 1 else columns, data
 
@@ -350,17 +350,21 @@ class ListConsumers(base.ReportLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect(optional=["consumer types"])
-        found = lookup.find_providers(client, [parsed_args.uuid]).get(parsed_args.uuid)
-        if found is None:
+        provider = lookup.find_providers(client, [parsed_args.uuid]).get(parsed_args.uuid)
+        if provider is None:
             raise api_errors.UnknownProvider([lookup.unknown_provider(parsed_args.uuid)])
-        held = client.list_provider_allocations(found.uuid).allocations
-        consumers = self.read_each("reading consumers", client.show_allocations, sorted(held))
-        names = self._server_names(client, found, held, parsed_args) if held else {}
+        allocations = client.list_provider_allocations(provider.uuid).allocations
+        consumers = self.read_each(
+            "reading consumers", client.show_allocations, sorted(allocations)
+        )
+        names = (
+            self._server_names(client, provider, allocations, parsed_args) if allocations else {}
+        )
         has_type = microversion.supports(client.microversion, "consumer types")
         data = [
             (item.uuid, names.get(item.uuid), item.project_id, item.user_id)
             + ((item.consumer_type,) if has_type else ())
-            + (rows.Amounts(_amounts(held[item.uuid].resources)),)
+            + (rows.Amounts(_amounts(allocations[item.uuid].resources)),)
             for item in consumers
         ]
         data.sort(key=lambda row: (row[1] is None, row[1], row[0]))
@@ -369,7 +373,7 @@ class ListConsumers(base.ReportLister):
     def _server_names(
         self,
         client: api.Client,
-        found: provider.Provider,
+        shown: provider.Provider,
         consumers: Collection[str],
         parsed_args: argparse.Namespace,
     ) -> dict[str, str]:
@@ -379,9 +383,9 @@ class ListConsumers(base.ReportLister):
         """
         from osc_placement.nova import servers
 
-        node = found
-        if found.root_uuid not in (None, found.uuid):
-            node = client.show_provider(str(found.root_uuid))
+        node = shown
+        if shown.root_uuid not in (None, shown.uuid):
+            node = client.show_provider(str(shown.root_uuid))
         try:
             nova = services.NovaServices(self, parsed_args).nova
             listed = servers.servers(nova, node=node.name)

@@ -210,16 +210,16 @@ def aggregate_features(
 
 def resources(values: Iterable[str], problems: errors.InputErrors) -> dict[str, int]:
     """``{resource class: amount}`` of ``CLASS=AMOUNT`` arguments."""
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for value in values:
         name, equals, amount = value.partition("=")
         if not (name and equals and amount):
             problems.add(f"{RESOURCE_FORM}: {value!r}")
-        elif name in found:
+        elif name in amounts:
             problems.add(f"--resource {name} is given twice")
         else:
-            found[name] = integer(amount, value, problems)
-    return found
+            amounts[name] = integer(amount, value, problems)
+    return amounts
 
 
 def several_hint(argument: str) -> str:
@@ -283,28 +283,28 @@ def _add(
     amounts: Mapping[str, int],
     problems: errors.InputErrors,
 ) -> None:
-    known = parts.setdefault(provider, {})
-    for name in amounts.keys() & known.keys():
+    present = parts.setdefault(provider, {})
+    for name in amounts.keys() & present.keys():
         problems.add(f"Conflict detected for resource provider {provider} resource class {name}")
-    known.update(amounts)
+    present.update(amounts)
 
 
 def resolve_allocations(
     client: api.Client, parts: Parts, problems: errors.InputErrors
 ) -> dict[str, allocation.Allocations]:
     """The same with UUIDs of providers. Raises InvalidInput for all errors so far."""
-    texts = [provider for given in parts.values() for provider in given]
+    texts = [provider for by_provider in parts.values() for provider in by_provider]
     uuids: dict[str, str] = {}
     with problems.collected():
         # A PUT for an unknown provider leaves a consumer, so that a second PUT is refused.
         uuids = lookup.provider_uuids(client, texts, check=True)
     problems.check()
-    found: Parts = {consumer: {} for consumer in parts}
-    for consumer, given in parts.items():
-        for provider, amounts in given.items():
-            _add(found[consumer], uuids[provider], amounts, problems)
+    resolved: Parts = {consumer: {} for consumer in parts}
+    for consumer, by_provider in parts.items():
+        for provider, amounts in by_provider.items():
+            _add(resolved[consumer], uuids[provider], amounts, problems)
     problems.check()
-    return dict(found)
+    return dict(resolved)
 
 
 @dataclasses.dataclass
@@ -323,11 +323,11 @@ class GroupArguments:
 
 def groups(parsed_args: argparse.Namespace) -> list[GroupArguments]:
     """The groups of a command line; the first one has no suffix."""
-    found: list[GroupArguments] | None = parsed_args.groups
-    if found is None:
-        found = [GroupArguments()]
-        parsed_args.groups = found
-    return found
+    listed: list[GroupArguments] | None = parsed_args.groups
+    if listed is None:
+        listed = [GroupArguments()]
+        parsed_args.groups = listed
+    return listed
 
 
 class StartGroup(argparse.Action):
@@ -340,10 +340,10 @@ class StartGroup(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        known = groups(namespace)
-        if any(group.suffix == values for group in known):
+        listed = groups(namespace)
+        if any(group.suffix == values for group in listed):
             parser.error(f"argument --group: group {values!r} is given twice")
-        known.append(GroupArguments(values))
+        listed.append(GroupArguments(values))
 
 
 class InGroup(argparse.Action):
@@ -508,11 +508,11 @@ def _from_file(path: str | None) -> tuple[str, ...]:
         raise errors.PlacementError(
             f"--providers-from {path} cannot be read: {errors.file_reason(error)}"
         ) from error
-    found = selector.provider_lines(text.splitlines())
-    if not found:
+    names = selector.provider_lines(text.splitlines())
+    if not names:
         where = "standard input" if path == "-" else path
         raise errors.PlacementError(f"--providers-from: {where} contains no provider")
-    return found
+    return names
 
 
 #: How a host is named, for the help of options that accept providers too.

@@ -97,9 +97,9 @@ class AuditCommand(plan_command.PlanCommand):
         group.add_argument("--repair", action="store_true", help="Make the proposed repairs")
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
-        given = [name for name in _REQUIRE_REPAIR if getattr(parsed_args, name)]
-        if given and not parsed_args.repair:
-            self.usage_error(f"--{given[0].replace('_', '-')} requires --repair")
+        options = [name for name in _REQUIRE_REPAIR if getattr(parsed_args, name)]
+        if options and not parsed_args.repair:
+            self.usage_error(f"--{options[0].replace('_', '-')} requires --repair")
         # An audit without --repair is a dry run of the repair.
         parsed_args.dry_run = parsed_args.dry_run or not parsed_args.repair
 
@@ -200,9 +200,9 @@ def _end(item: findings.Finding[Any], results: Mapping[str, result.ChangeResult]
     """Status, reason and its code; all findings about a subject have the same."""
     if not item.is_repairable:
         return ("skipped", rows.Reasons(""), str(item.evidence.cause))
-    found = results[item.subject.uuid]
-    reason = "" if str(found.status) in {"applied", "planned"} else found.reason
-    return (str(found.status), rows.Reasons(reason), str(found.code))
+    repaired = results[item.subject.uuid]
+    reason = "" if str(repaired.status) in {"applied", "planned"} else repaired.reason
+    return (str(repaired.status), rows.Reasons(reason), str(repaired.code))
 
 
 class AuditAllocations(AuditCommand):

@@ -361,10 +361,10 @@ class PlacementCommand(TargetCommand):
         for argument in getattr(parsed_args, arguments.PROVIDER_ARGUMENTS):
             value = getattr(parsed_args, argument)
             texts = value if isinstance(value, list) else [value]
-            found = [text and lookup.named_like_uuid(self._client(), text) for text in texts]
-            renewed = [uuid or text for uuid, text in zip(found, texts, strict=True)]
+            uuids = [text and lookup.named_like_uuid(self._client(), text) for text in texts]
+            renewed = [uuid or text for uuid, text in zip(uuids, texts, strict=True)]
             setattr(parsed_args, argument, renewed if texts is value else renewed[0])
-            replaced = replaced or any(found)
+            replaced = replaced or any(uuids)
         return replaced
 
     def _has_written(self) -> bool:

@@ -76,10 +76,12 @@ openstack allocation candidate list \\
         else:
             client = self.connect(request_features(parsed_args), optional)
             request = read_request(client, parsed_args, services.host_aggregates(self))
-        found = client.list_allocation_candidates(request)
+        candidates = client.list_allocation_candidates(request)
         if parsed_args.name_glob:
-            found = _on_named_roots(client, found, parsed_args.name_glob, limit)
-        columns, data = _answer(found, client.microversion, long=parsed_args.long, mapped=mapped)
+            candidates = _on_named_roots(client, candidates, parsed_args.name_glob, limit)
+        columns, data = _answer(
+            candidates, client.microversion, long=parsed_args.long, mapped=mapped
+        )
         if not self.shows(parsed_args, "provider_name"):
             return columns, data
         at = COLUMNS.index("resource provider")
@@ -92,12 +94,12 @@ openstack allocation candidate list \\
         """Nova's request, and the features that it needs; ``--limit`` instead of nova's limit."""
         if has_options(parsed_args) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
-        found, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
-        request = dataclasses.replace(found.query, limit=parsed_args.limit)
+        latest, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
+        request = dataclasses.replace(latest.query, limit=parsed_args.limit)
         pairs = query.candidate_pairs(request)
         self.summary = [
-            *(f"Assumed: {text}" for text in found.assumptions),
-            *(f"Not judged: {text}" for text in found.not_judged),
+            *(f"Assumed: {text}" for text in latest.assumptions),
+            *(f"Not judged: {text}" for text in latest.not_judged),
             *(
                 f"The request of {single.title} differs: add --nova-release {single.releases[-1]}"
                 for single in others
@@ -107,25 +109,29 @@ openstack allocation candidate list \\
 
 
 def _on_named_roots(
-    client: api.Client, found: responses.Candidates, globs: Sequence[str], limit: int | None
+    client: api.Client, candidates: responses.Candidates, globs: Sequence[str], limit: int | None
 ) -> responses.Candidates:
     """The candidates with a root provider whose name matches; at most ``limit``.
 
     Requests: those of ``lookup.provider_names`` for the roots.
     """
-    root_of = {uuid: each.root_uuid or uuid for uuid, each in found.summaries.items()}
+    root_of = {uuid: summary.root_uuid or uuid for uuid, summary in candidates.summaries.items()}
     names = lookup.provider_names(client, dict.fromkeys(root_of.values()))
     matching = {uuid for uuid, text in names.items() if name.matches_glob(text, globs)}
     requests = (
         request
-        for request in found.requests
+        for request in candidates.requests
         if any(root_of[uuid] in matching for uuid in request.allocations)
     )
-    return found._replace(requests=tuple(itertools.islice(requests, limit)))
+    return candidates._replace(requests=tuple(itertools.islice(requests, limit)))
 
 
 def _answer(
-    found: responses.Candidates, version: microversion.Microversion, *, long: bool, mapped: bool
+    candidates: responses.Candidates,
+    version: microversion.Microversion,
+    *,
+    long: bool,
+    mapped: bool,
 ) -> base.Rows:
     columns = COLUMNS
     extra: list[str] = []
@@ -136,8 +142,8 @@ def _answer(
     if mapped and microversion.supports(version, "candidate mappings"):
         extra.append("mappings")
     data = [
-        (number, *_row(uuid, resources, found.summaries, request.mappings, extra))
-        for number, request in enumerate(found.requests, start=1)
+        (number, *_row(uuid, resources, candidates.summaries, request.mappings, extra))
+        for number, request in enumerate(candidates.requests, start=1)
         for uuid, resources in request.allocations.items()
     ]
     return (*columns, *extra), data

@@ -137,22 +137,22 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown)
             with self._with_every_record(client, request, context, nova) as copy:
-                found = show.show(copy, request, context, host_aggregates, nova)
+                answer = show.show(copy, request, context, host_aggregates, nova)
         self.summary = list(
-            dict.fromkeys([*assumptions, *(f"Assumed: {text}" for text in found.assumed)])
+            dict.fromkeys([*assumptions, *(f"Assumed: {text}" for text in answer.assumed)])
         )
-        self.summary += [f"Not applied: {failure}" for failure in found.failures]
-        refused = {name: why for row in found.rows for name, why in row.not_counted.items()}
-        self.summary += services.judgement_lines(refused, found.not_judged)
+        self.summary += [f"Not applied: {failure}" for failure in answer.failures]
+        refused = {name: why for row in answer.rows for name, why in row.not_counted.items()}
+        self.summary += services.judgement_lines(refused, answer.not_judged)
         self.summary += [
             f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()
         ]
-        open_parts = [*found.not_judged, *itertools.chain(*self._not_judged.values())]
+        open_parts = [*answer.not_judged, *itertools.chain(*self._not_judged.values())]
         self.exit_code = services.exit_code(0, open_parts, parsed_args)
         if self._refused:
             self.exit_code = 1
         unsafe = dict.fromkeys(
-            name for row in found.rows if row.kept is not None for name in row.kept.unsafe
+            name for row in answer.rows if row.kept is not None for name in row.kept.unsafe
         )
         self.summary += [
             f"The servers of {name} find no room on the other hosts, so nothing more is safe"
@@ -161,11 +161,11 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         return COLUMNS, [
             _row(
                 row,
-                dict.fromkeys([*self._assumed.get(row.title, ()), *found.assumed]),
-                [*found.not_judged, *self._not_judged.get(row.title, ())],
+                dict.fromkeys([*self._assumed.get(row.title, ()), *answer.assumed]),
+                [*answer.not_judged, *self._not_judged.get(row.title, ())],
                 parsed_args,
             )
-            for row in found.rows
+            for row in answer.rows
         ]
 
     def _with_every_record(
@@ -201,12 +201,12 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         from osc_placement.workflows.cloud import observe
 
         nova_request.check(self, parsed_args)
-        given: query.Pairs = []
+        parameters: query.Pairs = []
         if nova_request.is_given(parsed_args):
             if candidate.has_options(parsed_args) or parsed_args.query:
                 self.usage_error("argument --flavor: not allowed with options of a query")
             opened = nova_request.opened(self, parsed_args)
-            known: dict[str, request.NovaRequest] = {}
+            requests: dict[str, request.NovaRequest] = {}
             for name in dict.fromkeys(parsed_args.flavor):
                 try:
                     several = nova_request.read_flavor(opened, parsed_args, name)
@@ -215,35 +215,39 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
                     continue
                 for single in several:
                     title = f"{name} ({single.title})" if len(several) > 1 else name
-                    known[title] = single
-            self._require_any(known)
-            queries = {name: single.query for name, single in known.items()}
-            self._not_judged = {name: single.not_judged for name, single in known.items()}
-            self._assumed = {name: single.assumptions for name, single in known.items()}
+                    requests[title] = single
+            self._require_any(requests)
+            queries = {name: single.query for name, single in requests.items()}
+            self._not_judged = {name: single.not_judged for name, single in requests.items()}
+            self._assumed = {name: single.assumptions for name, single in requests.items()}
             assumptions = [
-                *(f"Assumed: {text}" for single in known.values() for text in single.assumptions),
+                *(
+                    f"Assumed: {text}"
+                    for single in requests.values()
+                    for text in single.assumptions
+                ),
                 *(
                     f"Not judged: {text}"
                     if text in request.FOR_EVERY_FLAVOR
                     else f"Not judged for {name}: {text}"
-                    for name, single in known.items()
+                    for name, single in requests.items()
                     for text in single.not_judged
                 ),
             ]
-            pairs = [pair for each in queries.values() for pair in query.candidate_pairs(each)]
+            pairs = [pair for one in queries.values() for pair in query.candidate_pairs(one)]
             client = self.connect(query.candidate_features(pairs).items())
         else:
             candidate.check(self, parsed_args)
             client = self.connect(candidate.request_features(parsed_args))
-            found = candidate.read(client, parsed_args, services.host_aggregates(self))
-            queries, assumptions = {_title(found): found}, []
-            given = query.parse(parsed_args.query or "")
-        queries = {name: dataclasses.replace(each, limit=None) for name, each in queries.items()}
+            parsed_query = candidate.read(client, parsed_args, services.host_aggregates(self))
+            queries, assumptions = {_title(parsed_query): parsed_query}, []
+            parameters = query.parse(parsed_args.query or "")
+        queries = {name: dataclasses.replace(one, limit=None) for name, one in queries.items()}
         if not (parsed_args.by or parsed_args.keep or parsed_args.after):
             observe.read_part(client, queries.values())
-        for name, each in list(queries.items()):
+        for name, one in list(queries.items()):
             try:
-                _check_query(client, given or query.candidate_pairs(each))
+                _check_query(client, parameters or query.candidate_pairs(one))
             except api_errors.ApiError as error:
                 if error.status != 400 or not nova_request.is_given(parsed_args):
                     raise
@@ -285,7 +289,7 @@ class _Classes(rows.Lines):
     """``[{class, requested, …}]``; a table shows ``VCPU=left``."""
 
     def human_readable(self) -> str:
-        return "\n".join(f"{each['class']}={each['left']}" for each in self._value)
+        return "\n".join(f"{item['class']}={item['left']}" for item in self._value)
 
 
 def _row(
@@ -310,16 +314,16 @@ def _row(
         _Classes(
             [
                 {
-                    "class": each.name,
-                    "requested": each.requested,
-                    "capacity": each.capacity,
-                    "used": each.used,
-                    "free": each.free,
-                    "fits": each.fits,
-                    "left": each.left,
-                    "fragmented": each.fragmented,
+                    "class": item.name,
+                    "requested": item.requested,
+                    "capacity": item.capacity,
+                    "used": item.used,
+                    "free": item.free,
+                    "fits": item.fits,
+                    "left": item.left,
+                    "fragmented": item.fragmented,
                 }
-                for each in capacity.classes
+                for item in capacity.classes
             ]
         ),
         rows.Lines(list(assumed)),
@@ -330,12 +334,12 @@ def _row(
 
 def _tables(data: Any, parsed_args: argparse.Namespace) -> list[tables.Table]:
     """What fits, and what remains of each class: one table for each request."""
-    found = [dict(zip(COLUMNS, row, strict=True)) for row in data]
+    facts = [dict(zip(COLUMNS, row, strict=True)) for row in data]
     plan = ["plan"] if parsed_args.after else []
     keys = ["request", *([parsed_args.by] if parsed_args.by else []), *plan]
     counts = []
     classes: dict[str, list[tuple[Any, ...]]] = {}
-    for row in found:
+    for row in facts:
         changed = (row["plan"],) if parsed_args.after else ()
         part = (row["part"],) if parsed_args.by else ()
         fits = _bounds(row["fits"], row["fits_at_most"])
@@ -344,13 +348,13 @@ def _tables(data: Any, parsed_args: argparse.Namespace) -> list[tables.Table]:
         end = (fits, *kept, row["hosts"], row["scarcest"])
         counts.append((row["request"], *part, *changed, *end))
         classes.setdefault(row["request"], []).extend(
-            (*changed, *each.values()) for each in row["classes"].machine_readable()
+            (*changed, *item.values()) for item in row["classes"].machine_readable()
         )
     failing = [f"with {parsed_args.keep} failing"] if parsed_args.keep else []
     shown = [tables.Table("Capacity", (*keys, "fits", *failing, "hosts", "scarcest"), counts)]
     if not parsed_args.by:
         names = (*plan, *_CLASS_COLUMNS)
-        shown += [tables.Table(f"Classes of {name}", names, each) for name, each in classes.items()]
+        shown += [tables.Table(f"Classes of {name}", names, item) for name, item in classes.items()]
     return shown
 
 

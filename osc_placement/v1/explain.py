@@ -182,11 +182,11 @@ openstack allocation candidate explain \\
         ]
         with progress.shown(quiet=self.is_quiet) as shown:
             context = services.read_context(self, parsed_args.workers, shown)
-            found, *others = explain.explain(client, requests, context, compute)
-        not_judged = [*asked.not_judged, *compute.not_judged, *found.not_judged]
-        code = 0 if all(each.candidates for each in (found, *others)) else 3
+            explanation, *others = explain.explain(client, requests, context, compute)
+        not_judged = [*asked.not_judged, *compute.not_judged, *explanation.not_judged]
+        code = 0 if all(item.candidates for item in (explanation, *others)) else 3
         self.exit_code = services.exit_code(code, not_judged, parsed_args)
-        self.summary = _summary(client.target, asked, found, others, not_judged)
+        self.summary = _summary(client.target, asked, explanation, others, not_judged)
         by_release = (
             _row(
                 _RELEASE,
@@ -197,7 +197,7 @@ openstack allocation candidate explain \\
             )
             for single, explained in zip(asked.others, others, strict=True)
         )
-        answer = _rows(asked, found, list(dict.fromkeys(not_judged)), host_of, aggregates)
+        answer = _rows(asked, explanation, list(dict.fromkeys(not_judged)), host_of, aggregates)
         return COLUMNS, [*answer, *by_release]
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
@@ -209,16 +209,16 @@ openstack allocation candidate explain \\
             client = self.connect(candidate.request_features(parsed_args))
             query = candidate.read(client, parsed_args, services.host_aggregates(self))
             every = constraint.constraints_of(query)
-            given = [] if parsed_args.query is None else parse(parsed_args.query)
-            return client, _Request(query, dict.fromkeys(every, ""), parameters=given), None
+            parameters = [] if parsed_args.query is None else parse(parsed_args.query)
+            return client, _Request(query, dict.fromkeys(every, ""), parameters=parameters), None
         if candidate.has_options(parsed_args) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
         opened = nova_request.opened(self, parsed_args)
-        found, *others = nova_request.read(opened, parsed_args)
-        pairs = [pair for single in (found, *others) for pair in candidate_pairs(single.query)]
+        latest, *others = nova_request.read(opened, parsed_args)
+        pairs = [pair for single in (latest, *others) for pair in candidate_pairs(single.query)]
         client = self.connect(candidate_features(pairs).items())
-        sources = {each: str(where) for each, where in found.sources.items()}
-        asked = _Request(found.query, sources, found.assumptions, nova=found, others=others)
+        sources = {source: str(where) for source, where in latest.sources.items()}
+        asked = _Request(latest.query, sources, latest.assumptions, nova=latest, others=others)
         return client, asked, opened
 
     def _filters(
@@ -270,34 +270,34 @@ def _host_aggregates(asked: _Request, nova: Nova | None) -> dict[str, HostAggreg
 def _summary(
     target: str,
     asked: _Request,
-    found: explain.Explanation,
+    explanation: explain.Explanation,
     others: Sequence[explain.Explanation],
     not_judged: Sequence[str],
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not judged."""
     by = f" of {asked.nova.title}" if asked.nova and others else ""
-    lines = [f"On {target}: {_count(found)} can serve the request{by}"]
+    lines = [f"On {target}: {_count(explanation)} can serve the request{by}"]
     lines += [
         f"{_count(explained)} can serve the request of {single.title}: {_text(single.query)}"
         for single, explained in zip(asked.others, others, strict=True)
     ]
-    if found.refused:
+    if explanation.refused:
         lines.append(
-            f"Changes left out because Placement has no candidate for them: {found.refused}"
+            f"Changes left out because Placement has no candidate for them: {explanation.refused}"
         )
-    lines += _named(found)
+    lines += _named(explanation)
     lines += [f"Assumed: {text}" for text in asked.assumptions]
-    return [*lines, *services.judgement_lines(found.not_counted, not_judged)]
+    return [*lines, *services.judgement_lines(explanation.not_counted, not_judged)]
 
 
-def _named(found: explain.Explanation) -> list[str]:
+def _named(explanation: explain.Explanation) -> list[str]:
     """A line for each named provider that is below a host, or whose host can serve the request."""
     lines = []
-    for text, host in found.named.items():
-        serves = "can serve the request" if host in found.candidates else "is explained"
+    for text, host in explanation.named.items():
+        serves = "can serve the request" if host in explanation.candidates else "is explained"
         if text != host:
             lines.append(f"{text} is part of {host}, which {serves}")
-        elif host in found.candidates:
+        elif host in explanation.candidates:
             lines.append(f"{host} {serves}")
     return lines
 
@@ -322,16 +322,16 @@ def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
     return (section, text, *(values.get(name) for name in COLUMNS[2:]))
 
 
-def _count(found: explain.Explanation) -> str:
+def _count(explanation: explain.Explanation) -> str:
     """``3 of 12 hosts``, or ``no compute host (0 of 12)``."""
-    if found.candidates:
-        return f"{len(found.candidates)} of {counted(found.all_hosts, 'host')}"
-    return f"no compute host (0 of {found.all_hosts})"
+    if explanation.candidates:
+        return f"{len(explanation.candidates)} of {counted(explanation.all_hosts, 'host')}"
+    return f"no compute host (0 of {explanation.all_hosts})"
 
 
 def _rows(
     asked: _Request,
-    found: explain.Explanation,
+    explanation: explain.Explanation,
     not_judged: Sequence[str],
     host_of: Mapping[str, str],
     aggregates: Aggregates,
@@ -343,16 +343,16 @@ def _rows(
             source=asked.sources[step.constraint] or None,
             hosts=step.hosts,
         )
-        for step in found.funnel
+        for step in explanation.funnel
     )
     found_rows = [
-        _row(_QUERY, _text(asked.query), hosts=found.all_hosts),
+        _row(_QUERY, _text(asked.query), hosts=explanation.all_hosts),
         *constraints,
-        *(_row(_CANDIDATE, name, host=name) for name in found.candidates),
-        *map(_failure_row, found.failures),
-        *(_change_row(change, host_of, aggregates) for change in found.changes),
-        *map(_filter_row, found.judged),
-        *(_row(_NOT_COUNTED, why, host=name) for name, why in found.not_counted.items()),
+        *(_row(_CANDIDATE, name, host=name) for name in explanation.candidates),
+        *map(_failure_row, explanation.failures),
+        *(_change_row(change, host_of, aggregates) for change in explanation.changes),
+        *map(_filter_row, explanation.judged),
+        *(_row(_NOT_COUNTED, why, host=name) for name, why in explanation.not_counted.items()),
         *(_row(_NOT_JUDGED, text) for text in not_judged),
         *(_row(_ASSUMPTION, text) for text in asked.assumptions),
     ]
@@ -363,7 +363,7 @@ def _rows(
 
 
 def _failure_row(failure: failures.Failure) -> tuple[Any, ...]:
-    held = failure.inventory
+    inventory = failure.inventory
     return _row(
         _FAILURE,
         failure_text(failure),
@@ -374,7 +374,7 @@ def _failure_row(failure: failures.Failure) -> tuple[Any, ...]:
         names=list(failure.names),
         requested=failure.requested,
         free=failure.free,
-        inventory={**held.as_dict(), "used": failure.used} if held else None,
+        inventory={**inventory.as_dict(), "used": failure.used} if inventory else None,
     )
 
 
@@ -392,8 +392,8 @@ def _change_row(
             }
             for step in change.steps
         ],
-        "remove": [str(each) for each in change.removed],
-        "amounts": {str(each): amount for each, amount in change.amounts.items()},
+        "remove": [str(item) for item in change.removed],
+        "amounts": {str(item): amount for item, amount in change.amounts.items()},
     }
     return _row(
         _CHANGE,
@@ -462,12 +462,12 @@ def _limit(item: Failure) -> Any:
     return getattr(item.inventory, field, None) if item.inventory is not None else None
 
 
-def _amounts(held: Inventory, used: int) -> str:
-    fields = [f"total {held.total}"]
-    if held.reserved:
-        fields.append(f"reserved {held.reserved}")
-    if held.allocation_ratio != 1:
-        fields.append(f"ratio {held.allocation_ratio:g}")
+def _amounts(inventory: Inventory, used: int) -> str:
+    fields = [f"total {inventory.total}"]
+    if inventory.reserved:
+        fields.append(f"reserved {inventory.reserved}")
+    if inventory.allocation_ratio != 1:
+        fields.append(f"ratio {inventory.allocation_ratio:g}")
     return ", ".join([*fields, f"used {used}"])
 
 
@@ -555,11 +555,13 @@ def change_text(item: SmallestChange) -> str:
             )
             for step in item.steps
         )
-    parts = [f"remove {each}" for each in item.removed]
-    for each, amount in item.amounts.items():
-        name = f"{each.names[0]}{f' in group {each.suffix}' if each.suffix else ''}"
+    parts = [f"remove {constraint}" for constraint in item.removed]
+    for constraint, amount in item.amounts.items():
+        name = (
+            f"{constraint.names[0]}{f' in group {constraint.suffix}' if constraint.suffix else ''}"
+        )
         if amount:
-            parts.append(f"request {amount} {name} instead of {each.amount}")
+            parts.append(f"request {amount} {name} instead of {constraint.amount}")
         else:
             parts.append(f"request no {name}")
     return "; ".join(parts)

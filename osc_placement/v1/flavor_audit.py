@@ -109,7 +109,7 @@ openstack placement flavor audit --fail-on unknown_name \\
                 after = stack.enter_context(changed)
                 client, failures = after.client, after.failures
                 target = f"{target} after {path}"
-            found = audit.audit(
+            flavors = audit.audit(
                 client,
                 nova,
                 parsed_args.flavors,
@@ -118,32 +118,35 @@ openstack placement flavor audit --fail-on unknown_name \\
                 compute,
             )
         fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
-        if any(str(single.code) in fails for single in found):
+        if any(str(single.code) in fails for single in flavors):
             self.exit_code = 3
-        open_questions = [*compute.not_judged, *(text for one in found for text in one.not_judged)]
-        self.exit_code = services.exit_code(self.exit_code, open_questions, parsed_args)
-        counts = collections.Counter(str(each.code) for each in found)
-        parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        refused = {name: why for single in found for name, why in single.not_counted.items()}
-        self.summary = [
-            f"On {target}: {counted(len({single.id for single in found}), 'flavor')}: {parts}",
-            *(f"Not applied to the copy: {line}" for line in failures),
-            *_notes("Assumed", found, [single.assumptions for single in found]),
-            *services.judgement_lines(refused, compute.not_judged),
-            *_notes("Not judged", found, [single.not_judged for single in found]),
+        open_questions = [
+            *compute.not_judged,
+            *(text for one in flavors for text in one.not_judged),
         ]
-        return COLUMNS, _rows(found, compute.not_judged)
+        self.exit_code = services.exit_code(self.exit_code, open_questions, parsed_args)
+        counts = collections.Counter(str(flavor.code) for flavor in flavors)
+        parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
+        refused = {name: why for single in flavors for name, why in single.not_counted.items()}
+        self.summary = [
+            f"On {target}: {counted(len({single.id for single in flavors}), 'flavor')}: {parts}",
+            *(f"Not applied to the copy: {line}" for line in failures),
+            *_notes("Assumed", flavors, [single.assumptions for single in flavors]),
+            *services.judgement_lines(refused, compute.not_judged),
+            *_notes("Not judged", flavors, [single.not_judged for single in flavors]),
+        ]
+        return COLUMNS, _rows(flavors, compute.not_judged)
 
 
 def _notes(
-    title: str, found: Sequence[audit.AuditedFlavor], texts: Sequence[Sequence[str]]
+    title: str, audited: Sequence[audit.AuditedFlavor], texts: Sequence[Sequence[str]]
 ) -> list[str]:
     """A line for each text, with the flavors that it concerns, if not all with a query."""
     flavors: dict[str, dict[str, None]] = {}
-    for single, notes in zip(found, texts, strict=True):
+    for single, notes in zip(audited, texts, strict=True):
         for note in notes:
             flavors.setdefault(note, {})[single.name] = None
-    with_query = len({single.name for single in found if single.releases})
+    with_query = len({single.name for single in audited if single.releases})
     return [
         f"{title}: {note}"
         if len(names) == with_query
@@ -152,21 +155,23 @@ def _notes(
     ]
 
 
-def _rows(found: Sequence[audit.AuditedFlavor], not_judged: Sequence[str]) -> list[tuple[Any, ...]]:
+def _rows(
+    flavors: Sequence[audit.AuditedFlavor], not_judged: Sequence[str]
+) -> list[tuple[Any, ...]]:
     return [
         (
-            each.name,
-            each.id,
-            str(each.code),
-            each.hosts,
-            each.empty_hosts,
-            each.candidates,
-            not each.is_bound,
-            each.reason,
-            rows.Lines(list(each.assumptions)),
-            rows.Lines(services.not_counted_rows(each.not_counted)),
-            rows.Lines([*not_judged, *each.not_judged]),
-            rows.Lines(list(each.releases)),
+            flavor.name,
+            flavor.id,
+            str(flavor.code),
+            flavor.hosts,
+            flavor.empty_hosts,
+            flavor.candidates,
+            not flavor.is_bound,
+            flavor.reason,
+            rows.Lines(list(flavor.assumptions)),
+            rows.Lines(services.not_counted_rows(flavor.not_counted)),
+            rows.Lines([*not_judged, *flavor.not_judged]),
+            rows.Lines(list(flavor.releases)),
         )
-        for each in found
+        for flavor in flavors
     ]

@@ -96,7 +96,7 @@ openstack --os-placement-database cloud.sqlite \\
         nova = nova_request.nova_reader(self, parsed_args)
         aggregates = selector.aggregate_uuids(parsed_args.aggregate, services.host_aggregates(self))
         with progress.shown(quiet=self.is_quiet) as shown:
-            found = stop_hosts.judge(
+            judgement = stop_hosts.judge(
                 client,
                 stop_hosts.StopRequest(
                     parsed_args.hosts,
@@ -107,16 +107,16 @@ openstack --os-placement-database cloud.sqlite \\
                 nova,
                 ReadContext(parsed_args.workers, shown),
             )
-        code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[found.answer]
-        self.exit_code = services.exit_code(code, found.not_judged, parsed_args)
+        code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[judgement.answer]
+        self.exit_code = services.exit_code(code, judgement.not_judged, parsed_args)
         self.summary = [
-            *(f"Reason: {text}" for text in filter(None, [found.reason])),
-            *(f"Assumed: {text}" for text in found.assumed),
-            *services.judgement_lines(found.not_counted, found.not_judged),
+            *(f"Reason: {text}" for text in filter(None, [judgement.reason])),
+            *(f"Assumed: {text}" for text in judgement.assumed),
+            *services.judgement_lines(judgement.not_counted, judgement.not_judged),
         ]
-        fields = _fields(found)
+        fields = _fields(judgement)
         if parsed_args.commands:
-            fields["commands"] = rows.Script(list(found.commands))
+            fields["commands"] = rows.Script(list(judgement.commands))
         return tuple(fields), tuple(fields.values())
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
@@ -124,45 +124,45 @@ openstack --os-placement-database cloud.sqlite \\
         return _tables(dict(zip(column_names, data, strict=True)))
 
 
-def _fields(found: stop_hosts.Judgement) -> dict[str, Any]:
+def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
     return {
-        "answer": str(found.answer),
-        "hosts": rows.Lines(list(found.hosts)),
-        "servers": found.servers,
+        "answer": str(judgement.answer),
+        "hosts": rows.Lines(list(judgement.hosts)),
+        "servers": judgement.servers,
         "moves": rows.Lines(
             [
                 {
-                    "server": each.server,
-                    "from": each.source,
-                    "to": each.target,
-                    "allocations": each.allocations,
+                    "server": item.server,
+                    "from": item.source,
+                    "to": item.target,
+                    "allocations": item.allocations,
                 }
-                for each in found.moves
+                for item in judgement.moves
             ]
         ),
         "unplaced": rows.Lines(
             [
-                {"server": each.server, "host": each.source, "reasons": list(each.reasons)}
-                for each in found.unplaced
+                {"server": item.server, "host": item.source, "reasons": list(item.reasons)}
+                for item in judgement.unplaced
             ]
         ),
-        "without_allocations": rows.Lines(list(found.without_allocations)),
-        "reason": found.reason,
-        "assumed": rows.Lines(list(found.assumed)),
-        "not_counted": rows.Lines(services.not_counted_rows(found.not_counted)),
-        "not_judged": rows.Lines(list(found.not_judged)),
+        "without_allocations": rows.Lines(list(judgement.without_allocations)),
+        "reason": judgement.reason,
+        "assumed": rows.Lines(list(judgement.assumed)),
+        "not_counted": rows.Lines(services.not_counted_rows(judgement.not_counted)),
+        "not_judged": rows.Lines(list(judgement.not_judged)),
     }
 
 
-def _tables(found: Mapping[str, Any]) -> list[tables.Table]:
-    moves = found["moves"].machine_readable()
-    unplaced = found["unplaced"].machine_readable()
-    commands = found["commands"].machine_readable() if "commands" in found else []
+def _tables(fields: Mapping[str, Any]) -> list[tables.Table]:
+    moves = fields["moves"].machine_readable()
+    unplaced = fields["unplaced"].machine_readable()
+    commands = fields["commands"].machine_readable() if "commands" in fields else []
     return [
         tables.Table(
             "Answer",
             ("ok to stop", "hosts", "servers", "unplaced"),
-            [(found["answer"], found["hosts"], found["servers"], len(unplaced))],
+            [(fields["answer"], fields["hosts"], fields["servers"], len(unplaced))],
         ),
         tables.Table(
             "Places", ("server", "from", "to"), [(m["server"], m["from"], m["to"]) for m in moves]

@@ -159,9 +159,9 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
-        given = {field: getattr(parsed_args, field) for field in inventory.FIELDS}
+        values = {field: getattr(parsed_args, field) for field in inventory.FIELDS}
         item = inventory.Inventory.from_dict(
-            {field: value for field, value in given.items() if value is not None}
+            {field: value for field, value in values.items() if value is not None}
         )
 
         def attempt() -> inventory.Inventory:
@@ -330,20 +330,20 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         required = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
         client = self.connect(required)
         problems = errors.InputErrors()
-        given = parse(parsed_args.resource, problems)
+        fields_of = parse(parsed_args.resource, problems)
         uuid = parsed_args.uuid
         with problems.collected():
             uuid = uuid if parsed_args.aggregate else lookup.provider_uuid(client, uuid)
         problems.check()
         columns: tuple[str, ...] = ("resource_class", *rows.INVENTORY)
         if parsed_args.aggregate:
-            data = self._set_members(client, given, parsed_args)
+            data = self._set_members(client, fields_of, parsed_args)
             return ("resource_provider", *columns), data
         set_one = _preview if parsed_args.dry_run else _set
-        return columns, set_one(client, uuid, given, parsed_args)
+        return columns, set_one(client, uuid, fields_of, parsed_args)
 
     def _set_members(
-        self, client: api.Client, given: Given, parsed_args: argparse.Namespace
+        self, client: api.Client, fields_of: Given, parsed_args: argparse.Namespace
     ) -> list[rows.Row]:
         members = provider_aggregate.members(client, parsed_args.uuid)
         from osc_placement.workflows import batch
@@ -353,7 +353,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             planned = batch.plan_set_inventories(
                 client,
                 members,
-                lambda found: target_of(found, given, amend=amend),
+                lambda present: target_of(present, fields_of, amend=amend),
                 exactly=not amend,
                 allow=parsed_args.allow,
             )
@@ -362,14 +362,14 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             # The limit is one of the sum over the members, not of each of them.
             single = argparse.Namespace(**{**vars(parsed_args), "max_percent": None})
             return provider_aggregate.preview_each(
-                members, _ACTION, lambda uuid: _preview(client, uuid, given, single)
+                members, _ACTION, lambda uuid: _preview(client, uuid, fields_of, single)
             )
         return provider_aggregate.apply_each(client, members, _ACTION, planned, _rows)
 
 
 def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[str, float]]:
     """The fields of ``CLASS=TOTAL`` and ``CLASS:FIELD=VALUE`` arguments."""
-    given: dict[str, dict[str, float]] = {}
+    fields_of: dict[str, dict[str, float]] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         name, colon, field = key.partition(":")
@@ -381,11 +381,11 @@ def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[
             problems.add(f"Name, field and value must be not empty: {text!r}")
         elif field not in inventory.FIELDS:
             problems.add(f"Unknown inventory field {field} in {text!r}")
-        elif field in given.get(name, {}):
+        elif field in fields_of.get(name, {}):
             problems.add(f"{name}:{field} is given twice")
         else:
-            given.setdefault(name, {})[field] = _number(field, value, text, problems)
-    return given
+            fields_of.setdefault(name, {})[field] = _number(field, value, text, problems)
+    return fields_of
 
 
 def _number(field: str, value: str, text: str, problems: errors.InputErrors) -> float:
@@ -398,12 +398,12 @@ def _number(field: str, value: str, text: str, problems: errors.InputErrors) -> 
 
 
 def target_of(
-    existing: inventory.Inventories, given: Given, *, amend: bool
+    existing: inventory.Inventories, fields_of: Given, *, amend: bool
 ) -> dict[str, inventory.Inventory]:
     """The new inventories of a provider. Raises InvalidInput for a new class without a total."""
     problems = errors.InputErrors()
     target = dict(existing) if amend else {}
-    for name, fields in given.items():
+    for name, fields in fields_of.items():
         if name in target:
             target[name] = inventory.Inventory.from_dict({**target[name].as_dict(), **fields})
         elif "total" in fields:
@@ -415,16 +415,16 @@ def target_of(
 
 
 def _set(
-    client: api.Client, uuid: str, given: Given, parsed_args: argparse.Namespace
+    client: api.Client, uuid: str, fields_of: Given, parsed_args: argparse.Namespace
 ) -> list[rows.Row]:
     def attempt() -> responses.ProviderInventories:
-        found = client.list_inventories(uuid)
-        target = target_of(found.inventories, given, amend=parsed_args.amend)
+        present = client.list_inventories(uuid)
+        target = target_of(present.inventories, fields_of, amend=parsed_args.amend)
         problems = errors.InputErrors(
-            _refused(client, uuid, found.inventories, target, parsed_args)
+            _refused(client, uuid, present.inventories, target, parsed_args)
         )
         problems.check()
-        return client.replace_inventories(uuid, found.generation, target)
+        return client.replace_inventories(uuid, present.generation, target)
 
     return rows.inventory_rows(retry.on_conflict(attempt).inventories)
 
@@ -435,26 +435,28 @@ def _rows(state: inventories.InventoryState) -> list[rows.Row]:
 
 
 def _preview(
-    client: api.Client, uuid: str, given: Given, parsed_args: argparse.Namespace
+    client: api.Client, uuid: str, fields_of: Given, parsed_args: argparse.Namespace
 ) -> list[rows.Row]:
     """The rows that a run would write; '' is a field that gets the default of the API.
 
     Raises InvalidInput with everything that the server would refuse.
     """
-    found = client.list_inventories(uuid)
+    present = client.list_inventories(uuid)
     amend = parsed_args.amend
-    kept = found.inventories if amend else {}
-    complete = {name: fields for name, fields in given.items() if name in kept or "total" in fields}
-    target = target_of(found.inventories, complete, amend=amend)
+    kept = present.inventories if amend else {}
+    complete = {
+        name: fields for name, fields in fields_of.items() if name in kept or "total" in fields
+    }
+    target = target_of(present.inventories, complete, amend=amend)
     problems = errors.InputErrors()
-    for reason in _refusals(client, uuid, found.inventories, target, given):
+    for reason in _refusals(client, uuid, present.inventories, target, fields_of):
         problems.add(reason)
-    problems.reasons += _refused(client, uuid, found.inventories, target, parsed_args)
+    problems.reasons += _refused(client, uuid, present.inventories, target, parsed_args)
     problems.check()
     # As upstream: what is given is shown, also if the total is missing.
-    shown = {name: kept[name].as_dict() if name in kept else {} for name in {**kept, **given}}
+    shown = {name: kept[name].as_dict() if name in kept else {} for name in {**kept, **fields_of}}
     return [
-        (name, *({**fields, **given.get(name, {})}.get(field, "") for field in rows.INVENTORY))
+        (name, *({**fields, **fields_of.get(name, {})}.get(field, "") for field in rows.INVENTORY))
         for name, fields in shown.items()
     ]
 
@@ -464,22 +466,22 @@ def _refusals(
     uuid: str,
     existing: inventory.Inventories,
     target: inventory.Inventories,
-    given: Given,
+    fields_of: Given,
 ) -> Iterator[str]:
     for name, item in target.items():
         yield from _out_of_range(name, item, client.microversion)
-    yield from _unknown_classes(client, [name for name in given if name not in existing])
+    yield from _unknown_classes(client, [name for name in fields_of if name not in existing])
     usages = client.list_usages(uuid)
     for name in existing:
-        if name not in {**target, **given} and usages.get(name):
+        if name not in {**target, **fields_of} and usages.get(name):
             yield f"Inventory for '{name}' on resource provider '{uuid}' in use."
 
 
 def _unknown_classes(client: api.Client, names: list[str]) -> Iterator[str]:
     """Before 1.2 the server has no list of resource classes."""
     if names and microversion.supports(client.microversion, "resource classes"):
-        known = set(client.list_resource_classes())
-        yield from (f"No such resource class {name}." for name in names if name not in known)
+        existing = set(client.list_resource_classes())
+        yield from (f"No such resource class {name}." for name in names if name not in existing)
 
 
 def _out_of_range(

@@ -27,9 +27,9 @@ class ListMigrations(base.ReportLister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.migrations import registry
 
-        known = registry.MIGRATIONS
+        migrations = registry.MIGRATIONS
         columns = ("migration", "description", "by_default")
-        return columns, [(item.name, item.description, item.by_default) for item in known]
+        return columns, [(item.name, item.description, item.by_default) for item in migrations]
 
 
 class RunMigrations(plan_command.PlanCommand):
@@ -148,9 +148,9 @@ def _migration_and_reason(text: str) -> tuple[str, str]:
     return (name, reason) if colon and " " not in name else ("", text)
 
 
-def _invalid(parsed_args: argparse.Namespace, known: Sequence[str]) -> str:
+def _invalid(parsed_args: argparse.Namespace, migrations: Sequence[str]) -> str:
     """Why a value of an argument is invalid; empty if all are valid."""
     if parsed_args.max_count is not None and parsed_args.max_count < 1:
         return "--max-count must be at least 1"
-    unknown = [item for item in parsed_args.migration if item not in known]
-    return f"unknown migration {', '.join(unknown)}: use {', '.join(known)}" if unknown else ""
+    unknown = [item for item in parsed_args.migration if item not in migrations]
+    return f"unknown migration {', '.join(unknown)}: use {', '.join(migrations)}" if unknown else ""

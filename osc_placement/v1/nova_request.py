@@ -90,14 +90,14 @@ def is_given(parsed_args: argparse.Namespace) -> bool:
 
 def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
     """Exit with a usage error for options that exclude each other."""
-    given = [name for name in _NEW_SERVER if getattr(parsed_args, name)]
-    if parsed_args.server and given:
-        option = given[0].replace("_", "-")
+    options = [name for name in _NEW_SERVER if getattr(parsed_args, name)]
+    if parsed_args.server and options:
+        option = options[0].replace("_", "-")
         command.usage_error(f"argument --server: not allowed with argument --{option}")
     if is_given(parsed_args):
         return
-    if given:
-        command.usage_error(f"argument --{given[0].replace('_', '-')}: needs --flavor")
+    if options:
+        command.usage_error(f"argument --{options[0].replace('_', '-')}: needs --flavor")
     if parsed_args.availability_zone:
         command.usage_error(f"argument --availability-zone: needs {parsed_args.request_options}")
 
@@ -119,8 +119,8 @@ def opened(
     """Nova, neutron and glance of the cloud or of the recording."""
     from osc_placement.workflows.cloud import nova_request
 
-    found = services.NovaServices(command, parsed_args)
-    return nova_request.RequestServices(found.nova, lambda: found.neutron, lambda: found.glance)
+    cloud = services.NovaServices(command, parsed_args)
+    return nova_request.RequestServices(cloud.nova, lambda: cloud.neutron, lambda: cloud.glance)
 
 
 def read(

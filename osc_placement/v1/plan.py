@@ -335,10 +335,10 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         wanted = parsed_args.status
-        found = [item for item in self.read_records() if wanted in (None, str(item.status))]
+        records = [item for item in self.read_records() if wanted in (None, str(item.status))]
         if parsed_args.formatter == "table" and not parsed_args.columns:
-            self.summary = [f"To continue: {text}" for text in map(_to_continue, found) if text]
-        return COLUMNS, [_row(item) for item in found]
+            self.summary = [f"To continue: {text}" for text in map(_to_continue, records) if text]
+        return COLUMNS, [_row(item) for item in records]
 
 
 class PrunePlans(_LocalCommand):
@@ -372,8 +372,8 @@ openstack placement plan prune --older-than 90 --delete"""
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import journal
 
-        found = journal.older_than(self.read_records(), parsed_args.older_than)
-        data = [_pruned_row(item, self._prune(item, parsed_args)) for item in found]
+        records = journal.older_than(self.read_records(), parsed_args.older_than)
+        data = [_pruned_row(item, self._prune(item, parsed_args)) for item in records]
         if not parsed_args.delete:
             self.summary = ["Nothing was deleted. To delete the files, add --delete"]
         return PRUNE_COLUMNS, data

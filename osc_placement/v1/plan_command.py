@@ -115,8 +115,8 @@ class PlanCommand(base.ReportLister):
         columns = self.columns_of(parsed_args)
         unknown = [text for text in parsed_args.columns if _normalized(text) not in columns]
         if unknown:
-            known = ", ".join(columns)
-            self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {known}")
+            names = ", ".join(columns)
+            self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {names}")
         if self._prints_plan(parsed_args) and not parsed_args.dry_run:
             self.usage_error("argument --plan-out: - needs --dry-run")
         files = _files(parsed_args)
@@ -249,10 +249,10 @@ class PlanCommand(base.ReportLister):
             several = [self._one_table(column_names, data)]
             if len(data) <= tables.MOST_ROWS:
                 return ()
-        found = [tables.of_table(table) for table in several]
-        if found != several:
+        summarized = [tables.of_table(table) for table in several]
+        if summarized != several:
             self.summary = [*self.summary, "To print every row: --rows all"]
-        return found
+        return summarized
 
     def _one_table(self, column_names: Sequence[str], data: Collection[Any]) -> tables.Table:
         places = [column_names.index(name) for name in self.table_columns if name in column_names]
@@ -390,6 +390,6 @@ def _normalized(column: str) -> str:
 def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:
     """``{argument: plan file}``; no two arguments may name the same file."""
     names = {"<file>": "file", "--plan-out": "plan_out", "--undo-out": "undo_out"}
-    given = {text: getattr(parsed_args, name) for text, name in names.items()}
-    found = {text: path.resolve() for text, path in given.items() if path is not None}
-    return {text: path for text, path in found.items() if path.is_file() or not path.exists()}
+    paths = {text: getattr(parsed_args, name) for text, name in names.items()}
+    resolved = {text: path.resolve() for text, path in paths.items() if path is not None}
+    return {text: path for text, path in resolved.items() if path.is_file() or not path.exists()}

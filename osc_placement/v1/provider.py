@@ -112,15 +112,17 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             uuid=parsed_args.uuid,
             resources=resources,
         )
-        found = list_providers(in_tree=in_tree)
-        if in_tree and not found and (named := lookup.named_like_uuid(client, in_tree)):
-            found = list_providers(in_tree=named)
+        providers = list_providers(in_tree=in_tree)
+        if in_tree and not providers and (named := lookup.named_like_uuid(client, in_tree)):
+            providers = list_providers(in_tree=named)
         version = client.microversion
         if parsed_args.long:
-            return self._long(client, found)
-        return rows.provider_columns(version), [rows.provider_row(item, version) for item in found]
+            return self._long(client, providers)
+        return rows.provider_columns(version), [
+            rows.provider_row(item, version) for item in providers
+        ]
 
-    def _long(self, client: api.Client, found: Sequence[provider.Provider]) -> base.Rows:
+    def _long(self, client: api.Client, providers: Sequence[provider.Provider]) -> base.Rows:
         version = client.microversion
         columns = tuple(
             column
@@ -135,7 +137,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
                 return (*rows.provider_row(item, version), *values)
             return None
 
-        data = [each for each in self.read_each("reading providers", row, found) if each]
+        data = [listed for listed in self.read_each("reading providers", row, providers) if listed]
         return rows.provider_columns(version) + columns, data
 
 
@@ -226,10 +228,10 @@ class UnsetResourceProvider(base.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
-        found = client.show_provider(uuid)
-        if found.parent_uuid is None:
-            return _shown(found, client)
-        return _shown(client.update_provider(uuid, found.name, None), client)
+        shown = client.show_provider(uuid)
+        if shown.parent_uuid is None:
+            return _shown(shown, client)
+        return _shown(client.update_provider(uuid, shown.name, None), client)
 
 
 class DeleteResourceProvider(base.Command):
@@ -304,8 +306,8 @@ def _with_descendants(client: api.Client, uuids: Sequence[str]) -> list[str]:
         tree = provider.ProviderTree(client.list_providers(in_tree=uuid))
         below = _below(tree, uuid)
         # The DELETE of a provider that does not exist reports the error.
-        found = [item.uuid for item in tree.bottom_up() if item.uuid in below] or [uuid]
-        ordered.update(dict.fromkeys(found))
+        descendants = [item.uuid for item in tree.bottom_up() if item.uuid in below] or [uuid]
+        ordered.update(dict.fromkeys(descendants))
     return list(ordered)
 
 
@@ -333,12 +335,12 @@ def _shown(item: provider.Provider, client: api.Client) -> base.Fields:
 
 def _allocations(client: api.Client, uuid: str) -> rows.PythonText:
     """A provider's allocations, in the form of the API."""
-    found: dict[str, dict[str, Any]] = {}
+    consumers: dict[str, dict[str, Any]] = {}
     for consumer, share in client.list_provider_allocations(uuid).allocations.items():
-        found[consumer] = {"resources": dict(share.resources)}
+        consumers[consumer] = {"resources": dict(share.resources)}
         if share.consumer_generation is not None:
-            found[consumer]["consumer_generation"] = share.consumer_generation
-    return rows.PythonText(found)
+            consumers[consumer]["consumer_generation"] = share.consumer_generation
+    return rows.PythonText(consumers)
 
 
 #: ``(feature, column)`` of --long.
@@ -357,7 +359,9 @@ def _long_value(client: api.Client, item: provider.Provider, column: str) -> Any
         return rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
     if column == "inventories":
         inventories = client.list_inventories(item.uuid).inventories
-        return rows.InventoryTotals({name: held.as_dict() for name, held in inventories.items()})
+        return rows.InventoryTotals(
+            {name: inventory.as_dict() for name, inventory in inventories.items()}
+        )
     return client.show_provider(item.uuid).updated
 
 
@@ -392,12 +396,12 @@ class ShowResourceProviderTree(base.ReportLister):
 
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
-        found = client.list_providers(in_tree=uuid)
-        if not found and (named := lookup.named_like_uuid(client, uuid)):
-            found = client.list_providers(in_tree=named)
-        if not found:
+        providers = client.list_providers(in_tree=uuid)
+        if not providers and (named := lookup.named_like_uuid(client, uuid)):
+            providers = client.list_providers(in_tree=named)
+        if not providers:
             raise errors.PlacementError(f"No resource provider with uuid {uuid} found")
-        tree = provider.ProviderTree(found)
+        tree = provider.ProviderTree(providers)
         is_table = parsed_args.formatter == "table"
         lines, long = draw(tree), parsed_args.long
         values = self.read_each(
@@ -442,15 +446,15 @@ def _row(client: api.Client, item: provider.Provider, *, long: bool) -> rows.Row
     inventories = client.list_inventories(item.uuid).inventories
     usages = client.list_usages(item.uuid)
     used = {
-        resource_class: {"used": usages.get(resource_class, 0), "capacity": held.capacity}
-        for resource_class, held in inventories.items()
+        resource_class: {"used": usages.get(resource_class, 0), "capacity": inventory.capacity}
+        for resource_class, inventory in inventories.items()
     }
     traits = list(client.list_provider_traits(item.uuid).traits)
     row = (item.uuid, item.generation, rows.Usages(used), rows.Lines(traits))
     if not long:
         return row
     aggregates = rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
-    fields = {name: held.as_dict() for name, held in inventories.items()}
+    fields = {name: inventory.as_dict() for name, inventory in inventories.items()}
     return (*row, item.parent_uuid, aggregates, rows.InventoryTotals(fields))
 
 
@@ -506,7 +510,7 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
         typed = self.shows(parsed_args, "consumer_type", "consumer_count")
         options = {"--consumer-type": parsed_args.consumer_type, "--long": typed}
         client = self.connect(
-            [("consumer types", option) for option, given in options.items() if given]
+            [("consumer types", option) for option, value in options.items() if value]
         )
         usages = client.show_usages(
             parsed_args.project_id, parsed_args.user_id, parsed_args.consumer_type

@@ -32,8 +32,8 @@ class ListAggregate(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
-        found = client.list_aggregates(lookup.provider_uuid(client, parsed_args.uuid))
-        return ("uuid",), rows.names(found.aggregates)
+        memberships = client.list_aggregates(lookup.provider_uuid(client, parsed_args.uuid))
+        return ("uuid",), rows.names(memberships.aggregates)
 
 
 class SetAggregate(base.Lister):
@@ -61,13 +61,15 @@ openstack resource provider aggregate set rack1-node7 \\
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        given = parsed_args.generation is not None
-        client = self.connect([("aggregate generation", "--generation")] if given else [])
-        if not given and microversion.supports(client.microversion, "aggregate generation"):
+        has_generation = parsed_args.generation is not None
+        client = self.connect([("aggregate generation", "--generation")] if has_generation else [])
+        if not has_generation and microversion.supports(
+            client.microversion, "aggregate generation"
+        ):
             raise errors.PlacementError("A generation must be specified.")
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
-        found = client.replace_aggregates(uuid, parsed_args.generation, parsed_args.aggregate)
-        return ("uuid",), rows.names(found.aggregates)
+        memberships = client.replace_aggregates(uuid, parsed_args.generation, parsed_args.aggregate)
+        return ("uuid",), rows.names(memberships.aggregates)
 
 
 class _AggregateBatch(plan_command.SelectorCommand):
@@ -139,12 +141,12 @@ openstack resource provider aggregate remove --aggregate <aggregate> \\
 
 def members(client: api.Client, aggregate_uuid: str) -> list[provider.Provider]:
     """The members of an aggregate, in the server's order. Raises PlacementError if empty."""
-    found = client.list_providers(member_of=[aggregate_uuid])
-    if not found:
+    providers = client.list_providers(member_of=[aggregate_uuid])
+    if not providers:
         raise errors.PlacementError(
             f"No resource providers found in aggregate with uuid {aggregate_uuid}."
         )
-    return found
+    return providers
 
 
 def apply_each(
@@ -171,10 +173,10 @@ def apply_each(
     )
     data: list[rows.Row] = []
     for item in ordered:
-        found = item.found
-        if found is None:
-            found = planned.known[change.key(item.kind, item.subject)].state
-        data += [(item.subject.uuid, *row) for row in rows_of(found)]
+        state = item.found
+        if state is None:
+            state = planned.known[change.key(item.kind, item.subject)].state
+        data += [(item.subject.uuid, *row) for row in rows_of(state)]
     return data
 
 
@@ -205,9 +207,9 @@ def preview_each(
         except errors.PlacementError as error:
             return _failure(action, item.uuid, str(error))
 
-    found = list(workers.each(preview_one, providers))
-    _check([item for item in found if isinstance(item, str)], action, len(found))
-    return [row for item in found if isinstance(item, list) for row in item]
+    previews = list(workers.each(preview_one, providers))
+    _check([item for item in previews if isinstance(item, str)], action, len(previews))
+    return [row for item in previews if isinstance(item, list) for row in item]
 
 
 def _failure(action: str, uuid: str, reason: str) -> str:

@@ -37,8 +37,8 @@ class ListResourceProviderTrait(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
-        found = client.list_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
-        return ("name",), rows.names(found.traits)
+        present = client.list_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
+        return ("name",), rows.names(present.traits)
 
 
 class SetResourceProviderTrait(base.Lister):
@@ -207,9 +207,9 @@ def _set(
     """Replace the traits of a provider; return those before and after."""
 
     def attempt() -> tuple[Sequence[str], Sequence[str]]:
-        found = client.list_provider_traits(uuid)
-        after = client.replace_provider_traits(uuid, found.generation, traits)
-        return found.traits, after.traits
+        before = client.list_provider_traits(uuid)
+        after = client.replace_provider_traits(uuid, before.generation, traits)
+        return before.traits, after.traits
 
     return retry.on_conflict(attempt)
 
@@ -255,12 +255,12 @@ openstack resource provider trait compare --member-of az1 --differing"""
         client = self.connect(list(arguments.selector_features(parsed_args)))
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown, services.host_aggregates(self))
-            found = trait_matrix.observe_matrix(client, selected, parsed_args.trait, context)
+            matrix = trait_matrix.observe_matrix(client, selected, parsed_args.trait, context)
         self.summary = [
             f"None of the selected providers has a trait that matches {glob}"
-            for glob in found.without_match(parsed_args.trait)
+            for glob in matrix.without_match(parsed_args.trait)
         ]
-        self._matrix = found.differing() if parsed_args.differing else found
+        self._matrix = matrix.differing() if parsed_args.differing else matrix
         return ("name", "uuid", *self._matrix.traits), list(_matrix_rows(self._matrix))
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:

@@ -129,9 +129,9 @@ openstack placement query record 8780 --queries recording.jsonl"""
                 compared = replay.compare_with_recording(first, source, context)
             else:
                 compared = replay.compare(first, second, source, context)
-            found = list(compared)
+            comparisons = list(compared)
             names = replay.names_of([first] if second is None else [first, second])
-        return self._finish(found, source, names, parsed_args)
+        return self._finish(comparisons, source, names, parsed_args)
 
     def _second(
         self, parsed_args: argparse.Namespace, stack: contextlib.ExitStack
@@ -158,21 +158,21 @@ openstack placement query record 8780 --queries recording.jsonl"""
 
     def _finish(
         self,
-        found: list[replay.QueryComparison],
+        comparisons: list[replay.QueryComparison],
         source: replay.QuerySource,
         names: Mapping[str, str],
         parsed_args: argparse.Namespace,
     ) -> base.Rows:
-        affected = [item for item in found if item.is_affected(parsed_args.percent)]
+        affected = [item for item in comparisons if item.is_affected(parsed_args.percent)]
         exhausted = sum(item.is_exhausted for item in affected)
         self.exit_code = 3 if affected else 0
         self.summary = [
             *self._plan_summary,
-            f"Distinct queries: {len(found)}. Lost all candidates: {exhausted}. Lost more than"
-            f" {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a query:"
+            f"Distinct queries: {len(comparisons)}. Lost all candidates: {exhausted}. Lost more"
+            f" than {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a query:"
             f" {source.ignored}",
         ]
-        listed = found if parsed_args.all else affected
+        listed = comparisons if parsed_args.all else affected
         return self.column_names, [_row(item, names) for item in listed]
 
 

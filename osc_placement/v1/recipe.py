@@ -88,10 +88,10 @@ def device_tables(
     traits: dict[str, list[str]] = {}
     for device, trait in pairs("--trait", parsed_args.trait, problems):
         traits.setdefault(name(device), []).append(trait)
-    for given, offered in pairs("--device", parsed_args.device, problems):
-        device = name(given)
-        found = resource_texts("--device", offered, problems, default)
-        yield device, found, tuple(traits.pop(device, ()))
+    for text, offered in pairs("--device", parsed_args.device, problems):
+        device = name(text)
+        resources = resource_texts("--device", offered, problems, default)
+        yield device, resources, tuple(traits.pop(device, ()))
     for device in traits:
         problems.add(f"--trait {device}: no --device has this name")
 
@@ -128,17 +128,17 @@ def resource_texts(
 ) -> dict[str, int]:
     """``{resource class: amount}``; ``4`` is 4 of the default class, if there is one."""
     example = "4 or SRIOV_NET_VF:2" if default else "PCPU:16"
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in text.split(","):
-        given, colon, amount = part.rpartition(":")
-        resource_class = given if colon else default
-        if resource_class in found:
+        name, colon, amount = part.rpartition(":")
+        resource_class = name if colon else default
+        if resource_class in amounts:
             problems.add(f"{option} {text}: {resource_class} is given more than once")
         elif amount.isdecimal() and int(amount) and resource_class:
-            found[resource_class] = int(amount)
+            amounts[resource_class] = int(amount)
         else:
             problems.add(f"{option}: {part!r} is not an amount, such as {example}")
-    return found
+    return amounts
 
 
 def _write(path: pathlib.Path, text: str) -> None:
@@ -491,12 +491,12 @@ def _replacement(
 
     old = recipes.find_root(client, parsed_args.old)
     uuid = canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
-    found = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
-    new = found.get(uuid or "") or found.get(parsed_args.new)
+    providers = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
+    new = providers.get(uuid or "") or providers.get(parsed_args.new)
     if new is not None and new.uuid == old.uuid:
         new = None
-    given = is_uuid(parsed_args.new)
-    name = new.name if new is not None and given else parsed_args.new
+    is_named_by_uuid = is_uuid(parsed_args.new)
+    name = new.name if new is not None and is_named_by_uuid else parsed_args.new
     return replace_host.ReplaceHostRequest(old, name, new, uuid, parsed_args.host)
 
 

@@ -167,14 +167,14 @@ def _rows(
 ) -> Iterator[rows.Row]:
     from osc_placement.workflows.reshape import reshape_plan
 
-    found = reshape_plan.ReshapeRows(
+    lines = reshape_plan.ReshapeRows(
         prepared.before, prepared.after, prepared.placed, report.results
     )
-    for branches, item in provider.draw(found.tree()):
+    for branches, item in provider.draw(lines.tree()):
         cells = provider.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
-        yield cells + _row(found.provider(item.uuid))
+        yield cells + _row(lines.provider(item.uuid))
         inner = branches.replace("└─ ", "   ").replace("├─ ", "│  ") + "   "
-        for line in found.consumers(item.uuid):
+        for line in lines.consumers(item.uuid):
             yield (
                 provider.tree_cells(inner, line.uuid, item.uuid, is_table=is_table, kind="consumer")
                 + _row(line)

@@ -190,12 +190,14 @@ openstack placement snapshot diff monday.sqlite live"""
                 sides[LIVE] = stack.enter_context(self._live(parsed_args, owners=owners))
             before, after = (sides[word] for word in words)
             generations = parsed_args.generations
-            found = list(diff.differences(before, after, generations=generations, owners=owners))
+            differences = list(
+                diff.differences(before, after, generations=generations, owners=owners)
+            )
             names = {item.uuid: item.name for side in (before, after) for item in side.providers()}
-        self.exit_code = 3 if found else 0
+        self.exit_code = 3 if differences else 0
         lines = [] if owners else ["One of the snapshots has no owners: they are not compared"]
-        self.summary = [*lines, _summary(found)]
-        return self.column_names, [_difference_row(item, names) for item in found]
+        self.summary = [*lines, _summary(differences)]
+        return self.column_names, [_difference_row(item, names) for item in differences]
 
     @contextlib.contextmanager
     def _live(
@@ -213,9 +215,9 @@ openstack placement snapshot diff monday.sqlite live"""
             yield stack.enter_context(file.opened(path))
 
 
-def _summary(found: list[diff.StateDifference]) -> str:
+def _summary(differences: list[diff.StateDifference]) -> str:
     """How many objects of each kind were added, removed and changed."""
-    counts = collections.Counter((item.kind, item.change) for item in found)
+    counts = collections.Counter((item.kind, item.change) for item in differences)
     parts = [
         f"{count} {_PLURALS[kind] if count > 1 else kind} {change}"
         for (kind, change), count in counts.items()
@@ -277,9 +279,9 @@ def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]
     }
 
 
-def _shown_fields(path: pathlib.Path, found: file.SnapshotSummary) -> dict[str, Any]:
-    metadata, counts = found.metadata, found.counts
-    saved = {} if metadata is None else _source_fields(metadata, found)
+def _shown_fields(path: pathlib.Path, content: file.SnapshotSummary) -> dict[str, Any]:
+    metadata, counts = content.metadata, content.counts
+    saved = {} if metadata is None else _source_fields(metadata, content)
     return {
         "file": str(path),
         **saved,
@@ -290,12 +292,14 @@ def _shown_fields(path: pathlib.Path, found: file.SnapshotSummary) -> dict[str, 
         "aggregates": counts.aggregates,
         "custom_traits": counts.custom_traits,
         "custom_resource_classes": counts.custom_resource_classes,
-        "state_hash": found.state_hash,
-        "notes": _Notes([note._asdict() for note in found.notes]),
+        "state_hash": content.state_hash,
+        "notes": _Notes([note._asdict() for note in content.notes]),
     }
 
 
-def _source_fields(metadata: file.SnapshotMetadata, found: file.SnapshotSummary) -> dict[str, Any]:
+def _source_fields(
+    metadata: file.SnapshotMetadata, content: file.SnapshotSummary
+) -> dict[str, Any]:
     return {
         "source": metadata.target,
         "saved_from": _time(metadata.started),
@@ -304,11 +308,11 @@ def _source_fields(metadata: file.SnapshotMetadata, found: file.SnapshotSummary)
         "server_versions": metadata.server_versions,
         "refreshes": metadata.refreshes,
         "saved_by": f"osc-placement {metadata.program}",
-        "unchanged": found.is_unchanged,
+        "unchanged": content.is_unchanged,
         "owners": metadata.owners,
         "anonymized": metadata.anonymized,
         "nova_saved": _time(metadata.nova_saved),
-        "recorded": rows.Lines(list(found.recorded)),
+        "recorded": rows.Lines(list(content.recorded)),
     }
 
 
@@ -373,12 +377,12 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
         anonymization = anonymize.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)
         anonymization.write(parsed_args.file, parsed_args.new_file)
         self.summary = [f"Note: {parsed_args.key_file} has the real names: do not pass it on"]
-        found = file.summarize(parsed_args.new_file)
+        written = file.summarize(parsed_args.new_file)
         fields = {
             "file": str(parsed_args.new_file),
             "key_file": str(parsed_args.key_file),
-            "source": found.metadata.target if found.metadata else None,
-            "resource_providers": found.counts.providers,
-            "consumers": found.counts.consumers,
+            "source": written.metadata.target if written.metadata else None,
+            "resource_providers": written.counts.providers,
+            "consumers": written.counts.consumers,
         }
         return tuple(fields), tuple(fields.values())

@@ -45,21 +45,21 @@ class ShowStatus(base.ReportShowOne):
         from osc_placement.workflows import status
 
         pinned = self._client().pinned
-        found = status.observe_status(self.connect(), check=parsed_args.check)
+        observed = status.observe_status(self.connect(), check=parsed_args.check)
         fields: dict[str, Any] = {
-            "target": found.target,
-            "server_versions": " to ".join(map(str, found.server)),
+            "target": observed.target,
+            "server_versions": " to ".join(map(str, observed.server)),
             "client_versions": f"{microversion.MINIMUM} to {microversion.MAXIMUM}",
-            "microversion": str(found.in_use),
+            "microversion": str(observed.in_use),
             "microversion_is": "pinned" if pinned else "negotiated",
-            "resource_providers": found.providers,
-            "trees": found.trees,
-            "custom_traits": found.custom_traits,
-            "custom_resource_classes": found.custom_resource_classes,
-            "lacking": rows.Lines(list(found.lacking)),
+            "resource_providers": observed.providers,
+            "trees": observed.trees,
+            "custom_traits": observed.custom_traits,
+            "custom_resource_classes": observed.custom_resource_classes,
+            "lacking": rows.Lines(list(observed.lacking)),
         }
         if parsed_args.check:
-            checks = list(status.checks(found))
+            checks = list(status.checks(observed))
             fields["checks"] = rows.Amounts({item.name: _verdict(item) for item in checks})
             fields["not_checked"] = rows.Lines(list(status.NOT_CHECKED))
             self.exit_code = max(item.verdict for item in checks)

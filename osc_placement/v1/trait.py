@@ -76,10 +76,10 @@ openstack trait list --associated"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
-        found = client.list_traits(parsed_args.name, True if parsed_args.associated else None)
+        names = client.list_traits(parsed_args.name, True if parsed_args.associated else None)
         if parsed_args.long:
-            return ("name", "updated"), rows.updated(found, client.show_trait)
-        return ("name",), rows.names(found)
+            return ("name", "updated"), rows.updated(names, client.show_trait)
+        return ("name",), rows.names(names)
 
 
 class ShowTrait(_NamedTrait, base.ShowOne):
@@ -147,10 +147,10 @@ class ListResourceClass(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
-        found = client.list_resource_classes()
+        names = client.list_resource_classes()
         if parsed_args.long:
-            return ("name", "updated"), rows.updated(found, client.resource_class_updated)
-        return ("name",), rows.names(found)
+            return ("name", "updated"), rows.updated(names, client.resource_class_updated)
+        return ("name",), rows.names(names)
 
 
 class ShowResourceClass(_NamedClass, base.ShowOne):

@@ -60,8 +60,8 @@ class Forest:
         seen: set[object] = set()
         trees = (self.candidates_in(root_uuid, seen) for root_uuid in self._admitted_roots())
         in_order = _in_turn if strategy is Strategy.BREADTH_FIRST else itertools.chain.from_iterable
-        found = in_order(trees)
-        return self._without_repeated(found, seen) if self.sharing else iter(found)
+        candidates = in_order(trees)
+        return self._without_repeated(candidates, seen) if self.sharing else iter(candidates)
 
     def _without_repeated(
         self, found: Iterable[Candidate], seen: set[object]
@@ -130,11 +130,11 @@ class Forest:
         if not self.sharing:
             return []
         tree = self.base.tree[root_uuid]
-        found: dict[str, None] = {}
+        sharing: dict[str, None] = {}
         for uuid in tree:
             for aggregate in self.base.providers[uuid].aggregates:
-                found.update(dict.fromkeys(self._sharing(aggregate)))
-        return [uuid for uuid in found if uuid not in tree]
+                sharing.update(dict.fromkeys(self._sharing(aggregate)))
+        return [uuid for uuid in sharing if uuid not in tree]
 
     # One provider alone
 
@@ -162,20 +162,20 @@ class Forest:
     # Sharing providers
 
     def _sharing(self, aggregate: str) -> list[str]:
-        found = self._sharing_in.get(aggregate)
-        if found is None:
+        sharing = self._sharing_in.get(aggregate)
+        if sharing is None:
             members = self.base.with_aggregate[aggregate]
-            found = [uuid for uuid in self.sharing if uuid in members]
-            self._sharing_in[aggregate] = found
-        return found
+            sharing = [uuid for uuid in self.sharing if uuid in members]
+            self._sharing_in[aggregate] = sharing
+        return sharing
 
     def _shared_provider_fits(self, slot: Slot, uuid: str) -> bool:
         key = (slot, uuid)
-        found = self._shared_fits.get(key)
-        if found is None:
-            found = slot.fits(self.base, self.base.providers[uuid])
-            self._shared_fits[key] = found
-        return found
+        fits = self._shared_fits.get(key)
+        if fits is None:
+            fits = slot.fits(self.base, self.base.providers[uuid])
+            self._shared_fits[key] = fits
+        return fits
 
     def _is_shared(self, candidate: Candidate) -> bool:
         for uuids in candidate.mappings.values():

@@ -55,34 +55,34 @@ def provider_refusals(
 ) -> list[Refusal]:
     """Every condition of a slot that a provider fails; empty if it fits."""
     group = slot.group
-    found = [
+    refusals = [
         refusal
         for resource_class, amount in slot.resources.items()
         for refusal in _amount_refusals(base, provider, resource_class, amount)
     ]
-    found += [
+    refusals += [
         Refusal(RefusalReason.REQUIRED, tuple(sorted(any_of)))
         for any_of in group.required
         if provider.traits.isdisjoint(any_of)
     ]
     if group.forbidden & provider.traits:
-        found.append(
+        refusals.append(
             Refusal(RefusalReason.FORBIDDEN, tuple(sorted(group.forbidden & provider.traits)))
         )
     if not group.admits_member(base, provider):
-        found += [
+        refusals += [
             Refusal(RefusalReason.MEMBER_OF, tuple(sorted(any_of)))
             for any_of in group.member_of
             if any_of.isdisjoint(provider.aggregates)
         ]
     excluded = group.forbidden_aggregates & group.aggregates_of(base, provider)
     if excluded:
-        found.append(Refusal(RefusalReason.FORBIDDEN_AGGREGATE, tuple(sorted(excluded))))
+        refusals.append(Refusal(RefusalReason.FORBIDDEN_AGGREGATE, tuple(sorted(excluded))))
     if group.root_uuid is not None and provider.root_uuid != group.root_uuid:
-        found.append(Refusal(RefusalReason.IN_TREE, (group.root_uuid,)))
+        refusals.append(Refusal(RefusalReason.IN_TREE, (group.root_uuid,)))
     if group.impossible:
-        found.append(Refusal(RefusalReason.NO_PROVIDER, (group.suffix,)))
-    return found
+        refusals.append(Refusal(RefusalReason.NO_PROVIDER, (group.suffix,)))
+    return refusals
 
 
 def _amount_refusals(
@@ -111,21 +111,21 @@ def tree_refusals(forest: Forest, root_uuid: str) -> list[Refusal]:
     """
     plan = forest.plan
     root = forest.base.providers[root_uuid]
-    found = [
+    refusals = [
         Refusal(RefusalReason.ROOT_REQUIRED, (t,)) for t in sorted(plan.root_required - root.traits)
     ]
-    found += [
+    refusals += [
         Refusal(RefusalReason.ROOT_FORBIDDEN, (t,))
         for t in sorted(plan.root_forbidden & root.traits)
     ]
     options = forest.options(forest.base.tree[root_uuid], forest.sharing_with(root_uuid))
-    found += [
+    refusals += [
         Refusal(RefusalReason.NO_PROVIDER, (slot.group.suffix, *slot.resources))
         for slot, fitting in options.items()
         if not fitting
     ]
-    if found or _gives_any(forest, root_uuid):
-        return found
+    if refusals or _gives_any(forest, root_uuid):
+        return refusals
     return [
         Refusal(reason)
         for reason, relaxed in _relaxed(plan)

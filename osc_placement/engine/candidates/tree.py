@@ -423,7 +423,9 @@ def _levels(
             isolated=plan.isolate and bool(slot.group.suffix),
             group_required=slot.group.group_required,
             # The first provider of a subtree can always be in it.
-            subtrees=tuple(found for found in subtrees if place in found and place > min(found)),
+            subtrees=tuple(
+                subtree for subtree in subtrees if place in subtree and place > min(subtree)
+            ),
         )
         for place, slot in enumerate(slots)
     ]

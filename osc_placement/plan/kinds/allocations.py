@@ -87,18 +87,18 @@ class ConsumerType(base.ChangeType[C]):
         return state.allocations
 
     def facts(self, before: C, after: C, names: change.Names = base.NO_NAMES) -> list[base.Fact]:
-        found = []
+        changed = []
         pairs = _pairs(before.allocations) | _pairs(after.allocations)
         for uuid, name in pairs:
             old = before.allocations.get(uuid, {}).get(name)
             new = after.allocations.get(uuid, {}).get(name)
             label = f"{names.get(uuid, uuid)}:{name}"
-            found.append(base.Fact(f"{uuid}:{name}", old, new, label, label))
+            changed.append(base.Fact(f"{uuid}:{name}", old, new, label, label))
         for field in _OWNER:
             old_owner, new_owner = getattr(before, field), getattr(after, field)
             if old_owner is not None or new_owner is not None:
-                found.append(base.Fact(field, old_owner, new_owner, field, field))
-        return found
+                changed.append(base.Fact(field, old_owner, new_owner, field, field))
+        return changed
 
 
 class Allocations(ConsumerType[ConsumerState]):
@@ -191,9 +191,9 @@ def _sets_type(before: ConsumerState, after: ConsumerState) -> bool:
 
 def _renewed(write: base.Write[C]) -> allocation.Consumer:
     """The consumer after the change; one without allocations keeps its owner in the request."""
-    found, after = write.observed, write.after
-    owner = {field: getattr(after, field) or getattr(found.state, field) for field in _OWNER}
-    consumer = after.consumer(write.subject.uuid, found.generation)
+    renewed, after = write.observed, write.after
+    owner = {field: getattr(after, field) or getattr(renewed.state, field) for field in _OWNER}
+    consumer = after.consumer(write.subject.uuid, renewed.generation)
     return dataclasses.replace(consumer, **owner)
 
 
@@ -238,22 +238,22 @@ class BoundPorts(ConsumerType[BoundState]):
         self, services: base.Services, subject: change.Subject, after: BoundState
     ) -> change.Observed[BoundState]:
         """Requests: one GET to Placement, and one GET to neutron per port."""
-        found = read(services.client, subject.uuid)
+        bound = read(services.client, subject.uuid)
         ports = [_read(_neutron(services), uuid) for uuid in after.ports]
         bindings = {port.uuid: port.allocation for port in ports}
-        state = BoundState.with_ports(found.state, bindings)
-        return change.Observed(found.generation, state, ports)
+        state = BoundState.with_ports(bound.state, bindings)
+        return change.Observed(bound.generation, state, ports)
 
     def write(
         self, services: base.Services, write: base.Write[BoundState]
     ) -> change.Observed[BoundState]:
         """Write ports, then allocations. Requests: one PUT per changed port, and one PUT."""
         neutron, ports = _neutron(services), write.after.ports
-        found: list[neutron_api.Port] = write.observed.source
+        bound: list[neutron_api.Port] = write.observed.source
         written: list[neutron_api.Port] = []
-        before = {port.uuid: port.allocation for port in found}
+        before = {port.uuid: port.allocation for port in bound}
         try:
-            for port in found:
+            for port in bound:
                 if port.allocation != ports[port.uuid]:
                     written.append(neutron_api.bind(neutron, port, ports[port.uuid]))
             return change.Observed(None, replace(services.client, write))
@@ -273,14 +273,14 @@ class BoundPorts(ConsumerType[BoundState]):
     def facts(
         self, before: BoundState, after: BoundState, names: change.Names = base.NO_NAMES
     ) -> list[base.Fact]:
-        found = super().facts(before, after, names)
+        changed = super().facts(before, after, names)
         for uuid in dict.fromkeys([*before.ports, *after.ports]):
             was, becomes = before.ports.get(uuid, {}), after.ports.get(uuid, {})
             for group in dict.fromkeys([*was, *becomes]):
                 label = f"port {uuid}:{group}"
                 old, new = was.get(group), becomes.get(group)
-                found.append(base.Fact(label, old, new, label, label))
-        return found
+                changed.append(base.Fact(label, old, new, label, label))
+        return changed
 
 
 def with_ports(planned: change.Change, before: Bindings, after: Bindings) -> change.Change:
@@ -323,10 +323,10 @@ def _restore(
 
 
 def _read(neutron: neutron_api.Neutron, uuid: str) -> neutron_api.Port:
-    found = neutron_api.port(neutron, uuid)
-    if found is None:
+    consumer = neutron_api.port(neutron, uuid)
+    if consumer is None:
         raise api_errors.NotFound(404, _GONE.format(uuid=uuid))
-    return found
+    return consumer
 
 
 BOUND_PORTS = BoundPorts()

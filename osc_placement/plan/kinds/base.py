@@ -111,9 +111,9 @@ class ChangeType(abc.ABC, Generic[S]):
     def facts(self, before: S, after: S, names: change.Names = NO_NAMES) -> list[Fact]:
         """Every fact of both states; ``names`` replace UUIDs of providers in labels."""
 
-    def select(self, found: S, after: S) -> S:
+    def select(self, present: S, after: S) -> S:
         """The part of ``found`` that a change to ``after`` concerns."""
-        return found
+        return present
 
     def refusals(
         self, services: Services, write: Write[S], allow: Collection[str]
@@ -159,10 +159,10 @@ class ChangeType(abc.ABC, Generic[S]):
         """Whether two states are equal, as far as a database can tell."""
         return all(fact.is_equal for fact in self.facts(one, other))
 
-    def is_mix(self, found: S, before: S, after: S) -> bool:
+    def is_mix(self, present: S, before: S, after: S) -> bool:
         """Whether each fact of ``found`` is as before or as after."""
-        other = {fact.key for fact in self.facts(before, found) if not fact.is_equal}
-        return not other & {fact.key for fact in self.facts(after, found) if not fact.is_equal}
+        other = {fact.key for fact in self.facts(before, present) if not fact.is_equal}
+        return not other & {fact.key for fact in self.facts(after, present) if not fact.is_equal}
 
     def describe(self, side: Side) -> list[str]:
         """One side of a change for people: ``VCPU:total=4``, ``CUSTOM_A``, ``no CUSTOM_A``."""
@@ -174,9 +174,9 @@ class ChangeType(abc.ABC, Generic[S]):
         """What a change does, for rows that show no states; empty if the rows show the effect."""
         return []
 
-    def describe_drift(self, before: S, found: S) -> str:
+    def describe_drift(self, before: S, present: S) -> str:
         """What a subject is now, for a change that was planned on ``before``."""
-        return ", ".join(self.describe(after_side(self.facts(before, found))))
+        return ", ".join(self.describe(after_side(self.facts(before, present))))
 
 
 def before_side(facts: Iterable[Fact]) -> Side:

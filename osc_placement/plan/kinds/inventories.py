@@ -71,33 +71,36 @@ class Inventories(base.ChangeType[InventoryState]):
     def read(
         self, services: base.Services, subject: change.Subject, after: InventoryState
     ) -> change.Observed[InventoryState]:
-        found = services.client.list_inventories(subject.uuid)
-        return observed(found.generation, found.inventories)
+        present = services.client.list_inventories(subject.uuid)
+        return observed(present.generation, present.inventories)
 
     def write(
         self, services: base.Services, write: base.Write[InventoryState]
     ) -> change.Observed[InventoryState]:
         renewed = amended(write.observed.state.inventories(), write.after)
         generation = write.observed.generation or 0
-        found = services.client.replace_inventories(write.subject.uuid, generation, renewed)
-        return observed(found.generation, found.inventories)
+        present = services.client.replace_inventories(write.subject.uuid, generation, renewed)
+        return observed(present.generation, present.inventories)
 
     def facts(
         self, before: InventoryState, after: InventoryState, names: change.Names = base.NO_NAMES
     ) -> list[base.Fact]:
-        found = []
+        changed = []
         for name in dict.fromkeys([*after.classes, *before.classes]):
             was, becomes = before.classes.get(name), after.classes.get(name)
             for field in dict.fromkeys([*(becomes or ()), *(was or ())]):
                 old = None if was is None else was.get(field)
                 new = None if becomes is None else becomes.get(field)
                 label = f"{name}:{field}"
-                found.append(base.Fact(label, old, new, label, name))
-        return found
+                changed.append(base.Fact(label, old, new, label, name))
+        return changed
 
-    def select(self, found: InventoryState, after: InventoryState) -> InventoryState:
+    def select(self, present: InventoryState, after: InventoryState) -> InventoryState:
         return InventoryState(
-            {name: _selected(found.classes.get(name), like) for name, like in after.classes.items()}
+            {
+                name: _selected(present.classes.get(name), like)
+                for name, like in after.classes.items()
+            }
         )
 
     def refusals(
@@ -125,8 +128,8 @@ def amended(
         if fields is None:
             renewed.pop(resource_class, None)
         else:
-            known = renewed.get(resource_class)
-            start = known.as_dict() if known is not None else {}
+            present = renewed.get(resource_class)
+            start = present.as_dict() if present is not None else {}
             renewed[resource_class] = inventory.Inventory.from_dict({**start, **fields})
     return renewed
 
@@ -167,25 +170,25 @@ def refusals(
     ``one_time_use``: the provider is a one-time-use device. Nova reserves all of it when a server
     gets it, so that no other server gets it before the operator has cleaned it.
     """
-    found = []
+    reasons = []
     for resource_class, old in before.items():
         used = usages.get(resource_class, 0)
         new = after.get(resource_class)
         if new is None and used:
             text = f"{resource_class} would vanish with {used} in use"
-            found.append(_guarded(Code.CLASS_IN_USE, text))
+            reasons.append(_guarded(Code.CLASS_IN_USE, text))
         if new is not None and _overfills(old, new, used):
             text = f"{resource_class} would be over capacity: {used} used, capacity"
             text += f" {old.capacity} -> {new.capacity}"
-            found.append(_guarded(Code.OVER_CAPACITY, text))
+            reasons.append(_guarded(Code.OVER_CAPACITY, text))
         if one_time_use and used and _releases(old, new):
             text = f"{resource_class} of a one-time-use device would be free with {used} in use"
-            found.append(_guarded(Code.ONE_TIME_USE, text))
+            reasons.append(_guarded(Code.ONE_TIME_USE, text))
     for resource_class, new in after.items():
         if new.reserved > new.total and new != before.get(resource_class):
             text = f"{resource_class} would have reserved {new.reserved} above total {new.total}"
-            found.append(_guarded(Code.RESERVED_ABOVE_TOTAL, text))
-    return [reason for reason in found if reason.code not in allow]
+            reasons.append(_guarded(Code.RESERVED_ABOVE_TOTAL, text))
+    return [reason for reason in reasons if reason.code not in allow]
 
 
 def read_refusals(
@@ -213,11 +216,11 @@ def read_refusals(
     return refusals(before, after, usages, allow, one_time_use=ONE_TIME_USE in traits)
 
 
-def _selected(found: Fields | None, like: Fields | None) -> Fields | None:
+def _selected(selected: Fields | None, like: Fields | None) -> Fields | None:
     """The fields of a found class that a change names; all of a class that it deletes."""
-    if found is None or like is None:
-        return found
-    return {field: found[field] for field in like if field in found}
+    if selected is None or like is None:
+        return selected
+    return {field: selected[field] for field in like if field in selected}
 
 
 def _releases(old: inventory.Inventory, new: inventory.Inventory | None) -> bool:

@@ -82,8 +82,8 @@ class MembershipType(base.ChangeType[M]):
     ) -> list[str]:
         return [f"{'+' if has else '-'}{name}" for name, has in after.present.items()]
 
-    def select(self, found: M, after: M) -> M:
-        return self.state({name: found.present.get(name, False) for name in after.present})
+    def select(self, present: M, after: M) -> M:
+        return self.state({name: present.present.get(name, False) for name in after.present})
 
 
 class TraitsType(MembershipType[Traits]):
@@ -96,13 +96,13 @@ class TraitsType(MembershipType[Traits]):
     def read(
         self, services: base.Services, subject: change.Subject, after: Traits
     ) -> change.Observed[Traits]:
-        found = services.client.list_provider_traits(subject.uuid)
-        return observed_traits(found.generation, found.traits)
+        present = services.client.list_provider_traits(subject.uuid)
+        return observed_traits(present.generation, present.traits)
 
     def write(self, services: base.Services, write: base.Write[Traits]) -> change.Observed[Traits]:
         names, generation = _merged(write), write.observed.generation or 0
-        found = services.client.replace_provider_traits(write.subject.uuid, generation, names)
-        return observed_traits(found.generation, found.traits)
+        present = services.client.replace_provider_traits(write.subject.uuid, generation, names)
+        return observed_traits(present.generation, present.traits)
 
 
 class AggregatesType(MembershipType[Aggregates]):
@@ -116,15 +116,15 @@ class AggregatesType(MembershipType[Aggregates]):
         self, services: base.Services, subject: change.Subject, after: Aggregates
     ) -> change.Observed[Aggregates]:
         services.client.require_feature("aggregate generation", "changing aggregates safely")
-        found = services.client.list_aggregates(subject.uuid)
-        return change.Observed(found.generation, Aggregates.of(found.aggregates))
+        present = services.client.list_aggregates(subject.uuid)
+        return change.Observed(present.generation, Aggregates.of(present.aggregates))
 
     def write(
         self, services: base.Services, write: base.Write[Aggregates]
     ) -> change.Observed[Aggregates]:
         uuids, generation = _merged(write), write.observed.generation
-        found = services.client.replace_aggregates(write.subject.uuid, generation, uuids)
-        return change.Observed(found.generation, Aggregates.of(found.aggregates))
+        present = services.client.replace_aggregates(write.subject.uuid, generation, uuids)
+        return change.Observed(present.generation, Aggregates.of(present.aggregates))
 
 
 def observed_traits(generation: int, names: Iterable[str]) -> change.Observed[Traits]:
@@ -134,9 +134,9 @@ def observed_traits(generation: int, names: Iterable[str]) -> change.Observed[Tr
 
 def _merged(write: base.Write[M]) -> list[str]:
     """All members after the change: those that stay, in their order, then the new ones."""
-    found, after = write.observed.state.names(), write.after
-    kept = [name for name in found if after.present.get(name, True)]
-    return kept + [name for name in after.names() if name not in found]
+    present, after = write.observed.state.names(), write.after
+    kept = [name for name in present if after.present.get(name, True)]
+    return kept + [name for name in after.names() if name not in present]
 
 
 TRAITS = TraitsType()

@@ -70,24 +70,24 @@ class ProviderType(base.ChangeType[ProviderState]):
     ) -> change.Observed[ProviderState]:
         services.client.require_feature("nested providers", "changing providers")
         try:
-            found = services.client.show_provider(subject.uuid)
+            shown = services.client.show_provider(subject.uuid)
         except api_errors.NotFound:
             return change.Observed(None, ABSENT)
-        return change.Observed(found.generation, ProviderState(found.name, found.parent_uuid))
+        return change.Observed(shown.generation, ProviderState(shown.name, shown.parent_uuid))
 
     def write(
         self, services: base.Services, write: base.Write[ProviderState]
     ) -> change.Observed[ProviderState]:
-        client, uuid, found = services.client, write.subject.uuid, write.observed.state
-        values = found.values() | write.after.values()
+        client, uuid, shown = services.client, write.subject.uuid, write.observed.state
+        values = shown.values() | write.after.values()
         name, parent = values["name"], values["parent"]
         if name is None:
             # A concurrent run may have deleted it.
             with contextlib.suppress(api_errors.NotFound):
                 client.delete_provider(uuid)
-        elif not found.exists:
+        elif not shown.exists:
             self._create(services, write.subject, name, parent)
-        elif parent == found.parent:
+        elif parent == shown.parent:
             client.update_provider(uuid, name)
         else:
             client.require_feature("re-parenting", "giving a provider another parent")
@@ -109,14 +109,14 @@ class ProviderType(base.ChangeType[ProviderState]):
         self, before: ProviderState, after: ProviderState, names: change.Names = base.NO_NAMES
     ) -> list[base.Fact]:
         was, becomes = before.values(), after.values()
-        found = []
+        changed = []
         for field in dict.fromkeys([*becomes, *was]):
             old, new = (_named(side.get(field), names) for side in (was, becomes))
-            found.append(base.Fact(field, old, new, field, field))
-        return found
+            changed.append(base.Fact(field, old, new, field, field))
+        return changed
 
-    def select(self, found: ProviderState, after: ProviderState) -> ProviderState:
-        values = found.values()
+    def select(self, present: ProviderState, after: ProviderState) -> ProviderState:
+        values = present.values()
         return ProviderState(**{field: values[field] for field in after.values()})
 
     def describe(self, side: base.Side) -> list[str]:

@@ -93,25 +93,25 @@ class Found:
         """All inventories of every provider concerned, after the change."""
         renewed = {}
         for uuid, classes in after.inventories.items():
-            found = self.inventories[uuid]
-            merged = {**found.inventories, **classes}
+            inventories = self.inventories[uuid]
+            merged = {**inventories.inventories, **classes}
             kept = {name: item for name, item in merged.items() if item is not None}
-            renewed[uuid] = responses.ProviderInventories(found.generation, kept)
+            renewed[uuid] = responses.ProviderInventories(inventories.generation, kept)
         return renewed
 
     def renewed_consumers(self, after: ReshapeState) -> list[allocation.Consumer]:
         """Every consumer that changes, with all of its allocations."""
         return [
             dataclasses.replace(
-                found, allocations=_merged(found.allocations, after.allocations[uuid])
+                consumer, allocations=_merged(consumer.allocations, after.allocations[uuid])
             )
-            for uuid, found in self.consumers.items()
+            for uuid, consumer in self.consumers.items()
         ]
 
     def _amounts(self, consumer: str, like: allocation.Allocations) -> allocation.Allocations:
-        found = self.consumers[consumer].allocations
+        amounts = self.consumers[consumer].allocations
         return {
-            uuid: {name: found.get(uuid, {}).get(name, 0) for name in resources}
+            uuid: {name: amounts.get(uuid, {}).get(name, 0) for name in resources}
             for uuid, resources in like.items()
         }
 
@@ -159,7 +159,7 @@ class ReshapeType(base.ChangeType[ReshapeState]):
         consumers = list(workers.each(client.show_allocations, after.allocations))
         providers = list(workers.each(provider, after.inventories))
         answers = dict(zip(after.inventories, providers, strict=True))
-        found = Found(
+        present = Found(
             {uuid: inventories for uuid, (inventories, _) in answers.items()},
             {
                 uuid: {consumer: share.resources for consumer, share in shares.allocations.items()}
@@ -167,16 +167,16 @@ class ReshapeType(base.ChangeType[ReshapeState]):
             },
             {item.uuid: item for item in consumers},
         )
-        return change.Observed(None, found.state(after), found)
+        return change.Observed(None, present.state(after), present)
 
     def write(
         self, services: base.Services, write: base.Write[ReshapeState]
     ) -> change.Observed[ReshapeState]:
         """Requests: one POST."""
-        client, found, after = services.client, write.observed.source, write.after
+        client, present, after = services.client, write.observed.source, write.after
         client.require_feature("reshaper", "reshaping")
         sender = client.at(min(client.microversion, microversion.TYPE_STAYS))
-        sender.reshape(found.renewed_inventories(after), found.renewed_consumers(after))
+        sender.reshape(present.renewed_inventories(after), present.renewed_consumers(after))
         return change.Observed(None, after)
 
     def providers(self, state: ReshapeState) -> Iterable[str]:
@@ -199,8 +199,8 @@ class ReshapeType(base.ChangeType[ReshapeState]):
         """Requests: one."""
         retry.read(client.check_reshape)
 
-    def describe_drift(self, before: ReshapeState, found: ReshapeState) -> str:
-        facts = [fact for fact in self.facts(before, found) if not fact.is_equal]
+    def describe_drift(self, before: ReshapeState, present: ReshapeState) -> str:
+        facts = [fact for fact in self.facts(before, present) if not fact.is_equal]
         # Where the total differs, the other fields of the class add nothing.
         totals = {fact.thing for fact in facts if fact.shown}
         texts = [

@@ -260,7 +260,7 @@ class ResultRows(Collection[Row]):
         return (_row(item, self._names) for item in self._results)
 
     def __contains__(self, row: object) -> bool:
-        return any(row == each for each in self)
+        return any(row == item for item in self)
 
 
 def _row(item: result.ChangeResult, names: Mapping[str, str]) -> Row:

@@ -255,17 +255,17 @@ def _droppable(columns: Sequence[_Column]) -> list[_Column]:
 def _widths(columns: Sequence[_Column], width: int) -> dict[str, int]:
     """The widths of the columns; columns that need more than others share what is left."""
     readable = _table_width([item.readable for item in columns]) <= width
-    found = {item.name: item.readable if readable else item.least for item in columns}
-    left = width - _table_width(found.values())
-    wanting = [item for item in columns if item.natural > found[item.name]]
+    widths = {item.name: item.readable if readable else item.least for item in columns}
+    left = width - _table_width(widths.values())
+    wanting = [item for item in columns if item.natural > widths[item.name]]
     while left > 0 and wanting:
         share = max(1, left // len(wanting))
         for item in wanting:
-            more = min(share, left, item.natural - found[item.name])
-            found[item.name] += more
+            more = min(share, left, item.natural - widths[item.name])
+            widths[item.name] += more
             left -= more
-        wanting = [item for item in wanting if item.natural > found[item.name]]
-    return found
+        wanting = [item for item in wanting if item.natural > widths[item.name]]
+    return widths
 
 
 def _fold(cell: Any, width: int, column: str) -> Any:
@@ -346,12 +346,12 @@ def of_table(table: Table) -> Table:
         return table
     at = next((table.columns.index(name) for name in _IDENTITY if name in table.columns), None)
     columns = [name for index, name in enumerate(table.columns) if index != at]
-    found = []
+    named_rows = []
     for row in table.rows:
         texts = ["" if cell is None else str(cell) for cell in format_row("table", row)]
         name = "" if at is None else _BRANCHES.sub("", texts.pop(at))
-        found.append((name, tuple(texts)))
-    groups = sorted(_grouped(columns, found), key=lambda group: _urgency(columns, group))
+        named_rows.append((name, tuple(texts)))
+    groups = sorted(_grouped(columns, named_rows), key=lambda group: _urgency(columns, group))
     data = [_row(group) for group in groups[:MOST_ROWS]]
     if len(groups) > MOST_ROWS:
         others = [row for group in groups[MOST_ROWS - 1 :] for row in group]
@@ -359,16 +359,16 @@ def of_table(table: Table) -> Table:
     if at is None:
         data = [row[:-1] for row in data]
     names = [] if at is None else ["names"]
-    return Table(f"{table.title}: {len(found)} rows", ("rows", *columns, *names), data)
+    return Table(f"{table.title}: {len(named_rows)} rows", ("rows", *columns, *names), data)
 
 
-def _grouped(columns: Sequence[str], found: Sequence[_Row]) -> list[list[_Row]]:
+def _grouped(columns: Sequence[str], named_rows: Sequence[_Row]) -> list[list[_Row]]:
     """The groups of rows that count as equal, with as many details as possible."""
     groups: dict[tuple[str, ...], list[_Row]] = {}
     for in_prose, elsewhere in _LEVELS:
         levels = [in_prose if name in _PROSE else elsewhere for name in columns]
         groups = {}
-        for row in found:
+        for row in named_rows:
             key = tuple(level(text) for level, text in zip(levels, row[1], strict=True))
             groups.setdefault(key, []).append(row)
         if len(groups) <= MOST_ROWS:

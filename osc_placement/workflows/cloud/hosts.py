@@ -57,11 +57,11 @@ class HostSearch:
             return []
         roots = self.forest.roots() if among is None else among
         kinds: dict[object, bool] = {}
-        found = []
+        serving = []
         for uuid in roots:
             key = kind(uuid)
             if key not in kinds:
                 kinds[key] = self.serves(uuid)
             if kinds[key]:
-                found.append(uuid)
-        return found
+                serving.append(uuid)
+        return serving

@@ -97,18 +97,18 @@ def _check_zone(nova: nova_api.Nova, aggregates: Sequence[values.HostAggregate],
 def _new(services: RequestServices, options: RequestOptions) -> request.ServerSpec:
     if options.flavor is None:
         raise errors.InvalidInput(["name a flavor or a server"])
-    [found] = flavors.select(flavors.flavors(services.nova), [options.flavor])
+    [flavor] = flavors.select(flavors.flavors(services.nova), [options.flavor])
     image = flavors.image(services.glance(), options.image) if options.image else None
     return request.ServerSpec(
-        found.flavor,
-        found.name,
+        flavor.flavor,
+        flavor.name,
         image=image.properties if image else None,
         disk_format=image.disk_format if image else None,
         from_volume=options.from_volume,
         availability_zone=options.availability_zone,
         project_id=options.project_id,
         ports=_ports(services, options.ports),
-        flavor_name=found.name,
+        flavor_name=flavor.name,
     )
 
 
@@ -167,22 +167,24 @@ def observe_servers(
     Requests: to nova one for its version, one for host aggregates, and one for each of up to five
     servers or one per 1000 servers; to neutron one per 64 servers.
     """
-    known = servers.find_servers(services.nova, set(uuids))
+    listed = servers.find_servers(services.nova, set(uuids))
     attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
-    for each in neutron_api.ports_of(services.neutron(), list(known), with_request=False):
+    for each in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
         attached[each.server_uuid].append(each)
     aggregates = nova_api.host_aggregates(services.nova)
     releases, _ = observe_releases(services.nova, options)
-    found: dict[str, request.NovaRequest | str] = {}
-    for uuid, server in known.items():
+    requests: dict[str, request.NovaRequest | str] = {}
+    for uuid, server in listed.items():
         try:
             spec = spec_of(server, attached[uuid])
             newest, *others = request.requests_by_release(spec, aggregates, options, releases)
             different = tuple(f"{single.title} sends another request" for single in others)
-            found[uuid] = dataclasses.replace(newest, not_judged=(*newest.not_judged, *different))
+            requests[uuid] = dataclasses.replace(
+                newest, not_judged=(*newest.not_judged, *different)
+            )
         except errors.InvalidInput as error:
-            found[uuid] = "; ".join(error.reasons)
-    return found
+            requests[uuid] = "; ".join(error.reasons)
+    return requests
 
 
 def _from_volume(services: RequestServices, server: values.Server) -> bool:

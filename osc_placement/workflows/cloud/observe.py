@@ -192,17 +192,17 @@ class CloudReader:
         """All providers; ``traits_of`` and ``members`` are ``{name: UUIDs of providers}``."""
         provider_traits, provider_aggregates = _inverted(traits_of), _inverted(members)
         records: dict[str, record.ProviderRecord | None] = {
-            each.uuid: record.ProviderRecord(
-                each.uuid,
-                each.name,
-                root_uuid=each.root_uuid or each.uuid,
-                parent_uuid=each.parent_uuid,
-                generation=each.generation,
-                inventories=inventories.get(each.uuid, {}),
-                traits=frozenset(provider_traits.get(each.uuid, ())),
-                aggregates=tuple(provider_aggregates.get(each.uuid, ())),
+            provider.uuid: record.ProviderRecord(
+                provider.uuid,
+                provider.name,
+                root_uuid=provider.root_uuid or provider.uuid,
+                parent_uuid=provider.parent_uuid,
+                generation=provider.generation,
+                inventories=inventories.get(provider.uuid, {}),
+                traits=frozenset(provider_traits.get(provider.uuid, ())),
+                aggregates=tuple(provider_aggregates.get(provider.uuid, ())),
             )
-            for each in self._listed[0]
+            for provider in self._listed[0]
         }
         usage = record.ConsumerRecord(_USAGE, 0, "", "", used)
         base = state.CloudState()

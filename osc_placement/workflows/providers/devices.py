@@ -108,15 +108,15 @@ def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     by_name = {item.name: item for item in snapshot.providers}
     nodes = {node.uuid: node for node in snapshot.nodes}
     for agent in snapshot.agents or ():
-        found = by_name.get(agent.provider_name)
-        if found is None:
+        findings = by_name.get(agent.provider_name)
+        if findings is None:
             continue
-        root = found.root_uuid or found.uuid
+        root = findings.root_uuid or findings.uuid
         expected = _expected(snapshot, agent)
         if root not in nodes and not snapshot.hosts.unreachable:
-            yield _without_host(found, agent)
+            yield _without_host(findings, agent)
         elif root in nodes and expected and root not in expected:
-            yield _wrong_host(found, agent, nodes[root].host)
+            yield _wrong_host(findings, agent, nodes[root].host)
 
 
 def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:

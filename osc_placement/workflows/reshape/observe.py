@@ -73,13 +73,13 @@ def _check_traits(client: api.Client, targets: Iterable[documents.MoveTarget]) -
     traits = sorted({trait for target in targets for trait in target.traits})
     if not traits:
         return frozenset()
-    known = frozenset(retry.read(lambda: client.list_traits(f"in:{','.join(traits)}")))
+    existing = frozenset(retry.read(lambda: client.list_traits(f"in:{','.join(traits)}")))
     errors.InputErrors(
         f"the cloud does not know the trait {trait}"
         for trait in traits
-        if trait not in known and not is_custom(trait)
+        if trait not in existing and not is_custom(trait)
     ).check()
-    return frozenset(filter(is_custom, known))
+    return frozenset(filter(is_custom, existing))
 
 
 def _check_classes(
@@ -163,10 +163,10 @@ class _Reader:
         return [item for providers in listed.values() for item in providers]
 
     def _detail(self, item: provider.Provider) -> _Detail:
-        known = self._details.get(item.uuid)
-        if known is None or known.node.provider != item:
-            known = self._details[item.uuid] = self._read_detail(item)
-        return known
+        detail = self._details.get(item.uuid)
+        if detail is None or detail.node.provider != item:
+            detail = self._details[item.uuid] = self._read_detail(item)
+        return detail
 
     def _read_detail(self, item: provider.Provider) -> _Detail:
         client, uuid = self._client, item.uuid

@@ -128,8 +128,8 @@ def _other_consumers(trees: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
     usage: dict[str, dict[str, int]] = {}
     for (uuid, resource_class), amount in trees.other_usage().items():
         usage.setdefault(uuid, {})[resource_class] = amount
-    found = {}
+    consumers = {}
     for uuid, resources in usage.items():
         key = str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:others:{uuid}"))
-        found[key] = _consumer(allocation.Consumer(key, {uuid: resources}, generation=0))
-    return found
+        consumers[key] = _consumer(allocation.Consumer(key, {uuid: resources}, generation=0))
+    return consumers
