@@ -187,7 +187,7 @@ SERVER_USERS = (
     "plugin",
     "programs",
     "workflows.on_a_copy",
-    "workflows.reshape.sandbox",
+    "workflows.reshape.reshape_plan",
     "workflows.snapshot",
 )
 
@@ -378,7 +378,7 @@ def test_no_module_has_a_name_without_a_subject() -> None:
         ("workflows.allocations.owners", "from osc_placement.workflows.migrations import registry"),
         ("workflows.allocations.audit", "from osc_placement.workflows.providers import audit"),
         ("workflows.reshape.documents", "from osc_placement.workflows.reshape import plan"),
-        ("workflows.reshape.sandbox", "from osc_placement.server.handlers import trait"),
+        ("workflows.reshape.reshape_plan", "from osc_placement.server.handlers import trait"),
         ("v1.trait", "from osc_placement.engine import state"),
         ("v1.trait", "from keystoneauth1 import session"),
         ("v1.trait", "from ..engine import state"),
@@ -399,7 +399,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("workflows.batch", "from osc_placement.engine import standard"),
         ("workflows.mirror", "from osc_placement.workflows import state_file"),
         ("workflows.allocations.heal", "from osc_placement.workflows.allocations import owners"),
-        ("workflows.reshape.sandbox", "from osc_placement.server import create_app"),
+        ("workflows.reshape.reshape_plan", "from osc_placement.server import create_app"),
         ("plugin", "from osc_placement import server"),
         ("server.store.sqlite", "import sqlite3"),
         ("server.options", "from osc_placement.samples import sample"),

@@ -48,7 +48,7 @@ openstack allocation candidate list \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_options(parser)
-        nova_request.add_options(parser)
+        nova_request.add_options(parser, judged=False)
         arguments.add_repeated(
             parser,
             "--name-glob",

@@ -33,8 +33,13 @@ RELEASES = tuple(range(27, 35))
 _NEW_SERVER = ("flavor", "image", "boot_from_volume", "project", "port")
 
 
-def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the options of nova's request; ``several``: of requests for new servers only."""
+def add_options(
+    parser: argparse.ArgumentParser, *, several: bool = False, judged: bool = True
+) -> None:
+    """Add the options of nova's request; ``several``: of requests for new servers only.
+
+    ``judged``: with those of commands that judge hosts.
+    """
     group = parser.add_argument_group("nova's request for a server")
     if several:
         arguments.add_repeated(group, "--flavor", "<flavor>", "A flavor, by name or ID.")
@@ -52,10 +57,10 @@ def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> No
     )
     group.add_argument("--project", metavar="<uuid>", help="The project of the server, by UUID")
     arguments.add_repeated(group, "--port", "<uuid>", "A port of neutron with a resource request.")
-    add_scheduler_options(group)
+    add_scheduler_options(group, judged=judged)
 
 
-def add_scheduler_options(group: argparse._ActionsContainer) -> None:
+def add_scheduler_options(group: argparse._ActionsContainer, *, judged: bool = True) -> None:
     """Add the options that say which request filters of nova are on."""
     group.add_argument(
         "--nova-conf",
@@ -80,7 +85,8 @@ def add_scheduler_options(group: argparse._ActionsContainer) -> None:
         dest="filters",
         choices=sorted(FILTERS),
     )
-    services.add_judgement(group)
+    if judged:
+        services.add_judgement(group)
 
 
 def is_given(parsed_args: argparse.Namespace) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -50,7 +49,7 @@ class Reshape(plan_command.SelectorCommand):
     table_columns = ("tree", "before", "after", "status", "reason")
     recorded_arguments = ("file", "to_tree", "strategy", "max_percent")
     example = """\
-openstack placement reshape vgpu.yaml --dry-run --show-requests
+openstack placement reshape vgpu.yaml --dry-run
 openstack placement reshape vgpu.yaml --strategy pack
 openstack placement reshape --to-tree cn1.yaml
 openstack placement reshape every-host.yaml --member-of <aggregate>"""
@@ -86,11 +85,6 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             default=20,
             help="How long to search for an assignment (default: 20)",
         )
-        parser.add_argument(
-            "--show-requests",
-            action="store_true",
-            help="Print the requests of the dry run with their bodies on stderr",
-        )
         arguments.add_selector(parser)
         self.add_change_options(parser)
 
@@ -115,8 +109,6 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
 
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         super().finish(report, parsed_args)
-        if parsed_args.show_requests:
-            self.summary = [*_requests(self._prepared), *self.summary]
         is_table = parsed_args.formatter == "table"
         return self.columns_of(parsed_args), list(_rows(self._prepared, report, is_table=is_table))
 
@@ -197,12 +189,3 @@ def _row(line: reshape_plan.ReshapeRow) -> rows.Row:
     reasons = rows.Reasons(line.reason, line.code)
     usages = rows.Usages(before), rows.Usages(after)
     return (line.uuid, *usages, line.status, reasons, str(line.code))
-
-
-def _requests(prepared: reshape_plan.Prepared) -> Iterator[str]:
-    if prepared.rehearsal is None:
-        return
-    for request in prepared.rehearsal.requests:
-        yield f"{request.method} {request.path}"
-        if request.body is not None:
-            yield json.dumps(request.body, indent=1)

@@ -17,12 +17,14 @@ result with the second::
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from osc_placement import errors, microversion
+from osc_placement import errors, microversion, server
 from osc_placement.client import api
 from osc_placement.engine import standard
 from osc_placement.model import allocation, provider
@@ -30,7 +32,8 @@ from osc_placement.model.name import is_custom
 from osc_placement.plan import attempt, change, executor, journal, plan, result
 from osc_placement.plan.kinds import base, memberships, registry, reshape
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows import selector
+from osc_placement.server.store.errors import StoreError
+from osc_placement.workflows import on_a_copy, selector
 from osc_placement.workflows.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
     changes,
@@ -39,7 +42,6 @@ from osc_placement.workflows.reshape import (
     invariants,
     observe,
     resolve,
-    sandbox,
     snapshot,
     target_tree,
 )
@@ -68,22 +70,18 @@ class ReshapeRequest:
 class Prepared:
     """A rehearsed plan with the snapshots before and after it.
 
-    ``rehearsal`` is None if there are no changes.
+    ``rehearsed`` is the snapshot after the rehearsal; None if there are no changes.
     """
 
     planned: plan.ObservedPlan
     before: snapshot.TreeSnapshot
     after: snapshot.TreeSnapshot
     placed: tuple[consumers.Placed, ...] = ()
-    rehearsal: Rehearsal | None = None
+    rehearsed: snapshot.TreeSnapshot | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """``requests`` are the writes in their order; ``result`` is the snapshot after them."""
-
-    requests: tuple[sandbox.RehearsedRequest, ...]
-    result: snapshot.TreeSnapshot
+class CannotRehearse(errors.PlacementError):
+    """The snapshot is not a valid state of the embedded Placement."""
 
 
 class RehearsalFailed(errors.PlacementError):
@@ -132,8 +130,8 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
     if not full_plan.changes:
         return prepared
     allowed = invariants.expected(decision.resolved)
-    rehearsal = rehearse(decision.before, after, full_plan.changes, allowed, client.microversion)
-    return dataclasses.replace(prepared, rehearsal=rehearsal)
+    rehearsed = rehearse(decision.before, after, full_plan.changes, allowed, client.microversion)
+    return dataclasses.replace(prepared, rehearsed=rehearsed)
 
 
 def decide_request(
@@ -303,8 +301,8 @@ def rehearse(
     changes: Sequence[change.Change],
     allowed: invariants.ExpectedChanges,
     version: microversion.Microversion,
-) -> Rehearsal:
-    """Apply ``changes`` to ``before`` and compare the result with ``after``.
+) -> snapshot.TreeSnapshot:
+    """Apply ``changes`` to ``before`` in an embedded Placement; a result that equals ``after``.
 
     Errors: RehearsalFailed with all failures and differences; CannotRehearse.
     """
@@ -314,17 +312,16 @@ def rehearse(
     # The cloud has all these classes, as ``observe`` has checked.
     nodes = [*before.nodes.values(), *after.nodes.values()]
     classes = {name for node in nodes for name in node.inventories}
-    with sandbox.embedded(before, classes, version) as stage:
+    with _embedded(before, classes, version) as client:
         run_context = attempt.RunContext(
-            base.Services(stage.client), journal.MemoryJournal(), threading.Event()
+            base.Services(client), journal.MemoryJournal(), threading.Event()
         )
         run = executor.execute(changes, run_context, executor.RunLimits(workers=1))
         failed = [item for item in run.results if not item.succeeded]
         if failed:
             raise RehearsalFailed(_failures(failed))
         context = ReadContext(workers=1)
-        rehearsed = _comparable(observe.read_trees(stage.client, after.roots, context))
-        requests = tuple(stage.recorder.requests)
+        rehearsed = _comparable(observe.read_trees(client, after.roots, context))
     # Providers that no consumer uses any more are not read; they cannot have changed.
     unread = {uuid: node for uuid, node in after.nodes.items() if uuid not in rehearsed.nodes}
     consumers = {
@@ -340,7 +337,76 @@ def rehearse(
     if problems:
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
         raise RehearsalFailed("\n".join([header, *problems]))
-    return Rehearsal(requests, rehearsed)
+    return rehearsed
+
+
+#: The owner of the usage by consumers that are not in the snapshot.
+_OTHERS = "others"
+
+
+@contextlib.contextmanager
+def _embedded(
+    trees: snapshot.TreeSnapshot, classes: Collection[str], version: microversion.Microversion
+) -> Iterator[api.Client]:
+    """A Placement with the state of a snapshot, including generations, and these classes.
+
+    Errors: CannotRehearse if the snapshot is not a valid state.
+    """
+    try:
+        app = server.create_app(load=_document(trees, classes))
+    except StoreError as error:
+        raise CannotRehearse(f"the plan cannot be rehearsed: {error}") from error
+    with on_a_copy.opened(lambda: app, "the rehearsal", version) as client:
+        yield client
+
+
+def _document(trees: snapshot.TreeSnapshot, classes: Collection[str]) -> dict[str, Any]:
+    """The snapshot as a state document of the embedded server; ``classes`` are all that exist."""
+    traits = {name for node in trees.nodes.values() for name in node.traits}
+    return {
+        "custom_resource_classes": sorted(filter(is_custom, classes)),
+        "custom_traits": sorted(filter(is_custom, traits | trees.traits)),
+        "providers": {uuid: _provider(node) for uuid, node in trees.nodes.items()},
+        "consumers": {
+            **{uuid: _consumer(item) for uuid, item in trees.consumers.items()},
+            **_other_consumers(trees),
+        },
+    }
+
+
+def _provider(node: snapshot.Node) -> dict[str, Any]:
+    item = node.provider
+    return {
+        "name": item.name,
+        "parent": item.parent_uuid,
+        "root": item.root_uuid or item.uuid,
+        "generation": item.generation,
+        "inventories": {name: held.as_dict() for name, held in node.inventories.items()},
+        "traits": sorted(node.traits),
+        "aggregates": sorted(node.aggregates),
+    }
+
+
+def _consumer(item: allocation.Consumer) -> dict[str, Any]:
+    return {
+        "allocations": {uuid: dict(held) for uuid, held in item.allocations.items()},
+        "generation": item.generation or 0,
+        "project": item.project_id or _OTHERS,
+        "user": item.user_id or _OTHERS,
+        "type": item.consumer_type or allocation.UNKNOWN_TYPE,
+    }
+
+
+def _other_consumers(trees: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
+    """One consumer per provider for the usage of all consumers that are not in the snapshot."""
+    usage: dict[str, dict[str, int]] = {}
+    for (uuid, resource_class), amount in trees.other_usage().items():
+        usage.setdefault(uuid, {})[resource_class] = amount
+    consumers = {}
+    for uuid, resources in usage.items():
+        key = resolve.new_uuid(f"others:{uuid}")
+        consumers[key] = _consumer(allocation.Consumer(key, {uuid: resources}, generation=0))
+    return consumers
 
 
 def _comparable(trees: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:

@@ -75,10 +75,10 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
     assert state(real_placement) == before
     statuses = {item.status for item in apply(client, found.planned.plan)}
     assert statuses <= {result.Status.APPLIED}
-    if found.rehearsal is not None:
+    if found.rehearsed is not None:
         left = observe.read_trees(client, found.after.roots, READING)
         assert invariants.differences(left, found.after) == []
-        assert invariants.differences(left, found.rehearsal.result) == []
+        assert invariants.differences(left, found.rehearsed) == []
     inverse = apply_module.inverse_of(found.planned.plan)
     undone = apply(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in undone} <= {result.Status.APPLIED}

@@ -60,15 +60,15 @@ def test_a_reshape_is_refused_without_changes_or_keeps_the_invariants_and_can_be
             return
         assert placement.app.export() == before
         hypothesis.event("moved consumers" if found.placed else "moved inventories")
-        hypothesis.event(f"totals change: {bool(found.rehearsal and case.totals)}")
+        hypothesis.event(f"totals change: {bool(found.rehearsed and case.totals)}")
         hypothesis.event(f"class changes {case.changes}, deletes {'delete' in case.moves}")
         statuses = {item.status for item in apply(client, found.planned.plan)}
         assert statuses <= {result.Status.APPLIED}
         cases.check_laws(case, before, placement.app.export())
         left = observe.read_trees(client, found.after.roots, READING)
-        assert found.rehearsal is not None
+        assert found.rehearsed is not None
         assert invariants.differences(left, found.after) == []
-        assert invariants.differences(left, found.rehearsal.result) == []
+        assert invariants.differences(left, found.rehearsed) == []
         inverse = apply_module.inverse_of(found.planned.plan)
         undone = apply(client, inverse, attempt.Direction.UNDO)
         assert {item.status for item in undone} <= {result.Status.APPLIED}
