@@ -13,24 +13,13 @@ import types
 import warnings
 
 from osc_placement.v1 import (
+    allocation as allocation_module,
     candidate,
+    inventory as inventory_module,
     provider,
     provider_aggregate,
     provider_trait,
     trait as trait_commands,
-)
-from osc_placement.v1.allocation import (
-    DeleteAllocation,
-    SetAllocation,
-    ShowAllocation,
-    UnsetAllocation,
-)
-from osc_placement.v1.inventory import (
-    DeleteInventory,
-    ListInventory,
-    SetClassInventory,
-    SetInventory,
-    ShowInventory,
 )
 
 warnings.warn(
@@ -63,10 +52,10 @@ aggregate = _module(
 allocation = _module(
     "allocation",
     BASE_URL="/allocations",
-    DeleteAllocation=DeleteAllocation,
-    SetAllocation=SetAllocation,
-    ShowAllocation=ShowAllocation,
-    UnsetAllocation=UnsetAllocation,
+    DeleteAllocation=allocation_module.DeleteAllocation,
+    SetAllocation=allocation_module.SetAllocation,
+    ShowAllocation=allocation_module.ShowAllocation,
+    UnsetAllocation=allocation_module.UnsetAllocation,
 )
 allocation_candidate = _module(
     "allocation_candidate",
@@ -80,11 +69,11 @@ inventory = _module(
     RP_BASE_URL=_PROVIDERS,
     USAGES_BASE_URL=f"{_PROVIDER}/usages",
     FIELDS=("allocation_ratio", "min_unit", "max_unit", "reserved", "step_size", "total"),
-    DeleteInventory=DeleteInventory,
-    ListInventory=ListInventory,
-    SetClassInventory=SetClassInventory,
-    SetInventory=SetInventory,
-    ShowInventory=ShowInventory,
+    DeleteInventory=inventory_module.DeleteInventory,
+    ListInventory=inventory_module.ListInventory,
+    SetClassInventory=inventory_module.SetClassInventory,
+    SetInventory=inventory_module.SetInventory,
+    ShowInventory=inventory_module.ShowInventory,
 )
 resource_class = _module(
     "resource_class",

@@ -166,6 +166,7 @@ def _impact_row(item: impact.FlavorImpact) -> rows.Row:
 class _PlanFileCommand(plan_command.PlanCommand):
     """A command that runs a plan file."""
 
+    makes_plan = False
     guards = (*ALL, RECORDED_NOVA)
 
     _plan: plan.Plan

@@ -77,6 +77,9 @@ class PlanCommand(base.ReportLister):
     #: Whether it limits the capacity of each resource class too, as a sum over providers.
     limits_capacity: ClassVar[bool] = False
 
+    #: Whether the plan is new, and not that of a file.
+    makes_plan: ClassVar[bool] = True
+
     #: Whether a run writes an undo file. "plan undo" does not.
     has_undo: ClassVar[bool] = True
 
@@ -273,13 +276,14 @@ class PlanCommand(base.ReportLister):
             action="store_true",
             help="With --dry-run: exit with 3 for changes to make, and with 6 for refused changes",
         )
-        group.add_argument(
-            "--plan-out",
-            metavar="<file>",
-            type=pathlib.Path,
-            help='Write the plan to this file, for "placement plan show", "apply" and "undo".'
-            " With --dry-run, - is standard output, in place of the rows.",
-        )
+        if self.makes_plan:
+            group.add_argument(
+                "--plan-out",
+                metavar="<file>",
+                type=pathlib.Path,
+                help='Write the plan to this file, for "placement plan show", "apply" and "undo".'
+                " With --dry-run, - is standard output, in place of the rows.",
+            )
         if self.has_undo:
             group.add_argument(
                 "--undo-out",

@@ -87,7 +87,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         parser.add_argument("--aggregate-uuid", action="append", default=[], help=argparse.SUPPRESS)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows import selector as selection
+        from osc_placement.workflows import selector
 
         if parsed_args.aggregate_uuid and parsed_args.member_of:
             self.usage_error("argument --member-of: not allowed with argument --aggregate-uuid")
@@ -103,7 +103,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         # A listing accepts the UUID of no provider, and has no rows; a selector refuses it.
         selected = dataclasses.replace(arguments.read_selector(parsed_args), in_tree=None)
         list_providers = functools.partial(
-            selection.listed,
+            selector.listed,
             client,
             selected,
             services.host_aggregates(self),

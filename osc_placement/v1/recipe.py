@@ -61,14 +61,8 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 
 def add_evidence(parser: argparse.ArgumentParser, form: str, what: str, output: str) -> None:
     """The options for what servers use."""
-    arguments.add_repeated(parser, "--assign", form, f"{what}.")
-    arguments.add_repeated(
-        parser,
-        "--assign-from",
-        "<file>",
-        f"A file with more of these, one per line, or with {output}.",
-        type=pathlib.Path,
-    )
+    text = f"{what}. @<file> reads a file with these, one per line, or with {output}."
+    arguments.add_repeated(parser, "--assign", form, text)
 
 
 def add_traits(parser: argparse.ArgumentParser, form: str, what: str) -> None:
@@ -102,13 +96,15 @@ def read_evidence(
     """``(server uuid, what it uses)`` from the command line and the files."""
     from osc_placement.workflows.reshape import evidence
 
-    for server, uses in pairs("--assign", parsed_args.assign, problems):
+    files = [text[1:] for text in parsed_args.assign if text.startswith("@")]
+    texts = [text for text in parsed_args.assign if not text.startswith("@")]
+    for server, uses in pairs("--assign", texts, problems):
         if is_uuid(server):
             yield canonical_uuid(server), uses
         else:
             problems.add(f"--assign {server}: not a UUID")
-    files = ((str(path), arguments.read_file(path)) for path in parsed_args.assign_from)
-    yield from evidence.read(files, reader, problems)
+    contents = ((path, arguments.read_file(pathlib.Path(path))) for path in files)
+    yield from evidence.read(contents, reader, problems)
 
 
 def pairs(
@@ -231,7 +227,7 @@ class WritePciRecipe(RecipeCommand):
 openstack placement recipe pci cn1 \\
     --device 0000:81:00.0=CUSTOM_GPU:1 --device 0000:82:00.0=CUSTOM_GPU:1 \\
     --as CUSTOM_GPU=10de:1eb8 --trait 0000:81:00.0=CUSTOM_FAST \\
-    --assign-from evidence --out pci.yaml"""
+    --assign @evidence --out pci.yaml"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_host(parser)
@@ -327,7 +323,7 @@ class WriteSevRecipe(RecipeCommand):
     example = """\
 openstack placement recipe sev cn1 --out sev.yaml
 openstack placement recipe sev cn1 \\
-    --model amd-sev=10 --model amd-sev-es=5 --assign-from evidence"""
+    --model amd-sev=10 --model amd-sev-es=5 --assign @evidence"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_host(parser)

@@ -20,7 +20,7 @@ VGPU = "VGPU"
 _GPU_HEAD = """\
 VGPU of {node}, from its own provider to one provider per physical GPU: {children}.
 
-Only the host knows which GPU a server uses. On {node}, this writes what --assign-from reads:
+Only the host knows which GPU a server uses. On {node}, this writes what --assign @evidence reads:
 
   for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
   mdevctl list >> evidence
@@ -91,7 +91,8 @@ PCI devices of {node}, from its own provider to one provider per device: {childr
 Nova reports no PCI device on the node itself: an operator did, as in provider.yaml. Nova \
 allocates devices with their own providers only to servers with a PCI alias in their flavor.
 
-Only the host knows which device a server uses. On {node}, this writes what --assign-from reads:
+Only the host knows which device a server uses. On {node}, this writes what \
+--assign @evidence reads:
 
   for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
   for device in $(virsh nodedev-list --cap pci); do virsh nodedev-dumpxml $device; done >> evidence
@@ -187,7 +188,7 @@ starts. This document is for moves before that, and for several models.
 number of encrypted servers that the host supports."""
 
 _EVIDENCE = """\
-Only the host knows which model a server uses. On {node}, this writes what --assign-from reads:
+Only the host knows which model a server uses. On {node}, this writes what --assign @evidence reads:
 
   for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
 

@@ -122,7 +122,7 @@ class _Collector:
             else:
                 self._problems.add(
                     f"server {server} uses the mediated device {used}, and no file names its GPU:"
-                    " add the output of 'mdevctl list' with --assign-from"
+                    " add the output of 'mdevctl list' with --assign @<file>"
                 )
 
     def _element(self, source: str, text: str) -> None:

@@ -19,7 +19,7 @@ _HEAD = """\
 {moved} VCPU of {node} become PCPU; {shared} stay.
 
 Servers whose flavor or image requests dedicated CPUs get PCPU, others keep VCPU. Where \
-nova does not know it, {node} does: this writes what --assign-from reads.
+nova does not know it, {node} does: this writes what --assign @evidence reads.
 
   for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
 

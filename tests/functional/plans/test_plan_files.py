@@ -163,7 +163,6 @@ def test_no_file_and_no_output_has_the_password_of_the_endpoint(
         ((AMEND, *HOSTS, "--resource", "VCPU:total=98", "-c", "nmae"), "unknown column nmae"),
         (("placement plan apply", "plan", "-c", "name", "-c", "x"), "unknown column x"),
         (("placement plan apply", "plan", "--undo-out", "./plan"), "<file> and --undo-out must"),
-        (("placement plan undo", "plan", "--plan-out", "plan"), "<file> and --plan-out must"),
         (
             (AMEND, *HOSTS, "--resource", "VCPU:total=98", "--plan-out", "a", "--undo-out", "a"),
             "--plan-out and --undo-out must be different files",

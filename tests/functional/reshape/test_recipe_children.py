@@ -71,7 +71,7 @@ def test_pci_devices_move_to_providers_with_their_addresses(
     evidence = f"{servers[0]}=0000:82:00.0\n{servers[1]}=pci_0000_81_00_0\n"
     pathlib.Path("evidence").write_text(evidence)
     words = (HOST, *devices, "--as", "CUSTOM_GPU=10de:1eb8", "--trait", "0000:81:00.0=CUSTOM_FAST")
-    openstack.do(f"{RECIPE} pci", *words, "--assign-from", "evidence", "--out", "pci.yaml")
+    openstack.do(f"{RECIPE} pci", *words, "--assign", "@evidence", "--out", "pci.yaml")
     _, error = openstack.fails("placement reshape", "pci.yaml")
     assert GPU in error
     openstack.do("resource class create", GPU)

@@ -115,11 +115,11 @@ def test_the_output_of_virsh_and_mdevctl_names_the_gpus(
     address = f"<hostdev type='mdev'><source><address uuid='{mdev}'/></source></hostdev>"
     domain = f"<domain><uuid>{server}</uuid><devices>{address}</devices></domain>"
     pathlib.Path("domains.xml").write_text(domain)
-    words = vgpu("--assign-from", "domains.xml")
+    words = vgpu("--assign", "@domains.xml")
     code, text = openstack.fails(f"{RECIPE} vgpu", *words)
     assert (code, "output of 'mdevctl list'" in text) == (1, True)
     pathlib.Path("mdevs").write_text(f"{mdev} 0000:85:00.0 nvidia-35 manual (defined)\n")
-    written = openstack.do(f"{RECIPE} vgpu", *words, "--assign-from", "mdevs")
+    written = openstack.do(f"{RECIPE} vgpu", *words, "--assign", "@mdevs")
     assert f"{server}: {node(9)}_{B}" in written
 
 
@@ -131,7 +131,7 @@ def test_vgpu_moves_to_the_gpus_that_servers_use(
         f"{SERVERS['vm-00007']}={A}\n{SERVERS['vm-00027']}=0000:84:00.0\n"
     )
     trait = ("--trait", f"{A}=CUSTOM_VGPU_A")
-    words = vgpu(*trait, "--assign-from", "evidence", "--out", "vgpu.yaml")
+    words = vgpu(*trait, "--assign", "@evidence", "--out", "vgpu.yaml")
     assert openstack.do(f"{RECIPE} vgpu", *words) == ""
     assert everything(target) == before
     reshape(openstack, "vgpu.yaml", "--undo-out", "undo.json")
