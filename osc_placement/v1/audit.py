@@ -103,11 +103,13 @@ class AuditCommand(plan_command.PlanCommand):
         # An audit without --repair is a dry run of the repair.
         parsed_args.dry_run = parsed_args.dry_run or not parsed_args.repair
 
-    def audit(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> AuditResult[Any]:
+    def audit(
+        self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
+    ) -> AuditResult[Any]:
         """The findings, the plan of their repairs, and what was not judged."""
         raise NotImplementedError
 
-    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+    def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         audited = self.audit(run, parsed_args)
         self.findings, self.not_judged = audited.findings, audited.not_judged
         return audited.planned
@@ -268,7 +270,9 @@ openstack placement allocation audit --repair --host cmp-0001"""
         services.add_skip_port_allocations(group)
         self.add_change_options(parser)
 
-    def audit(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> AuditResult[Any]:
+    def audit(
+        self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
+    ) -> AuditResult[Any]:
         from osc_placement.workflows.allocations import audit
 
         request = audit.AuditRequest(
@@ -349,7 +353,9 @@ openstack placement provider audit --provider-config \\
 
             self._pci = pci.read_device_spec(parsed_args.nova_conf)
 
-    def audit(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> AuditResult[Any]:
+    def audit(
+        self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
+    ) -> AuditResult[Any]:
         from osc_placement.workflows.providers import audit, observe
 
         request = observe.ProviderAuditRequest(
