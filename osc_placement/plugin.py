@@ -152,7 +152,9 @@ def _transport(instance: Any, settings: Mapping[str, Any]) -> transport.Transpor
             f" {configuration}: check OSC_PLACEMENT_DATABASE, OSC_PLACEMENT_CONFIG and clouds.yaml"
         )
     if database:
-        return _embedded(database)
+        from osc_placement.client import connection
+
+        return connection.embedded(database)
     if configuration:
         return _offline(configuration)
     return _over_session(instance, settings)
@@ -323,18 +325,6 @@ def _place(instance: Any) -> str | None:
     # openstacksdk calls a cloud without a name "defaults".
     named = {"cloud": cloud if cloud != "defaults" else "", "region": instance.region_name}
     return ", ".join(f"{what} {name}" for what, name in named.items() if name) or None
-
-
-def _embedded(database: str) -> transport.Transport:
-    from osc_placement.client import wsgi
-
-    def open_server() -> wsgi.WsgiApp:
-        from osc_placement import server
-
-        app: wsgi.WsgiApp = server.create_app(database, lazily=True)
-        return app
-
-    return wsgi.in_process(open_server, place=os.path.abspath(database))
 
 
 def _offline(configuration: str) -> transport.Transport:

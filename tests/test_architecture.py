@@ -99,7 +99,8 @@ LAYERS: dict[str, set[str]] = {
     "microversion": set(),
     "model": set(),
     "samples": set(),
-    "client": {"model"},
+    "client": {"client.connection", "model"},
+    "client.connection": {"client", "model"},
     "nova": {"client", "model"},
     "neutron": {"client", "nova", "model"},
     "engine": {"model"},
@@ -174,17 +175,17 @@ LAYERS: dict[str, set[str]] = {
     "resources": {"v1"},
     "version": set(),
     "offline": set(),
-    "plugin": {"client", "interrupt", "model", "offline"},
+    "plugin": {"client", "client.connection", "interrupt", "model", "offline"},
     "testing": {"client", "model", "neutron", "nova", "samples", "server", "server.store"},
     "testing.conformance": {"client", "testing"},
 }
 
 #: The server's public API, and the modules besides ``testing`` that may use it: the in-process
-#: transport of the plugin, the dry run of a reshape, a plan on a copy, and snapshots, which are
-#: files of the server.
+#: transport, the dry run of a reshape, a plan on a copy, and snapshots, which are files of the
+#: server.
 SERVER_API = ("osc_placement.server", "osc_placement.server.store")
 SERVER_USERS = (
-    "plugin",
+    "client.connection",
     "programs",
     "workflows.on_a_copy",
     "workflows.reshape.reshape_plan",
@@ -400,7 +401,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("workflows.mirror", "from osc_placement.workflows import state_file"),
         ("workflows.allocations.heal", "from osc_placement.workflows.allocations import owners"),
         ("workflows.reshape.reshape_plan", "from osc_placement.server import create_app"),
-        ("plugin", "from osc_placement import server"),
+        ("client.connection", "from osc_placement import server"),
         ("server.store.sqlite", "import sqlite3"),
         ("server.options", "from osc_placement.samples import sample"),
         ("testing.service", "from osc_placement.server import app"),
@@ -421,7 +422,7 @@ def test_floors_count_the_longest_chain() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2830,
+    "client": 2887,
     "engine": 2800,
     "model": 810,
     "nova": 3430,

@@ -137,6 +137,12 @@ class Client:
         """Close connections and files; the next request reopens them."""
         self.transport.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @property
     def api_version(self) -> str:
         """The version in use, for plugins that use upstream's client; unpinned at most 1.29."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import csv
+import inspect
 import io
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from osc_placement.client import api
 from osc_placement.plan import plan
 from osc_placement.plan.kinds import registry
 from tests.support import commands, guide
@@ -103,9 +105,24 @@ def plan_schema() -> dict[str, Any]:
     }
 
 
+def client_methods() -> str:
+    """CSV: the methods of the public client that send a request, with the start of their text."""
+    methods = {
+        name: inspect.getdoc(method) or ""
+        for name, method in vars(api.Client).items()
+        if inspect.isfunction(method) and re.match("[A-Z]+ /", inspect.getdoc(method) or "")
+    }
+    rows = [
+        (f"``{name}``", text.partition("\n\n")[0].replace("\n", " "))
+        for name, text in methods.items()
+    ]
+    return _csv([("method", "request"), *rows])
+
+
 def tables() -> dict[str, str]:
-    """``{file name: text}``."""
+    """``{path below FOLDER: text}``."""
     return {
+        "../../client.csv": client_methods(),
         "options.csv": options(),
         "exit-codes.csv": exit_codes(),
         "plan.schema.json": json.dumps(plan_schema(), indent=1, sort_keys=True) + "\n",
