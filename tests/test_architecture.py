@@ -68,6 +68,7 @@ WORKFLOWS = {
     "workflows.flavors",
     "workflows.health",
     "workflows.migrations",
+    "workflows.metrics",
     "workflows.mirror",
     "workflows.providers",
     "workflows.reshape",
@@ -163,6 +164,8 @@ LAYERS: dict[str, set[str]] = {
         "workflows.status",
     }
     | BELOW_WORKFLOWS,
+    # Metrics are health, and how often flavors fit.
+    "workflows.metrics": {"workflows.health", "workflows.capacity"} | BELOW_WORKFLOWS,
     "workflows": BELOW_WORKFLOWS,
     "v1.output": PLAN | {"client", "model"},
     "v1.arguments": {"client", "model", "v1.output", "workflows.selector"},
@@ -205,6 +208,7 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     "alembic": ("offline",),
     "placement": ("offline",),
     "sqlalchemy": ("offline",),
+    "prometheus_client": ("workflows.metrics",),
     "osc_lib": ("v1", "plugin", "client", "http", "testing"),
     "requests": ("client", "testing"),
     "sqlite3": ("server.store", "workflows.snapshot"),
@@ -422,16 +426,16 @@ def test_floors_count_the_longest_chain() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2887,
-    "engine": 2800,
+    "client": 2950,
+    "engine": 2850,
     "model": 810,
     "nova": 3430,
     "plan": 4480,
     "search": 730,
     "server": 5230,
     "testing": 1100,
-    "v1": 9820,
-    "workflows": 22800,
+    "v1": 10000,
+    "workflows": 22990,
     "": 1930,
 }
 

@@ -72,8 +72,8 @@ def _may_be_replaced(path: pathlib.Path) -> bool:
     return not start.strip() or b'"format_version"' in start
 
 
-def replace(path: pathlib.Path, texts: Iterable[str]) -> None:
-    """Write a file of these texts completely or not at all, mode 0600. Errors: PlacementError.
+def replace(path: pathlib.Path, texts: Iterable[str], mode: int = 0o600) -> None:
+    """Write a file of these texts completely or not at all. Errors: PlacementError.
 
     A special file (``/dev/null``, ``/dev/stdout``) is written to and not replaced.
     """
@@ -89,6 +89,7 @@ def replace(path: pathlib.Path, texts: Iterable[str]) -> None:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.writelines(texts)
                 file.flush()
+                os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             pathlib.Path(name).replace(path)
         except BaseException:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 import datetime
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from osc_placement import errors, microversion
+from osc_placement import microversion
 from osc_placement.model.name import counted
 from osc_placement.v1 import base, services
 from osc_placement.v1.output import progress, rows
@@ -29,8 +29,6 @@ COLUMNS = (
     "show",
     "repair",
 )
-
-T = TypeVar("T")
 
 #: Problems whose commands the summary shows.
 _MOST_COMMANDS = 3
@@ -95,7 +93,9 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
 
         cloud = services.NovaServices(self, parsed_args)
         read = health.HealthServices(
-            self.connect(), _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
+            self.connect(),
+            services.or_reason(lambda: cloud.nova),
+            services.or_reason(lambda: cloud.neutron),
         )
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown)
@@ -129,14 +129,6 @@ def _mutes(text: str) -> list[str]:
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return texts
-
-
-def _or_reason(opened: Callable[[], T]) -> T | str:
-    """A service, or why it is not there."""
-    try:
-        return opened()
-    except errors.PlacementError as error:
-        return str(error)
 
 
 def _exit_code(lines: Sequence[health.HealthLine], fail_on: str) -> int:

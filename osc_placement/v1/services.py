@@ -12,7 +12,7 @@ import functools
 import pathlib
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from osc_placement import errors
 from osc_placement.v1 import base
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from osc_placement.nova import api, flavors
     from osc_placement.plan import progress
     from osc_placement.workflows.context import HostAggregates, ReadContext
+
+T = TypeVar("T")
 
 
 class NovaServices:
@@ -85,6 +87,14 @@ class NovaServices:
             "check_precondition": location.NovaPreconditions(self.nova, self._opened),
             "neutron": self.neutron_for_ports,
         }
+
+
+def or_reason(opened: Callable[[], T]) -> T | str:
+    """A service, or why it is not there."""
+    try:
+        return opened()
+    except errors.PlacementError as error:
+        return str(error)
 
 
 def nova_at_hand(command: base.PlacementCommand) -> Callable[[], api.Nova] | None:

@@ -44,7 +44,7 @@ SKIPPED = ("openstack flavor ", "openstack aggregate ", "openstack endpoint ")
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
-    r"|placement (allocation|aggregate|capacity|flavor|health|host|migration run"
+    r"|placement (allocation|aggregate|capacity|flavor|health|host|metrics|migration run"
     r"|plan (apply|undo|show .*--impact)"
     r"|provider|recipe|snapshot save)|resource provider consumer list)\b"
 )

@@ -136,11 +136,11 @@ def save(
 
 @contextlib.contextmanager
 def saved(
-    client: api.Client, context: ReadContext, *, owners: bool = True
+    client: api.Client, context: ReadContext, *, owners: bool = True, also: Also | None = None
 ) -> Iterator[pathlib.Path]:
     """A cloud in a temporary file, during the block. Requests: those of ``save``."""
     with tempfile.TemporaryDirectory() as folder:
-        request = SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners)
+        request = SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners, also=also)
         save(client, request, context)
         yield request.path
 

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement metrics write``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from osc_placement import errors, microversion
+from osc_placement.v1 import base, services
+from osc_placement.v1.output import progress
+
+if TYPE_CHECKING:
+    from osc_placement.neutron import api as neutron_api
+    from osc_placement.nova import api as nova_api
+    from osc_placement.workflows import health
+    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.snapshot import save
+
+#: The mode of a file that the node exporter reads as another user.
+_MODE = 0o644
+
+
+class WriteMetrics(base.Command):
+    """Write the state of Placement as metrics for Prometheus
+
+    Capacity and usage of each provider with the names of openstack-exporter; consumers by type;
+    on how many hosts each flavor fits, and how often; and the findings of placement health show.
+    On a service the command first saves a snapshot with nova's data: to a temporary file, or with
+    --refresh to one that stays, which reads only what changed. Then it reads that file alone.
+    """
+
+    writes = False
+    names_database = False
+    reads_one_moment = True
+    required_feature = "consumer generation"
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    example = """\
+openstack placement metrics write --refresh cloud.sqlite \\
+    --textfile /var/lib/prometheus/node-exporter/placement.prom"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--textfile",
+            metavar="<file>",
+            type=pathlib.Path,
+            help="The file (name.prom) of the node exporter's textfile collector, which is replaced"
+            " at once, mode 0644; without it the metrics are printed",
+        )
+        parser.add_argument(
+            "--trait",
+            metavar="<trait>",
+            action="append",
+            default=[],
+            help="Also list the providers with this trait. May be repeated.",
+        )
+        parser.add_argument(
+            "--refresh",
+            metavar="<snapshot>",
+            type=pathlib.Path,
+            help="Save or refresh this snapshot of the service, instead of a temporary one",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from osc_placement.plan import file as plan_file
+        from osc_placement.workflows import metrics
+        from osc_placement.workflows.context import ReadContext
+
+        target = parsed_args.textfile
+        if target is not None and target.is_symlink():
+            raise errors.PlacementError(
+                f"{target} is a symbolic link, and is not replaced: give the file itself"
+            )
+        # Before anything is read: a missing package.
+        metrics.text([])
+        with progress.shown(quiet=self.is_quiet) as shown:
+            context = ReadContext(parsed_args.workers, shown)
+            with self._file(parsed_args, context) as (read, saved):
+                families = metrics.read(read, context, parsed_args.trait, saved)
+        text = metrics.text(families)
+        if target is None:
+            self.app.stdout.write(text)
+            return
+        plan_file.replace(target, [text], mode=_MODE)
+        samples = sum(len(family.samples) for family in families)
+        self._write_note(f"{samples} samples of {len(families)} metrics written to {target}")
+
+    @contextlib.contextmanager
+    def _file(
+        self, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> Iterator[tuple[health.HealthServices, float | None]]:
+        """The file to read, and when its cloud was saved."""
+        from osc_placement.workflows import health
+        from osc_placement.workflows.snapshot import save
+
+        finished: float | None = None
+        database = self._database()
+        if database is not None:
+            if parsed_args.refresh is not None:
+                self.usage_error("--refresh reads a service, not a database file")
+            if pathlib.Path(database).exists():
+                finished = _finished(pathlib.Path(database))
+        client, cloud = self.connect(), services.NovaServices(self, parsed_args)
+        nova = services.or_reason(lambda: cloud.nova)
+        neutron = services.or_reason(lambda: cloud.neutron)
+        if database is not None:
+            yield health.HealthServices(client, nova, neutron), finished
+            return
+        also = _recording(nova, neutron)
+        with contextlib.ExitStack() as stack:
+            path = parsed_args.refresh
+            if path is None:
+                path = stack.enter_context(save.saved(client, context, also=also))
+            else:
+                save.save(client, save.SaveRequest(path, refresh=True, also=also), context)
+            finished = _finished(path)
+            read = stack.enter_context(health.of_snapshot(path))
+            if isinstance(nova, str):
+                # A snapshot that is refreshed without nova keeps the old responses.
+                read = health.HealthServices(read.client, nova, neutron)
+            yield read, finished
+
+
+def _finished(path: pathlib.Path) -> float | None:
+    """When a snapshot was saved; None for another database file."""
+    from osc_placement.workflows.snapshot import file
+
+    with file.opened(path) as saved:
+        return saved.metadata.finished if saved.metadata else None
+
+
+def _recording(
+    nova_or_reason: nova_api.Nova | str, neutron_or_reason: neutron_api.Neutron | str
+) -> save.Also | None:
+    """What to save of nova and neutron; None without nova."""
+    from osc_placement.workflows.snapshot import nova
+
+    if isinstance(nova_or_reason, str):
+        return None
+    neutron = None if isinstance(neutron_or_reason, str) else neutron_or_reason
+    return nova.Recording(nova_or_reason, neutron)

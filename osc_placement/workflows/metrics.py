@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of a cloud for Prometheus: capacity, traits, consumers, flavors, and what health finds.
+
+Everything comes from one file, a snapshot or any database file, so the figures belong together.
+``read`` evaluates it; ``text`` is Prometheus' text format. The names of capacity are those of
+openstack-exporter. An area of health that could not be examined has the value 0 in
+``openstack_placement_checked``, and no findings.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from osc_placement import errors
+from osc_placement.client import query as query_text
+from osc_placement.engine import state
+from osc_placement.model import allocation, candidate
+from osc_placement.nova import flavors, request
+from osc_placement.workflows import compute_nodes, health
+from osc_placement.workflows.capacity import count
+from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.context import ReadContext
+
+_PREFIX = "openstack_placement_"
+
+
+class Sample(NamedTuple):
+    """The value of one combination of labels; the labels are in the order of their family."""
+
+    labels: tuple[str, ...]
+    value: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Family:
+    """All samples of one gauge; ``name`` is without ``openstack_placement_``."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    samples: Sequence[Sample]
+
+
+_RESOURCES = ("hostname", "resourcetype")
+
+
+def read(
+    services: health.HealthServices,
+    context: ReadContext,
+    traits: Collection[str] = (),
+    saved: float | None = None,
+) -> list[Family]:
+    """All families of a file; ``traits`` are those of which the providers are listed.
+
+    ``saved`` is when the cloud was read, in seconds since the epoch. Requests: none to Placement,
+    the client of ``services`` is that of a file; to nova and neutron, unless they are recorded,
+    those of ``health.examine``, one for its version and one per 1000 flavors.
+    Errors: PlacementError for a service in place of a file.
+    """
+    with observe.file_state(services.client, "placement metrics write") as base:
+        families = [
+            *_capacity(base),
+            _traits(base, traits),
+            _consumers(base),
+            *_flavors(base, services, context),
+        ]
+    families += _findings(health.examine(services, context))
+    if saved is not None:
+        help_text = "When the cloud was read, in seconds since 1970."
+        families.append(Family("state_timestamp_seconds", help_text, (), [Sample((), saved)]))
+    return families
+
+
+def text(families: Iterable[Family]) -> str:
+    """Prometheus' text format. Errors: MissingPackage without prometheus_client."""
+    with errors.needs_extra("metrics", "placement metrics write"):
+        import prometheus_client
+        from prometheus_client import core, registry
+
+    class Collector(registry.Collector):
+        def collect(self) -> Iterator[core.Metric]:
+            for family in families:
+                gauge = core.GaugeMetricFamily(
+                    _PREFIX + family.name, family.help, labels=family.labels
+                )
+                for sample in family.samples:
+                    gauge.add_metric([_valid(label) for label in sample.labels], sample.value)
+                yield gauge
+
+    chosen = prometheus_client.CollectorRegistry(auto_describe=False)
+    chosen.register(Collector())
+    return prometheus_client.generate_latest(chosen).decode()
+
+
+def _valid(label: str) -> str:
+    """The label without what UTF-8 cannot encode."""
+    return label.encode("utf-8", "replace").decode()
+
+
+def _capacity(base: state.CloudState) -> Iterator[Family]:
+    """Per provider and class, with the names of openstack-exporter."""
+    rows = [
+        (item.name, name, inventory, base.used(uuid).get(name, 0))
+        for uuid, item in base.providers.items()
+        for name, inventory in item.inventories.items()
+    ]
+    for family, help_text, values in (
+        ("resource_total", "The total of the inventory.", [row[2].total for row in rows]),
+        ("resource_reserved", "What is reserved.", [row[2].reserved for row in rows]),
+        ("resource_usage", "What is allocated.", [row[3] for row in rows]),
+        (
+            "resource_allocation_ratio",
+            "How often a unit can be allocated.",
+            [row[2].allocation_ratio for row in rows],
+        ),
+        (
+            "resource_capacity",
+            "What can be allocated: (total - reserved) * allocation_ratio.",
+            [row[2].capacity for row in rows],
+        ),
+    ):
+        samples = [Sample(row[:2], value) for row, value in zip(rows, values, strict=True)]
+        yield Family(family, help_text, _RESOURCES, samples)
+
+
+def _traits(base: state.CloudState, traits: Collection[str]) -> Family:
+    samples = [
+        Sample((base.providers[uuid].name, trait), 1)
+        for trait in sorted({*traits})
+        for uuid in base.with_trait[trait]
+    ]
+    return Family(
+        "provider_trait", "A selected trait of a provider.", ("hostname", "trait"), samples
+    )
+
+
+def _consumers(base: state.CloudState) -> Family:
+    counts = collections.Counter(
+        item.consumer_type or allocation.UNKNOWN_TYPE for item in base.consumers.values()
+    )
+    samples = [Sample((kind,), number) for kind, number in sorted(counts.items())]
+    return Family("consumers", "Consumers with allocations, by type.", ("type",), samples)
+
+
+def _flavors(
+    base: state.CloudState, services: health.HealthServices, context: ReadContext
+) -> Iterator[Family]:
+    """On how many hosts each flavor fits, and how often; flavors that nova refuses are left out."""
+    if isinstance(services.nova, str):
+        return
+    options = request.SchedulerOptions()
+    releases, _ = nova_request.observe_releases(services.nova, options)
+    rules = dataclasses.replace(options, release=max(releases))
+    compute = compute_nodes.read_server_hosts(services.nova)
+    roots = [uuid for uuid, item in base.providers.items() if item.root_uuid == uuid]
+    refused = compute.refused(roots)
+    queries: dict[str, candidate.CandidateQuery] = {}
+    for named in sorted(flavors.flavors(services.nova), key=lambda flavor: flavor.name):
+        spec = request.ServerSpec(named.flavor, named.name)
+        try:
+            queries[named.name] = request.request_to_placement(spec, (), rules).query
+        except errors.InvalidInput:
+            # A finding of health.
+            continue
+    by_text: dict[str, count.Fits] = {}
+    fits: dict[str, count.Fits] = {}
+    for name, query in context.each(lambda item: item, list(queries.items()), "counting flavors"):
+        # Many flavors differ in what Placement does not see.
+        key = str(query_text.candidate_pairs(query))
+        if key not in by_text:
+            by_text[key] = count.Counter(base, query, refused=refused).fits(roots)
+        fits[name] = by_text[key]
+    for family, help_text, values in (
+        (
+            "flavor_hosts",
+            "Hosts on which a server of the flavor can start.",
+            {name: one.hosts for name, one in fits.items()},
+        ),
+        (
+            "flavor_fits",
+            "Servers of the flavor alone that can start, at least.",
+            {name: one.number.least for name, one in fits.items()},
+        ),
+    ):
+        samples = [Sample((name,), value) for name, value in values.items()]
+        yield Family(family, help_text, ("flavor",), samples)
+
+
+def _findings(areas: Sequence[health.Area]) -> Iterator[Family]:
+    lines = health.lines(areas, today=datetime.datetime.now(datetime.UTC).date())
+    counts: Mapping[tuple[str, str], int] = {
+        (line.code, str(line.severity)): len(line.subjects) for line in lines if line.subjects
+    }
+    samples = [Sample(labels, number) for labels, number in sorted(counts.items())]
+    help_text = "Problems that placement health show reports, by code."
+    yield Family("findings", help_text, ("code", "severity"), samples)
+    checked = [Sample((area.name,), float(not area.error)) for area in areas]
+    yield Family("checked", "Whether health examined this area.", ("area",), checked)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement metrics write`` on every target."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from prometheus_client import parser
+
+from tests.support.peer import shell, target as targets
+
+WRITE = "placement metrics write"
+RECORDED = ("--os-nova-recording", "12-hosts")
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def values(text: str) -> dict[str, float]:
+    """``{metric{labels}: value}``, without the time."""
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in parser.text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith("timestamp_seconds")
+    }
+
+
+def test_the_cloud_its_snapshot_and_its_textfile_have_the_same_metrics(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    printed = openstack.run(WRITE, *RECORDED, "--trait", "CUSTOM_GOLD")
+    assert printed.code == 0, printed
+    live = values(printed.stdout)
+    assert sum(name.startswith("openstack_placement_resource_total") for name in live) > 30
+    assert sum(name.startswith("openstack_placement_findings") for name in live) == 16
+
+    old = os.umask(0o077)
+    try:
+        written = openstack.run(WRITE, *RECORDED, "--textfile", "p.prom", "--trait", "CUSTOM_GOLD")
+    finally:
+        os.umask(old)
+    assert (written.code, written.stdout) == (0, "")
+    assert "metrics written to p.prom" in written.stderr
+    assert values(pathlib.Path("p.prom").read_text()) == live
+    assert pathlib.Path("p.prom").stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in pathlib.Path().glob("*p.prom*")] == ["p.prom"]
+
+    if target.name != "embedded":
+        for _ in range(2):
+            kept = openstack.run(
+                WRITE, *RECORDED, "--refresh", "c.sqlite", "--trait", "CUSTOM_GOLD"
+            )
+            assert values(kept.stdout) == live
+        file = shell.run(
+            ["--os-placement-database", "c.sqlite", *WRITE.split(), "--trait", "CUSTOM_GOLD"]
+        )
+        assert values(file.stdout) == live
+
+
+def test_what_cannot_be_written_is_refused(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    pathlib.Path("target.prom").write_text("old")
+    pathlib.Path("link.prom").symlink_to("target.prom")
+    code, text = openstack.fails(WRITE, *RECORDED, "--textfile", "link.prom")
+    assert (code, "link.prom is a symbolic link, and is not replaced" in text) == (1, True)
+    code, text = openstack.fails(WRITE, *RECORDED, "--textfile", "/dev/full")
+    assert (code, "/dev/full cannot be written" in text) == (1, True)
+    assert pathlib.Path("target.prom").read_text() == "old"
+    if target.name == "embedded":
+        code, text = openstack.fails(WRITE, *RECORDED, "--refresh", "c.sqlite")
+        assert (code, "--refresh reads a service" in text) == (2, True)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metrics of a file: every figure equals another command's, and every name is readable."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from prometheus_client import parser
+
+from osc_placement import microversion, server, testing
+from osc_placement.client import api, wsgi
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api, request
+from osc_placement.workflows import compute_nodes, health, metrics
+from osc_placement.workflows.capacity import count
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.flavors import audit as flavor_audit
+from osc_placement.workflows.snapshot import nova as nova_snapshot, save
+from tests.support import embedded
+
+CONTEXT = ReadContext()
+
+HOSTILE = {
+    "newline": "a\nb\r\nc",
+    "quotes": "a\"b'c",
+    "backslash": "a\\nb\\",
+    "control": "a\x00\x07\x1b[31mred\x7f\x85\u2028b",
+    "long": "n" * 500,
+    "emoji": "🙂👩‍👩‍👧‍👦",
+    "right-to-left": "\u202eabc\u05d0\u05d1",
+    "braces": 'x{hostname="y"} 1',
+    "empty": " ",
+    "surrogate": "a\ud800b",
+}
+
+Values = dict[str, dict[tuple[str, ...], float]]
+
+
+def file_client(document: dict[str, Any]) -> api.Client:
+    transport = wsgi.in_process(lambda: server.create_app(load=document), "a file")
+    return api.Client(transport, microversion.MAXIMUM)
+
+
+def services(document: dict[str, Any] | None = None) -> health.HealthServices:
+    client = file_client(document or testing.sample_cloud("12-hosts"))
+    nova = nova_api.RecordedNova(testing.sample_nova("12-hosts"), "the sample")
+    return health.HealthServices(
+        client, nova, neutron_api.RecordedNeutron(nova.recorded, "the sample")
+    )
+
+
+def parsed(text: str) -> Values:
+    """``{metric: {label values: value}}`` as prometheus_client's own parser reads it."""
+    values: Values = {}
+    for family in parser.text_string_to_metric_families(text):
+        assert family.type == "gauge"
+        assert family.documentation
+        for sample in family.samples:
+            labels = tuple(sample.labels.values())
+            rows = values.setdefault(sample.name.removeprefix("openstack_placement_"), {})
+            assert labels not in rows
+            rows[labels] = sample.value
+    return values
+
+
+def test_the_figures_are_those_of_placement() -> None:
+    document = testing.sample_cloud("12-hosts")
+    values = parsed(metrics.text(metrics.read(services(), CONTEXT, ["CUSTOM_X", "COMPUTE_NODE"])))
+    used: dict[tuple[str, str], int] = {}
+    types: dict[str, int] = {}
+    for consumer in document["consumers"].values():
+        types[consumer["type"]] = types.get(consumer["type"], 0) + 1
+        for provider, resources in consumer["allocations"].items():
+            for name, amount in resources.items():
+                key = (document["providers"][provider]["name"], name)
+                used[key] = used.get(key, 0) + amount
+    rows = {
+        (item["name"], name): {"allocation_ratio": 1.0, "reserved": 0, **fields}
+        for item in document["providers"].values()
+        for name, fields in item["inventories"].items()
+    }
+    for field in ("total", "reserved", "allocation_ratio"):
+        assert values[f"resource_{field}"] == {key: row[field] for key, row in rows.items()}
+    assert values["resource_usage"] == {key: used.get(key, 0) for key in rows}
+    assert values["resource_capacity"] == {
+        key: int((row["total"] - row["reserved"]) * row["allocation_ratio"])
+        for key, row in rows.items()
+    }
+    assert values["consumers"] == {(kind,): number for kind, number in types.items()}
+    assert set(values["provider_trait"]) == {
+        (item["name"], trait)
+        for item in document["providers"].values()
+        for trait in ("CUSTOM_X", "COMPUTE_NODE")
+        if trait in item["traits"]
+    }
+
+
+def test_findings_and_flavors_are_those_of_the_commands() -> None:
+    read = services()
+    values = parsed(metrics.text(metrics.read(read, CONTEXT)))
+    areas = health.examine(read, CONTEXT)
+    by_code: dict[str, set[str]] = {}
+    for area in areas:
+        for problem in area.problems:
+            by_code.setdefault(problem.code, set()).add(problem.subject)
+    assert {code: number for (code, _), number in values["findings"].items()} == {
+        code: len(subjects) for code, subjects in by_code.items()
+    }
+    assert values["checked"] == {(area.name,): 1 for area in areas}
+    nova = read.require_nova()
+    audited = flavor_audit.audit(
+        read.client,
+        nova,
+        (),
+        request.SchedulerOptions(),
+        CONTEXT,
+        compute_nodes.read_server_hosts(nova),
+    )
+    expected = {(item.name,): item.hosts for item in audited if item.code != "invalid"}
+    hosts = values["flavor_hosts"]
+    assert hosts == {key: expected[key] for key in hosts}
+    assert len(hosts) > len(expected) / 2
+    for key, number in values["flavor_fits"].items():
+        assert number >= hosts[key]
+
+
+def test_without_nova_the_areas_say_so() -> None:
+    client = file_client(testing.sample_cloud("12-hosts"))
+    read = health.HealthServices(client, "no nova", "no neutron")
+    values = parsed(metrics.text(metrics.read(read, CONTEXT, saved=1_700_000_000.5)))
+    assert "flavor_hosts" not in values
+    assert values["checked"]["allocations",] == 0
+    assert values["checked"]["placement",] == 1
+    assert values["state_timestamp_seconds"] == {(): 1_700_000_000.5}
+    assert values["resource_total"]
+
+
+def hostile_families() -> list[metrics.Family]:
+    samples = [metrics.Sample((name, "VCPU"), 1) for name in HOSTILE.values()]
+    return [metrics.Family("resource_total", "What.", ("hostname", "resourcetype"), samples)]
+
+
+def test_hostile_names_are_read_as_they_are() -> None:
+    values = parsed(metrics.text(hostile_families()))
+    expected = {name.encode("utf-8", "replace").decode() for name in HOSTILE.values()}
+    assert {host for host, _ in values["resource_total"]} == expected
+
+
+#: What promtool says about the name that openstack-exporter gave to this gauge.
+NAMED_BY_EXPORTER = (
+    'openstack_placement_resource_total non-counter metrics should not have "_total" suffix\n'
+)
+
+
+def test_prometheus_itself_accepts_the_output() -> None:
+    """With promtool of Debian's package prometheus, where it is installed."""
+    for text in (
+        metrics.text(hostile_families()),
+        metrics.text(metrics.read(services(), CONTEXT)),
+    ):
+        lines = text.split("\n")
+        assert all(line.startswith(("# ", "openstack_placement_")) for line in lines if line)
+        program = shutil.which("promtool")
+        if program:
+            command = [program, "check", "metrics"]
+            checked = subprocess.run(command, input=text.encode(), capture_output=True)
+            assert checked.stderr.decode() == NAMED_BY_EXPORTER
+
+
+def test_the_requests_are_those_of_a_snapshot_and_of_its_refresh(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(load=testing.sample_cloud("12-hosts"))
+    nova = nova_api.RecordedNova(testing.sample_nova("12-hosts"), "the sample")
+    path = tmp_path / "cloud.sqlite"
+    for requests in (155, 29):
+        client.sent.clear()
+        asked = save.SaveRequest(path, refresh=True, also=nova_snapshot.Recording(nova))
+        assert save.save(client, asked, CONTEXT).metadata.requests == requests
+        with health.of_snapshot(path) as read:
+            assert metrics.read(read, CONTEXT)
+        # The first one asks for the versions too.
+        assert len(client.sent) - sum(item.path == "/" for item in client.sent) == requests
+
+
+def test_a_flavor_of_equal_needs_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[object] = []
+    original = count.Counter
+
+    def counter(base: Any, query: Any, **options: Any) -> Any:
+        counted.append(str(query))
+        return original(base, query, **options)
+
+    monkeypatch.setattr(count, "Counter", counter)
+    metrics.read(services(), CONTEXT)
+    assert len(counted) == len(set(counted)) > 0
