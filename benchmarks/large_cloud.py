@@ -149,6 +149,8 @@ def operations(
     yield from _snapshots(service, folder)
     flavors = ["placement", "flavor", "audit", *nova]
     yield Operation("flavor audit", flavors, rows(len(large.FLAVORS)), codes=(0, 3))
+    report = ["placement", "report", "write", "--output", str(folder / "report.html"), *nova]
+    yield Operation("report", report, lambda answer: (answer["hosts"], hosts))
     providers_audit = ["placement", "provider", "audit", *nova]
     yield Operation("provider audit", providers_audit, rows(0), codes=(0, 3))
 

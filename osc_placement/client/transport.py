@@ -218,12 +218,13 @@ class Transport:
 
     @contextlib.contextmanager
     def reading_once(self) -> Iterator[None]:
-        """Within the block, no successful GET is sent twice: it has the first answer again."""
-        self._answers = {}
+        """Within the outermost block, no successful GET is sent twice: it has the first answer."""
+        outer = self._answers
+        self._answers = {} if outer is None else outer
         try:
             yield
         finally:
-            self._answers = None
+            self._answers = outer
 
     def request(
         self,

@@ -108,15 +108,16 @@ class SessionNova:
 
     @contextlib.contextmanager
     def reading_once(self) -> Iterator[None]:
-        """Within the block, no successful GET is sent twice, except for listings of servers.
+        """Within the outermost block, no successful GET is sent twice, but listings of servers.
 
         The answers of these would need most of the memory, and no two workflows read them.
         """
-        self._answers = {}
+        outer = self._answers
+        self._answers = {} if outer is None else outer
         try:
             yield
         finally:
-            self._answers = None
+            self._answers = outer
 
     def ask(self, path: str, version: str) -> Any:
         """Send one GET at a microversion."""

@@ -79,6 +79,22 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
             f"GET {OF_PROVIDER}/usages": HOSTS,
         },
     ),
+    # Health, and what it does not read of every provider. The allocations were repaired.
+    "report": (
+        8,
+        {
+            **AUDIT,
+            CANDIDATES: 1 + len(large.FLAVORS),
+            # One more of the project of consumers without an owner.
+            "GET /usages": OWNERS + 1,
+            f"GET {INVENTORIES}": PROVIDERS,
+            **dict.fromkeys(
+                [f"GET {OF_PROVIDER}/usages", f"GET {TRAITS}", f"GET {AGGREGATES}"], PROVIDERS
+            ),
+            "GET /traits": 1,
+            "GET /resource_classes": 1,
+        },
+    ),
     "provider audit": (4, {f"GET {INVENTORIES}": PROVIDERS, f"GET {TRAITS}": HOSTS}),
 }
 

@@ -11,6 +11,7 @@ the plan and cannot afterwards: the server runs, but the next migration back or 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Collection, Iterable, Sequence
@@ -93,26 +94,50 @@ def impact(
     one for the host aggregates, those of ``read_server_hosts``, and one per 1000 flavors and
     servers. Errors: PlanRefused for a plan of another target; PlacementError for a service.
     """
-    options = options or request.SchedulerOptions()
     plan_module.check_target(planned, client.target, client.origin)
-    with observe.file_state(client, "--impact") as base:
-        releases, note = nova_request.observe_releases(nova, options)
-        rules = dataclasses.replace(options, release=max(releases))
-        aggregates = nova_api.host_aggregates(nova)
-        compute = compute_nodes.read_server_hosts(nova)
-        named, servers = flavors.flavors(nova), nova_servers.servers(nova)
-        with on_a_copy.applied(base, planned, path) as changed:
-            comparison = _Comparison(base, changed.state, compute)
-            stranded = _stranded(comparison, servers, aggregates, rules)
-            named.sort(key=lambda flavor: flavor.name)
-            listed = [_of_flavor(comparison, flavor, rules, stranded) for flavor in named]
-            nothing = FlavorFits()
-            deleted = [
-                FlavorImpact("", name, nothing, nothing, tuple(stranded[name]))
-                for name in sorted(stranded.keys() - {flavor.name for flavor in named})
-            ]
-            notes = (note, *compute.not_judged)
-            return Impact((*listed, *deleted), changed.failures, notes)
+    with (
+        observe.file_state(client, "--impact") as base,
+        on_a_copy.applied(base, planned, path) as changed,
+    ):
+        return compare(base, changed, nova, options)
+
+
+def compare(
+    base: state.CloudState,
+    changed: on_a_copy.After,
+    nova: nova_api.Nova,
+    options: request.SchedulerOptions | None = None,
+) -> Impact:
+    """The impact of a plan that was applied to a copy of ``base``.
+
+    Requests and errors: those of ``impact`` to nova.
+    """
+    options = options or request.SchedulerOptions()
+    releases, note = nova_request.observe_releases(nova, options)
+    rules = dataclasses.replace(options, release=max(releases))
+    aggregates = nova_api.host_aggregates(nova)
+    compute = compute_nodes.read_server_hosts(nova)
+    named, servers = flavors.flavors(nova), nova_servers.servers(nova)
+    comparison = _Comparison(base, changed.state, compute)
+    stranded = _stranded(comparison, servers, aggregates, rules)
+    listed = _of_flavors(comparison, named, rules, stranded)
+    nothing = FlavorFits()
+    deleted = [
+        FlavorImpact("", name, nothing, nothing, tuple(stranded[name]))
+        for name in sorted(stranded.keys() - {flavor.name for flavor in named})
+    ]
+    notes = (note, *compute.not_judged)
+    return Impact((*listed, *deleted), changed.failures, notes)
+
+
+def fits(
+    base: state.CloudState,
+    named: Iterable[flavors.NamedFlavor],
+    compute: compute_nodes.ServerHosts,
+    options: request.SchedulerOptions,
+) -> list[FlavorImpact]:
+    """How often flavors fit now, by name: ``before`` and ``after`` are equal."""
+    return _of_flavors(_Comparison(base, base, compute), named, options, {})
 
 
 class _Comparison:
@@ -129,11 +154,15 @@ class _Comparison:
             uuid for uuid, item in after.providers.items() if item.root_uuid == uuid
         )
         self._refused = compute.refused(self._roots | self._roots_after)
-        self.touched = self._touched()
-        self._empty_before, self._empty_after = (
-            before.without_allocations(),
-            after.without_allocations(),
-        )
+        self.touched = frozenset[str]() if before is after else self._touched()
+
+    @functools.cached_property
+    def _empty_before(self) -> state.CloudState:
+        return self.before.without_allocations()
+
+    @functools.cached_property
+    def _empty_after(self) -> state.CloudState:
+        return self.after.without_allocations()
 
     def _touched(self) -> frozenset[str]:
         """The roots of changed trees; all roots if a provider shares with other trees."""
@@ -188,6 +217,16 @@ def _sum(first: FlavorFits, second: FlavorFits) -> FlavorFits:
         first.fits + second.fits,
         first.is_exact and second.is_exact,
     )
+
+
+def _of_flavors(
+    comparison: _Comparison,
+    named: Iterable[flavors.NamedFlavor],
+    options: request.SchedulerOptions,
+    stranded: dict[str, list[values.Server]],
+) -> list[FlavorImpact]:
+    by_name = sorted(named, key=lambda flavor: flavor.name)
+    return [_of_flavor(comparison, flavor, options, stranded) for flavor in by_name]
 
 
 def _of_flavor(

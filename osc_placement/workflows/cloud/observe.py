@@ -99,6 +99,16 @@ def observed(
             yield base
 
 
+@contextlib.contextmanager
+def everything(client: api.Client, context: ReadContext) -> Iterator[state.CloudState]:
+    """All providers with everything but their consumers, during the block.
+
+    Requests: none on a database file; otherwise those of ``CloudReader.everything``.
+    """
+    with whole_state(client) as base:
+        yield CloudReader(client, context).everything() if base is None else base
+
+
 def resource_classes(queries: Iterable[candidate.CandidateQuery]) -> set[str]:
     """The requested resource classes."""
     return {name for query in queries for group in query.groups for name in group.resources}
@@ -181,6 +191,25 @@ class CloudReader:
             members = self._reader.members(sorted(aggregates(queries).union(more, *of_sharing)))
         LOG.info("read %d providers, %d of them with requested classes", len(uuids), len(offering))
         return self._state(inventories, used, traits_of, members)
+
+    def everything(self) -> state.CloudState:
+        """The state of all providers.
+
+        Requests: those of ``providers``; for each provider one for its inventories, its traits and
+        its aggregates, and one for the usages of each with inventories.
+        """
+        reader, uuids = self._reader, [item.uuid for item in self._listed[0]]
+        answers = reader.existing(self._client.list_inventories, uuids, "reading inventories")
+        inventories = {uuid: answer.inventories for uuid, answer in answers.items()}
+        offering = [uuid for uuid, offered in inventories.items() if offered]
+        used = reader.existing(self._client.list_usages, offering, "reading usages")
+        traits_of = reader.existing(self._client.list_provider_traits, uuids, "reading traits")
+        return self._state(
+            inventories,
+            used,
+            _inverted({uuid: answer.traits for uuid, answer in traits_of.items()}),
+            _inverted(reader.aggregates(uuids, "reading aggregates")),
+        )
 
     def _state(
         self,

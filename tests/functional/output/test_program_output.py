@@ -52,6 +52,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement plan show": [("plan.json",)],
     "placement plan undo": [("plan.json", DRY)],
     "placement provider audit": [RECORDED, (*RECORDED, "--repair", DRY)],
+    "placement report write": [("--output", "new.html", *RECORDED)],
     "placement reshape": [("moves.yaml", DRY, "--allow", "nova-owned")],
     "placement snapshot anonymize": [("first.snapshot", "new.snapshot", "--key-file", "key.json")],
     "placement snapshot diff": [("first.snapshot", "second.snapshot")],

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of the report: fills, order, zones and the shapes of trees."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from osc_placement import server, testing
+from osc_placement.engine import state
+from osc_placement.nova import values
+from osc_placement.v1 import report as pages
+from osc_placement.workflows import compute_nodes, on_a_copy, report
+from osc_placement.workflows.cloud import observe
+
+NOW = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
+
+
+def state_of(document: dict[str, Any]) -> state.CloudState:
+    app = server.create_app(load=document)
+    with on_a_copy.opened(lambda: app) as client, observe.file_state(client, "a test") as base:
+        return base
+
+
+def built(document: dict[str, Any], figures: report.Figures | None = None) -> report.Report:
+    return report.build("a test", NOW, state_of(document), figures or report.Figures())
+
+
+def cloud(*providers: tuple[str, str | None, dict[str, Any], int]) -> dict[str, Any]:
+    """Providers ``(name, name of the parent, inventories, used VCPU)``."""
+    uuids = {
+        name: f"00000000-0000-4000-8000-{number:012}" for number, (name, *_) in enumerate(providers)
+    }
+    roots: dict[str, str] = {}
+    for name, parent, *_ in providers:
+        roots[name] = roots[parent] if parent else uuids[name]
+    return {
+        "custom_resource_classes": [],
+        "custom_traits": [],
+        "providers": {
+            uuids[name]: {
+                "name": name,
+                "parent": parent and uuids[parent],
+                "root": roots[name],
+                "generation": 0,
+                "inventories": inventories,
+                "traits": [],
+                "aggregates": [],
+            }
+            for name, parent, inventories, _ in providers
+        },
+        "consumers": {
+            f"00000000-0000-4000-9000-{number:012}": {
+                "allocations": {uuids[name]: {"VCPU": used}},
+                "generation": 1,
+                "project": "p",
+                "user": "u",
+                "type": "INSTANCE",
+            }
+            for number, (name, _, _, used) in enumerate(providers)
+            if used
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("capacity", "used", "percent"),
+    [
+        (100, 0, 0),
+        (1000, 1, 1),
+        (1000, 999, 99),
+        (10, 10, 100),
+        (10, 12, 120),
+        (0, 0, 0),
+        (0, 1, 100),
+    ],
+)
+def test_a_fill_is_0_only_if_unused_and_100_only_if_full(
+    capacity: int, used: int, percent: int
+) -> None:
+    assert report.ClassUse("VCPU", capacity, used).percent == percent
+
+
+def test_the_sums_are_those_of_all_providers() -> None:
+    document = testing.sample_cloud("200-hosts")
+    total = built(document).uses
+    for use in total:
+        inventories = [
+            item["inventories"][use.name]
+            for item in document["providers"].values()
+            if use.name in item["inventories"]
+        ]
+        capacity = sum(
+            int((item["total"] - item.get("reserved", 0)) * item.get("allocation_ratio", 1.0))
+            for item in inventories
+        )
+        used = sum(
+            amounts.get(use.name, 0)
+            for consumer in document["consumers"].values()
+            for amounts in consumer["allocations"].values()
+        )
+        assert (use.capacity, use.used) == (capacity, used)
+
+
+def test_hosts_are_sorted_by_number_and_colored_by_their_scarcest_class() -> None:
+    small, large = {"VCPU": {"total": 4}, "DISK_GB": {"total": 100}}, {"VCPU": {"total": 40}}
+    page = built(cloud(("h10", None, small, 3), ("h9", None, large, 3), ("h2", None, small, 0)))
+    assert [(host.name, host.percent) for host in page.hosts] == [("h2", 0), ("h9", 7), ("h10", 75)]
+    assert [host.name for host in page.hottest] == ["h10", "h9", "h2"]
+    assert [host.name for host in page.emptiest] == ["h2", "h9", "h10"]
+    assert page.hosts[2].scarcest == report.ClassUse("VCPU", 4, 3)
+
+
+def test_hosts_that_take_no_server_are_marked_and_zones_are_those_of_nova() -> None:
+    document = cloud(*((name, None, {"VCPU": {"total": 4}}, 0) for name in ("a", "b", "c")))
+    first, second, _ = document["providers"]
+    nodes = (
+        values.ComputeNode(first, "a", "host-a"),
+        values.ComputeNode(second, "b", "host-b"),
+    )
+    services = (
+        values.ComputeService("host-a"),
+        values.ComputeService("host-b", is_enabled=False),
+    )
+    figures = report.Figures(
+        [values.HostAggregate("1", "rack", "u", ("host-b",), {"availability_zone": "az1"})],
+        compute_nodes.ServerHosts(values.Hosts(nodes, services, frozenset({"host-a", "host-b"}))),
+    )
+    page = built(document, figures)
+    assert {host.name: host.refused for host in page.hosts} == {
+        "a": "",
+        "b": "nova-compute disabled",
+        "c": "nova lists no compute node",
+    }
+    assert [(zone, [host.name for host in hosts]) for zone, hosts in page.zones] == [
+        ("az1", ["b"]),
+        ("", ["a", "c"]),
+    ]
+    assert [host.name for host in page.emptiest] == ["a"]
+
+
+def test_trees_of_one_shape_are_drawn_once_and_children_alike_are_counted() -> None:
+    def tree(root: str, children: int) -> list[tuple[str, str | None, dict[str, Any], int]]:
+        vgpu = {"VGPU": {"total": 1}}
+        return [
+            (root, None, {"VCPU": {"total": 4}}, 0),
+            *((f"{root}-{number}", root, vgpu, 0) for number in range(children)),
+        ]
+
+    page = built(cloud(*tree("a", 6), *tree("b", 6), *tree("c", 0), *tree("d", 0), *tree("e", 0)))
+    assert [shape.names for shape in page.trees] == [("c", "d", "e"), ("a", "b")]
+    drawn = page.trees[1].root
+    assert [child.name for child in drawn.children] == ["a-0", "a-1", "a-2", "a-3"]
+    assert drawn.more == 2
+
+
+def test_a_common_domain_is_left_out_only_if_all_hosts_have_it() -> None:
+    inventory = {"VCPU": {"total": 4}}
+    same = cloud(("a.example.org", None, inventory, 0), ("b.example.org", None, inventory, 0))
+    other = cloud(("a.example.org", None, inventory, 0), ("b.example.com", None, inventory, 0))
+    assert (built(same).domain, built(other).domain) == (".example.org", "")
+
+
+@pytest.mark.parametrize(
+    ("number", "resource_class", "text"),
+    [
+        (3584, "MEMORY_MB", "3.5 GiB"),
+        (512, "MEMORY_MB", "512 MiB"),
+        (2048, "DISK_GB", "2 TiB"),
+        (1234567, "VCPU", "1,234,567"),
+        (2**31 * 10**6, "DISK_GB", "2,000,000 EiB"),
+    ],
+)
+def test_amounts_have_units(number: int, resource_class: str, text: str) -> None:
+    assert pages.amount(number, resource_class) == text
