@@ -144,31 +144,6 @@ def test_an_undecided_consumer_is_refused_until_evidence_decides(
     assert allocations(target)["a"][uuids[B]] == {"VGPU": 4}
 
 
-def test_a_plan_for_a_changed_tree_is_stale_and_sends_nothing(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    rows(openstack, "moves.yaml", "--strategy", "pack", "--dry-run", "--plan-out", "plan.json")
-    allocate(openstack, uuids["cn1"], "VGPU=1", CONSUMERS["e"])
-    before = allocations(target)
-    found = rows(openstack, "plan.json", code=7, command="placement plan apply")
-    assert [row["status"] for row in found if row["name"] == "cn1"] == ["stale"]
-    assert allocations(target) == before
-    openstack.do("placement plan undo", "plan.json")
-    assert A not in offered(target)
-
-
-def test_unrelated_concurrent_writes_do_not_prevent_the_reshape(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    rows(openstack, "moves.yaml", "--strategy", "pack", "--dry-run", "--plan-out", "plan.json")
-    openstack.do("trait create", "CUSTOM_OTHER")
-    openstack.do("resource provider trait set", uuids["cn1"], "--trait", "CUSTOM_OTHER")
-    allocate(openstack, uuids["cn2"], "VCPU=2", CONSUMERS["e"])
-    found = rows(openstack, "plan.json", command="placement plan apply")
-    assert {row["status"] for row in found} == {"applied"}
-    assert offered(target)["cn1"][1] == ["CUSTOM_OTHER"]
-
-
 def test_a_target_tree_is_reached_and_then_unchanged(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
@@ -262,25 +237,3 @@ def test_an_unreadable_file_and_all_errors_of_a_file_are_reported(
         "bad.yaml:3:",
         "bad.yaml:3:",
     ]
-
-
-def test_evidence_splits_a_server_with_two_gpus(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    before = offered(target), allocations(target)
-    evidence = {
-        CONSUMERS["a"]: {"VGPU": {A: 1, B: 3}},
-        CONSUMERS["b"]: {"VGPU": A},
-        CONSUMERS["d"]: {"VGPU": A},
-    }
-    pathlib.Path("moves.yaml").write_text(f"{MOVES}assign: {json.dumps(evidence)}\n")
-    found = rows(openstack, "moves.yaml", "--undo-out", "undo.json")
-    child = next(row["uuid"] for row in found if row["name"].endswith(A))
-    after = allocations(target)
-    assert after["a"] == {uuids["cn1"]: {"VCPU": 1}, child: {"VGPU": 1}, uuids[B]: {"VGPU": 3}}
-    assert {row["reason"] for row in found if row["name"] == CONSUMERS["a"]} == {
-        "",
-        "assigned",
-    }
-    openstack.do("placement plan undo", "undo.json")
-    assert (offered(target), allocations(target)) == before

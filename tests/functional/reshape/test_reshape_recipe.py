@@ -271,17 +271,3 @@ def test_a_rebuilt_host_takes_the_name_and_the_old_one_is_renamed(
     }
     openstack.do("placement plan undo", "undo.json")
     assert everything(target) == before
-
-
-def test_a_replacement_is_refused_while_nova_uses_the_host(openstack: shell.OpenStack) -> None:
-    words = (node(4), "new.example.org", "--uuid", NEW)
-    _, error = openstack.fails(f"{RECIPE} replace-host", *words, *RECORDED)
-    assert "nova-compute on cmp-0004 is up" in error
-    assert "nova-compute on cmp-0004 is enabled" in error
-    assert f"al-wronghost ({SERVERS['al-wronghost']})" in error
-    assert "is on cmp-0002 according to nova, and not on cmp-0004" in error
-    assert "is being migrated: live-migration, running" in error
-    words = (node(8), node(9), *down("cmp-0008", "cmp-0009"))
-    _, error = openstack.fails(f"{RECIPE} replace-host", *words)
-    assert "nova-compute was started there" in error
-    assert "give --uuid" in openstack.fails(f"{RECIPE} replace-host", node(8), "x", *RECORDED)[1]

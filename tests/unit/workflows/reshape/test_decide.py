@@ -25,27 +25,6 @@ from tests.support.reshape.documents import (
 )
 
 
-def test_undecided_consumers_are_refused_and_listed() -> None:
-    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
-    (reason,) = refused(MOVES, cloud(consumers=loose))
-    assert "has several possible targets for these consumers" in reason
-    assert uuid_of("one") in reason
-    assert uuid_of("moving") in reason
-
-
-def test_evidence_decides_and_is_not_a_guess() -> None:
-    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
-    evidence = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {{VGPU: {B}}}}}\n"
-    placed = decided(evidence, cloud(consumers=loose)).placed
-    assert {(item.demand.consumer, item.guess) for item in placed} == {
-        (uuid_of("one"), ""),
-        (uuid_of("moving"), ""),
-    }
-    assert {item.option.target for item in placed if item.demand.consumer == uuid_of("one")} == {
-        new(A)
-    }
-
-
 def test_evidence_splits_an_allocation() -> None:
     large = {**CONSUMERS, "one": {"cn1": {"VCPU": 1, "VGPU": 5}, "share": {"DISK_GB": 10}}}
     before = cloud(consumers=large)
@@ -75,12 +54,6 @@ def test_invalid_parts_are_refused(parts: str, reason: str) -> None:
     with pytest.raises(errors.InvalidInput) as caught:
         decided(text, cloud(consumers=large), PACK)
     assert reason in "; ".join(caught.value.reasons)
-
-
-def test_a_strategy_marks_its_guesses() -> None:
-    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
-    placed = decided(MOVES, cloud(consumers=loose), PACK).placed
-    assert {item.guess for item in placed if "VGPU" in item.demand.resources} == {"pack"}
 
 
 def test_consumers_that_do_not_fit_are_refused_and_listed() -> None:

@@ -25,17 +25,6 @@ def cloud() -> snapshot.TreeSnapshot:
     return cloud_builder.snapshot_of(cloud_builder.state(PROVIDERS, CONSUMERS, {}), "cn1")
 
 
-def test_all_memory_encryption_is_amd_sev_by_default() -> None:
-    recipe = device_recipes.plan_sev(cloud(), CN1, {})
-    assert (recipe.assign, recipe.undecided) == ({}, ())
-    after = outcome(recipe, cloud())
-    (node,) = (one for one in after.nodes.values() if one.provider.name == "cn1_amd_sev")
-    assert node.traits == {"HW_CPU_X86_AMD_SEV", "OWNER_NOVA"}
-    assert (node.inventories[CONTEXT].total, node.inventories[CONTEXT].max_unit) == (15, 1)
-    assert held(after, "b")["cn1_amd_sev"] == {CONTEXT: 1}
-    assert CONTEXT not in held(after, "b")["cn1"]
-
-
 def test_several_models_need_evidence() -> None:
     models = {"amd-sev": 10, "amd-sev-es": 5}
     recipe = device_recipes.plan_sev(cloud(), CN1, models, ((A, "amd-sev-es"),))
@@ -57,18 +46,6 @@ DEVICES = (
 BECOMES = {"CUSTOM_GPU": GPU}
 
 
-def test_pci_devices_get_the_names_and_the_traits_of_nova() -> None:
-    evidence = ((C, "0000:81:00.0"), (B, "0000:82:00.0"), (B, "0000:82:00.0"))
-    recipe = device_recipes.plan_pci(cloud(), CN1, DEVICES, BECOMES, evidence)
-    after = outcome(recipe, cloud())
-    found = {node.provider.name: node for node in after.nodes.values()}
-    first, second = found["cn1_0000:81:00.0"], found["cn1_0000:82:00.0"]
-    assert first.traits == {"COMPUTE_MANAGED_PCI_DEVICE", "CUSTOM_FAST", "OWNER_NOVA"}
-    assert {name: one.max_unit for name, one in second.inventories.items()} == {GPU: 2}
-    assert held(after, "b")["cn1_0000:82:00.0"] == {GPU: 2}
-    assert held(after, "c") == {"cn1": {"VCPU": 1}, "cn1_0000:81:00.0": {GPU: 1}}
-
-
 def test_a_server_with_two_pci_devices_has_an_amount_of_each() -> None:
     split = ((B, "0000:81:00.0"), (B, "0000:82:00.0"), (C, "0000:82:00.0"))
     recipe = device_recipes.plan_pci(cloud(), CN1, DEVICES, BECOMES, split)
@@ -81,13 +58,3 @@ def test_evidence_about_other_devices_and_servers_is_listed_and_not_used() -> No
     recipe = device_recipes.plan_pci(cloud(), CN1, DEVICES, BECOMES, other)
     assert recipe.undecided == (B, C)
     assert f": {A}=0000:81:00.0, {B}=0000:af:00.0." in recipe.head[-1]
-
-
-def test_ids_and_addresses_get_the_form_of_nova() -> None:
-    assert device_recipes.class_name("10de:1eb8") == GPU
-    assert device_recipes.class_name("CUSTOM_GPU") == "CUSTOM_GPU"
-    assert (
-        device_recipes.address("pci_0000_81_00_0")
-        == device_recipes.address("0000:81:00.0")
-        == "0000:81:00.0"
-    )

@@ -34,33 +34,6 @@ from tests.support.reshape.recipes import (
 )
 
 
-def test_vgpu_moves_to_children_with_the_names_of_libvirt() -> None:
-    evidence = ((uuid_of("a"), A), (uuid_of("b"), B))
-    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), DEVICES, evidence)
-    fields = {"reserved": 0, "min_unit": 1, "max_unit": 4, "step_size": 1, "allocation_ratio": 1.0}
-    first, second = (f"cn1_{device}" for device in (A, B))
-    assert recipe.document["moves"] == [
-        {
-            "from": "cn1",
-            "resources": {"VGPU": 4},
-            "to": {
-                "name": first,
-                "parent": "cn1",
-                "traits": ["CUSTOM_VGPU_A"],
-                "inventories": {"VGPU": fields},
-            },
-        },
-        {
-            "from": "cn1",
-            "resources": {"VGPU": 4, "SRIOV_NET_VF": 2},
-            "to": {"name": second, "parent": "cn1", "inventories": {"VGPU": fields}},
-        },
-    ]
-    after = outcome(recipe, cloud())
-    assert held(after, "a")[first] == {"VGPU": 1}
-    assert held(after, "b") == {"cn1": {"VCPU": 2}, second: {"VGPU": 3, "SRIOV_NET_VF": 1}}
-
-
 def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
     recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), DEVICES)
     assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
@@ -105,24 +78,8 @@ def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
     assert f"uses {A} once and {B} once, and has" in reason
 
 
-def test_a_pci_address_gets_the_name_of_libvirt() -> None:
-    assert device_recipes.device_name("0000:84:0A.1") == "pci_0000_84_0a_1"
-    assert device_recipes.device_name(A) == A
-
-
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 MIXED = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}
-
-
-def test_servers_with_dedicated_cpus_change_their_class() -> None:
-    known = servers(server("a", specs=DEDICATED), server("b"), server("c"))
-    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), known, {}, pcpu.PcpuRequest(8))
-    assert recipe.assign == {uuid_of("a"): "PCPU", uuid_of("b"): "VCPU", uuid_of("c"): "VCPU"}
-    after = outcome(recipe, cloud())
-    assert held(after, "a")["cn1"] == {"PCPU": 4, "VGPU": 1}
-    assert held(after, "b")["cn1"]["VCPU"] == 2
-    offered = after.nodes[uuid_of("cn1")].inventories
-    assert (offered["VCPU"].total, offered["PCPU"].total) == (8, 8)
 
 
 @pytest.mark.parametrize(

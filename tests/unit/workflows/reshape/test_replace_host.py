@@ -82,16 +82,6 @@ def test_a_renamed_node_gets_everything_and_the_old_one_is_deleted() -> None:
     assert after.root_of(uuid_of("cn1:agent:ens1")) == NEW
 
 
-def test_a_rebuilt_node_takes_the_name_and_the_old_one_is_renamed() -> None:
-    recipe = replace_host.plan_replacement(cloud(), nova_state(), request_for())
-    aside = f"cn1-replaced-{uuid_of('cn1')[:8]}"
-    assert recipe.document["rename"] == {uuid_of("cn1"): aside}
-    assert "delete" not in recipe.document
-    after = outcome(recipe, cloud(), "nova-owned")
-    assert (after.name_of(NEW), after.name_of(uuid_of("cn1"))) == ("cn1", aside)
-    assert held(after, "b") == {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
-
-
 def test_an_existing_empty_provider_replaces_the_old_one() -> None:
     before = cloud("cn1", "empty")
     request = request_for("empty", "empty", before)
