@@ -17,7 +17,12 @@ from osc_placement.v1 import arguments, base, services
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape import device_recipes, evidence, recipes, replace_host
+    from osc_placement.workflows.reshape import evidence, recipes, replace_host
+    from osc_placement.workflows.reshape.snapshot import TreeSnapshot
+
+
+#: The recipe for a tree, and the UUID of its root.
+Planner = Callable[["TreeSnapshot", str], "recipes.Recipe"]
 
 
 class RecipeCommand(base.Command):
@@ -54,15 +59,37 @@ class RecipeCommand(base.Command):
         raise NotImplementedError
 
 
-def add_host(parser: argparse.ArgumentParser) -> None:
-    """The option for the compute node."""
-    parser.add_argument("host", metavar="<provider>", help="Name or UUID of the compute node")
+class NodeRecipe(RecipeCommand):
+    """A recipe for one compute node, with evidence on what its servers use."""
 
+    #: The form of ``--assign``, what it says, and the output that its files may have.
+    evidence: ClassVar[tuple[str, str, str]]
 
-def add_evidence(parser: argparse.ArgumentParser, form: str, what: str, output: str) -> None:
-    """The options for what servers use."""
-    text = f"{what}. @<file> reads a file with these, one per line, or with {output}."
-    arguments.add_repeated(parser, "--assign", form, text)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("host", metavar="<provider>", help="Name or UUID of the compute node")
+        self.add_changes(parser)
+        form, what, output = self.evidence
+        text = f"{what}. @<file> reads a file with these, one per line, or with {output}."
+        arguments.add_repeated(parser, "--assign", form, text)
+        super().add_arguments(parser)
+
+    def add_changes(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for what changes on the node."""
+        raise NotImplementedError
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipes.Recipe:
+        from osc_placement.workflows.reshape import recipes
+
+        problems = errors.InputErrors()
+        plan = self.planner(parsed_args, problems)
+        problems.check()
+        return plan(*recipes.read_tree(client, parsed_args.host, context))
+
+    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
+        """Read the arguments; what plans the moves in the tree of a root (a UUID)."""
+        raise NotImplementedError
 
 
 def add_traits(parser: argparse.ArgumentParser, form: str, what: str) -> None:
@@ -148,7 +175,7 @@ def _write(path: pathlib.Path, text: str) -> None:
         ) from error
 
 
-class WriteVgpuRecipe(RecipeCommand):
+class WriteVgpuRecipe(NodeRecipe):
     """Write the moves of VGPU from a compute node to its physical GPUs
 
     Each GPU gets a child provider with the name and the inventory that nova's libvirt driver
@@ -164,8 +191,14 @@ openstack placement recipe vgpu cn1 \\
     --assign 0c57cadb-fc21-585e-9f39-000d38c633c0=pci_0000_85_00_0 \\
     --out vgpu.yaml"""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_host(parser)
+    evidence = (
+        "<server>=<gpu>",
+        "The GPU that a server uses",
+        "the output of 'virsh dumpxml' for servers, with that of 'mdevctl list' or 'virsh"
+        " nodedev-dumpxml' for their mediated devices",
+    )
+
+    def add_changes(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_repeated(
             parser,
             "--device",
@@ -175,47 +208,23 @@ openstack placement recipe vgpu cn1 \\
             required=True,
         )
         add_traits(parser, "<gpu>", "GPU")
-        add_evidence(
-            parser,
-            "<server>=<gpu>",
-            "The GPU that a server uses",
-            "the output of 'virsh dumpxml' for servers, with that of 'mdevctl list' or 'virsh"
-            " nodedev-dumpxml' for their mediated devices",
+
+    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
+        from osc_placement.workflows.reshape import device_recipes, evidence, recipes
+
+        name = device_recipes.device_name
+        devices = [
+            recipes.Child(*table)
+            for table in device_tables(parsed_args, name, problems, device_recipes.VGPU)
+        ]
+        uses = tuple(
+            (server, name(device))
+            for server, device in read_evidence(parsed_args, evidence.mediated_devices, problems)
         )
-        super().add_arguments(parser)
-
-    def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipes.Recipe:
-        from osc_placement.workflows.reshape import device_recipes, recipes
-
-        options = _gpus(parsed_args)
-        trees, root = recipes.read_tree(client, parsed_args.host, context)
-        return device_recipes.plan_vgpu(trees, root, *options)
+        return lambda trees, root: device_recipes.plan_vgpu(trees, root, devices, uses)
 
 
-def _gpus(
-    parsed_args: argparse.Namespace,
-) -> tuple[tuple[recipes.Child, ...], device_recipes.Evidence]:
-    """The GPUs, and what servers use. Raises InvalidInput for all errors of the arguments."""
-    from osc_placement.workflows.reshape import device_recipes, evidence, recipes
-
-    problems = errors.InputErrors()
-    devices = tuple(
-        recipes.Child(*table)
-        for table in device_tables(
-            parsed_args, device_recipes.device_name, problems, device_recipes.VGPU
-        )
-    )
-    pairs = tuple(
-        (server, device_recipes.device_name(device))
-        for server, device in read_evidence(parsed_args, evidence.mediated_devices, problems)
-    )
-    problems.check()
-    return devices, pairs
-
-
-class WritePciRecipe(RecipeCommand):
+class WritePciRecipe(NodeRecipe):
     """Write the moves of PCI devices from a compute node to one provider per device
 
     Each device gets a child provider with the name, the inventory and the traits that
@@ -229,8 +238,14 @@ openstack placement recipe pci cn1 \\
     --as CUSTOM_GPU=10de:1eb8 --trait 0000:81:00.0=CUSTOM_FAST \\
     --assign @evidence --out pci.yaml"""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_host(parser)
+    evidence = (
+        "<server>=<address>",
+        "A device that a server uses, or the physical function of it",
+        "the output of 'virsh dumpxml' for servers, and of 'virsh nodedev-dumpxml' for virtual"
+        " functions",
+    )
+
+    def add_changes(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_repeated(
             parser,
             "--device",
@@ -248,51 +263,24 @@ openstack placement recipe pci cn1 \\
             dest="becomes",
         )
         add_traits(parser, "<address>", "device")
-        add_evidence(
-            parser,
-            "<server>=<address>",
-            "A device that a server uses, or the physical function of it",
-            "the output of 'virsh dumpxml' for servers, and of 'virsh nodedev-dumpxml' for virtual"
-            " functions",
+
+    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
+        from osc_placement.workflows.reshape import device_recipes, evidence, recipes
+
+        address = device_recipes.address
+        devices = [recipes.Child(*table) for table in device_tables(parsed_args, address, problems)]
+        for device in devices:
+            if evidence.pci_address(device.name) is None:
+                problems.add(f"--device {device.name}: must be a PCI address, such as 0000:81:00.0")
+        becomes = _new_classes(parsed_args, problems)
+        offered = {name for device in devices for name in device.resources}
+        for old in sorted(becomes.keys() - offered):
+            problems.add(f"--as {old}: no --device has this class")
+        uses = tuple(
+            (server, address(device))
+            for server, device in read_evidence(parsed_args, evidence.pci_devices, problems)
         )
-        super().add_arguments(parser)
-
-    def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipes.Recipe:
-        from osc_placement.workflows.reshape import device_recipes, recipes
-
-        options = _devices(parsed_args)
-        trees, root = recipes.read_tree(client, parsed_args.host, context)
-        return device_recipes.plan_pci(trees, root, *options)
-
-
-def _devices(
-    parsed_args: argparse.Namespace,
-) -> tuple[tuple[recipes.Child, ...], dict[str, str], device_recipes.Evidence]:
-    """The devices, new classes, and what servers use. Raises InvalidInput for all errors."""
-    from osc_placement.workflows.reshape import device_recipes, evidence, recipes
-
-    problems = errors.InputErrors()
-    devices = tuple(
-        recipes.Child(address, resources, traits)
-        for address, resources, traits in device_tables(
-            parsed_args, device_recipes.address, problems
-        )
-    )
-    for device in devices:
-        if evidence.pci_address(device.name) is None:
-            problems.add(f"--device {device.name}: must be a PCI address, such as 0000:81:00.0")
-    becomes = _new_classes(parsed_args, problems)
-    offered = {name for device in devices for name in device.resources}
-    for old in sorted(becomes.keys() - offered):
-        problems.add(f"--as {old}: no --device has this class")
-    pairs = tuple(
-        (server, device_recipes.address(device))
-        for server, device in read_evidence(parsed_args, evidence.pci_devices, problems)
-    )
-    problems.check()
-    return devices, becomes, pairs
+        return lambda trees, root: device_recipes.plan_pci(trees, root, devices, becomes, uses)
 
 
 def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, str]:
@@ -313,7 +301,7 @@ def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) 
     return becomes
 
 
-class WriteSevRecipe(RecipeCommand):
+class WriteSevRecipe(NodeRecipe):
     """Write the move of MEM_ENCRYPTION_CONTEXT from a compute node to <node>_amd_sev
 
     Nova reports memory encryption on one child provider per model. The command changes
@@ -325,8 +313,13 @@ openstack placement recipe sev cn1 --out sev.yaml
 openstack placement recipe sev cn1 \\
     --model amd-sev=10 --model amd-sev-es=5 --assign @evidence"""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_host(parser)
+    evidence = (
+        "<server>=<model>",
+        "The model that a server uses",
+        "the output of 'virsh dumpxml' for servers",
+    )
+
+    def add_changes(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_repeated(
             parser,
             "--model",
@@ -334,25 +327,13 @@ openstack placement recipe sev cn1 \\
             "A model (amd-sev, amd-sev-es, amd-sev-snp or intel-tdx) and its number of"
             " encrypted servers. May be repeated. Default: amd-sev with all.",
         )
-        add_evidence(
-            parser,
-            "<server>=<model>",
-            "The model that a server uses",
-            "the output of 'virsh dumpxml' for servers",
-        )
-        super().add_arguments(parser)
 
-    def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipes.Recipe:
-        from osc_placement.workflows.reshape import device_recipes, evidence, recipes
+    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
+        from osc_placement.workflows.reshape import device_recipes, evidence
 
-        problems = errors.InputErrors()
         models = _models(parsed_args, problems)
-        pairs = tuple(read_evidence(parsed_args, evidence.encryption_model, problems))
-        problems.check()
-        trees, root = recipes.read_tree(client, parsed_args.host, context)
-        return device_recipes.plan_sev(trees, root, models, pairs)
+        uses = tuple(read_evidence(parsed_args, evidence.encryption_model, problems))
+        return lambda trees, root: device_recipes.plan_sev(trees, root, models, uses)
 
 
 def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, int]:
@@ -373,7 +354,7 @@ def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> di
     return models
 
 
-class WritePcpuRecipe(RecipeCommand):
+class WritePcpuRecipe(NodeRecipe):
     """Write the change of VCPU to PCPU for a compute node with dedicated CPUs
 
     Servers with dedicated CPUs in their flavor or image, as nova reports them, get PCPU;
@@ -385,8 +366,13 @@ class WritePcpuRecipe(RecipeCommand):
 openstack placement recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
     --out pcpu.yaml"""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_host(parser)
+    evidence = (
+        "<server>=<class>",
+        "The class that a server uses, PCPU or VCPU",
+        "the output of 'virsh dumpxml' for servers",
+    )
+
+    def add_changes(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--cpu-dedicated-set",
             metavar="<cpus>",
@@ -399,29 +385,21 @@ openstack placement recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             help="The future value in nova.conf; the document warns if nova-compute will report"
             " another number of VCPU",
         )
-        add_evidence(
-            parser,
-            "<server>=<class>",
-            "The class that a server uses, PCPU or VCPU",
-            "the output of 'virsh dumpxml' for servers",
-        )
-        super().add_arguments(parser)
 
-    def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipes.Recipe:
+    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
         from osc_placement.workflows.reshape import evidence, pcpu, recipes
 
-        problems = errors.InputErrors()
-        pairs = tuple(read_evidence(parsed_args, evidence.cpu_class, problems))
+        uses = tuple(read_evidence(parsed_args, evidence.cpu_class, problems))
         problems.check()
-        request = pcpu.make_request(
-            parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, pairs
-        )
+        cpus = parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set
+        request = pcpu.make_request(*cpus, uses)
         nova = services.NovaServices(self, parsed_args).nova
-        trees, root = recipes.read_tree(client, parsed_args.host, context)
-        servers, moves = recipes.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
-        return pcpu.plan_pcpu(trees, root, servers, moves, request)
+
+        def plan(trees: TreeSnapshot, root: str) -> recipes.Recipe:
+            servers, moves = recipes.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
+            return pcpu.plan_pcpu(trees, root, servers, moves, request)
+
+        return plan
 
 
 class WriteReplaceHostRecipe(RecipeCommand):
