@@ -46,28 +46,22 @@ class NotACommand(command.Command):
         return f"'{self.name}' is not an openstack command: use {self.instead}"
 
 
-class ListAllocations(NotACommand):
-    """Placement lists the allocations of one provider or consumer only."""
-
-    name = "allocation list"
-    instead = (
-        "openstack resource provider consumer list <provider>, or"
-        " openstack resource provider allocation show <consumer_uuid>"
-    )
+def _not_a_command(name: str, instead: str) -> type[NotACommand]:
+    fields = {"__module__": __name__, "name": name, "instead": instead}
+    return type("NotACommandEither", (NotACommand,), fields)
 
 
-class ShowAllocations(NotACommand):
-    """``resource provider allocation show``."""
-
-    name = "allocation show"
-    instead = "openstack resource provider allocation show <consumer_uuid>"
-
-
-class SetTrait(NotACommand):
-    """``resource provider trait add`` and ``set``."""
-
-    name = "trait set"
-    instead = (
-        "openstack resource provider trait add <provider> --trait <trait>, or"
-        " openstack resource provider trait set to replace all traits"
-    )
+#: Placement lists the allocations of one provider or consumer only.
+ListAllocations = _not_a_command(
+    "allocation list",
+    "openstack resource provider consumer list <provider>, or"
+    " openstack resource provider allocation show <consumer_uuid>",
+)
+ShowAllocations = _not_a_command(
+    "allocation show", "openstack resource provider allocation show <consumer_uuid>"
+)
+SetTrait = _not_a_command(
+    "trait set",
+    "openstack resource provider trait add <provider> --trait <trait>, or"
+    " openstack resource provider trait set to replace all traits",
+)

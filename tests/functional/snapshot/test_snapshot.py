@@ -134,19 +134,6 @@ def test_a_plan_of_a_snapshot_is_applied_to_the_cloud(
     assert ratio(sample) == 3.0
 
 
-def test_items_that_changed_after_the_snapshot_are_stale(
-    openstack: shell.OpenStack, sample: targets.Target
-) -> None:
-    openstack("placement snapshot save", CLOUD)
-    command, *arguments = AMEND
-    on_file(*command.split(), *arguments, "--dry-run", "--plan-out", "plan.json")
-    openstack.do(command, "--resource", "VCPU:allocation_ratio=7", HOST)
-    outcome = openstack.run("placement plan apply", "plan.json", "-f", "json")
-    assert outcome.code == 7
-    assert [row["status"] for row in json.loads(outcome.stdout)] == ["stale"]
-    assert ratio(sample) == 7.0
-
-
 class Writer(threading.Thread):
     """Changes inventories and aggregates of all providers, and records every state of each."""
 

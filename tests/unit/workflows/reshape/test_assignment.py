@@ -71,41 +71,6 @@ def test_nothing_to_place_is_found_with_every_strategy() -> None:
         assert place([], [gpu("a", 1)], strategy) == Assigned(())
 
 
-def test_one_target_leaves_nothing_to_guess() -> None:
-    answer = place(instances([1, 2]), [gpu("a", 4)])
-    assert answer == Assigned(("a", "a"))
-
-
-def test_without_evidence_or_strategy_all_consumers_with_a_choice_are_listed() -> None:
-    answer = place(instances([1, 1, 1]), [gpu("a", 4), gpu("b", 4)])
-    assert answer == Undecided(("c00", "c01", "c02"))
-
-
-def test_interchangeable_consumers_are_undecided_even_if_all_targets_are_full() -> None:
-    answer = place(instances([1, 1]), [gpu("a", 1), gpu("b", 1)])
-    assert answer == Undecided(("c00", "c01"))
-
-
-def test_the_only_solution_is_not_a_guess() -> None:
-    answer = place(instances([3, 2]), [gpu("a", 3), gpu("b", 2)], "pack")
-    assert homes(answer) == {"a": ["c00"], "b": ["c01"]}
-    assert answer == place(instances([3, 2]), [gpu("a", 3), gpu("b", 2)])
-
-
-def test_evidence_for_one_can_decide_for_others() -> None:
-    needed = [*instances([1], "b"), *instances([1, 1])[1:]]
-    answer = place(needed, [gpu("a", 1), gpu("b", 1)])
-    assert homes(answer) == {"b": ["c00"], "a": ["c01"]}
-
-
-def test_evidence_is_not_a_guess_with_a_strategy() -> None:
-    needed = [*instances([1, 1]), *instances([1, 1, 1], "b")[2:]]
-    answer = place(needed, [gpu("a", 4), gpu("b", 4)], "pack")
-    assert isinstance(answer, Assigned)
-    assert answer.guessed == {"c00", "c01"}
-    assert homes(answer) == {"b": ["c00", "c01", "c02"]}
-
-
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
@@ -124,11 +89,6 @@ def test_a_consumer_that_fits_nowhere_is_reported_with_the_reason(
     assert why in answer.reasons[0]
 
 
-def test_usage_by_others_is_not_free() -> None:
-    full = TargetProvider("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 4})
-    assert homes(place(instances([1]), [full, gpu("b", 1)])) == {"b": ["c00"]}
-
-
 def test_an_excess_of_a_class_is_reported_with_amounts() -> None:
     answer = place(instances([1] * 9), [gpu("a", 4), gpu("b", 4)])
     assert answer == Impossible(("c08",), ("9 VGPU are to be placed, and there is room for 8",))
@@ -139,50 +99,10 @@ def test_free_capacity_in_sum_alone_is_not_enough() -> None:
     assert answer == Impossible(("c01",), ("no distribution among the targets fits",))
 
 
-def test_classes_that_stay_together_move_to_one_target() -> None:
-    targets = [
-        TargetProvider("a", {"VGPU": inventory.Inventory(1), "VF": inventory.Inventory(8)}),
-        TargetProvider("b", {"VGPU": inventory.Inventory(8), "VF": inventory.Inventory(1)}),
-    ]
-    apart = [Demand("c", "n", {name: 2}, ()) for name in ("VF", "VGPU")]
-    assert place(apart, targets) == Assigned(("a", "b"))
-    together = [Demand("c", "n", {"VGPU": 2, "VF": 2}, ())]
-    assert isinstance(place(together, targets), Impossible)
-
-
-def test_an_existing_allocation_counts_for_the_units() -> None:
-    partly = TargetProvider(
-        "a",
-        {"VGPU": inventory.Inventory(8, max_unit=2)},
-        used={"VGPU": 1},
-        present={"c00": {"VGPU": 1}},
-    )
-    assert isinstance(place(instances([2]), [partly]), Impossible)
-    assert homes(place(instances([1]), [partly])) == {"a": ["c00"]}
-
-
-def test_the_same_class_from_two_sources_counts_in_sum_on_one_target() -> None:
-    needed = [Demand("c", source, {"VGPU": 2}, ()) for source in ("cn1", "cn2")]
-    assert isinstance(place(needed, [gpu("a", 8, max_unit=3)]), Impossible)
-    assert homes(place(needed, [gpu("a", 8, max_unit=4)]), needed) == {"a": ["c", "c"]}
-
-
 def test_pack_fills_targets_in_the_order_given() -> None:
     targets = [gpu("b", 4), gpu("a", 4), gpu("c", 4)]
     answer = place(instances([1] * 6), targets, "pack")
     assert homes(answer) == {"b": ["c00", "c01", "c02", "c03"], "a": ["c04", "c05"]}
-
-
-def test_pack_prefers_one_large_target_to_several_small_ones() -> None:
-    targets = [gpu("small", 2), gpu("middle", 3), gpu("large", 9)]
-    answer = place(instances([2, 3, 2]), targets, "pack")
-    assert homes(answer) == {"large": ["c00", "c01", "c02"]}
-
-
-def test_spread_loads_targets_evenly_by_their_size() -> None:
-    targets = [gpu("a", 8), gpu("b", 4)]
-    answer = place(instances([1] * 6), targets, "spread")
-    assert {name: len(there) for name, there in homes(answer).items()} == {"a": 4, "b": 2}
 
 
 def test_spread_counts_usage_by_others() -> None:
@@ -195,17 +115,6 @@ def test_in_order_gives_consecutive_consumers_the_same_target() -> None:
     targets = [gpu("a", 4), gpu("b", 4)]
     answer = place(instances([2, 1, 3, 1]), targets, "in-order")
     assert homes(answer) == {"a": ["c00", "c01"], "b": ["c02", "c03"]}
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_strategy_yields_where_nothing_else_fits(strategy: Strategy) -> None:
-    # 5+3 and 4+2+2: large ones first, or the next one on, put 4 or 3 where it is in the way.
-    targets = [gpu("a", 8), gpu("b", 8)]
-    answer = place(instances([2, 3, 4, 2, 5]), targets, strategy)
-    assert {frozenset(there) for there in homes(answer).values()} == {
-        frozenset({"c01", "c04"}),
-        frozenset({"c00", "c02", "c03"}),
-    }
 
 
 def test_the_plain_cases_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
