@@ -40,6 +40,7 @@ WHERE t.name = :trait
 """
 _MEMBERS = "SELECT count(*) FROM resource_provider_aggregates"
 _PROVIDERS = "SELECT count(*) FROM resource_providers"
+_INVENTORIES = "SELECT count(*) FROM inventories"
 _CONSUMERS = "SELECT count(*) FROM consumers"
 
 
@@ -48,12 +49,14 @@ class Operation:
     """A command, its exit codes, and a check of its result.
 
     ``check`` receives the printed JSON and returns what it found and what it should have found.
+    ``is_local``: the command names a file or a database, not the service.
     """
 
     name: str
     arguments: Sequence[str]
     check: Callable[[Any], tuple[Any, Any]]
     codes: Sequence[int] = (0,)
+    is_local: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +97,8 @@ def measure(
             continue
         service.requests()
         before = service.cpu()
-        arguments = [*options, *operation.arguments, "-f", "json"]
+        form = [] if "metrics" in operation.arguments else ["-f", "json"]
+        arguments = [*([] if operation.is_local else options), *operation.arguments, *form]
         run = client.run(client.ours(), arguments, output=answers, codes=None, limit=limit)
         used, requests = service.cpu() - before, service.requests()
         yield Figure(operation.name, run, used, requests, _deviation(operation, run, answers))
@@ -153,6 +157,39 @@ def operations(
     yield Operation("report", report, lambda answer: (answer["hosts"], hosts))
     providers_audit = ["placement", "provider", "audit", *nova]
     yield Operation("provider audit", providers_audit, rows(0), codes=(0, 3))
+    yield Operation("health", ["placement", "health", "show", *nova], _severities, codes=(0, 3, 4))
+    yield from _of_tables(service, cloud, nova, folder)
+
+
+def _severities(answer: Any) -> tuple[Any, Any]:
+    """Every area was examined."""
+    return {row["code"] for row in answer if row["severity"] == "not checked"}, set()
+
+
+def _of_tables(
+    service: Service, cloud: large.LargeCloud, nova: Sequence[str], folder: pathlib.Path
+) -> Iterator[Operation]:
+    """A snapshot of the tables with nova's data; health and metrics of this file."""
+    file, textfile = folder / "tables.sqlite", folder / "placement.prom"
+    configuration = ["--os-placement-config", str(folder / "placement.conf")]
+    save = [*configuration, "placement", "snapshot", "save", str(file), "--with-nova", *nova]
+
+    def records(answer: Any) -> tuple[Any, Any]:
+        found = answer["resource_providers"], answer["consumers"]
+        return found, (service.tables.scalar(_PROVIDERS), service.tables.scalar(_CONSUMERS))
+
+    def samples(_: Any) -> tuple[Any, Any]:
+        text = textfile.read_text(encoding="utf-8")
+        return text.count("openstack_placement_resource_usage{"), service.tables.scalar(
+            _INVENTORIES
+        )
+
+    yield Operation("snapshot of the tables", save, records, is_local=True)
+    on_file = ["--os-placement-database", str(file), "placement"]
+    show = [*on_file, "health", "show"]
+    yield Operation("health of the file", show, _severities, codes=(0, 3, 4), is_local=True)
+    write = [*on_file, "metrics", "write", "--textfile", str(textfile)]
+    yield Operation("metrics of the file", write, samples, is_local=True)
 
 
 def _snapshots(service: Service, folder: pathlib.Path) -> Iterator[Operation]:

@@ -435,12 +435,12 @@ LINES = {
     "engine": 2850,
     "model": 810,
     "nova": 3430,
-    "plan": 4480,
+    "plan": 4530,
     "search": 730,
     "server": 5230,
     "testing": 1100,
-    "v1": 10167,
-    "workflows": 23420,
+    "v1": 10380,
+    "workflows": 23470,
     "": 1930,
 }
 

@@ -221,8 +221,12 @@ class _Job:
             self._context(writer),
             options.limits,
             self.known,
-            lambda _: options.progress.advance(),
+            self._count,
         )
+
+    def _count(self, ended: result.ChangeResult) -> None:
+        self.options.progress.note(ended.event)
+        self.options.progress.advance()
 
     def _context(self, writer: journal.JournalWriter) -> attempt.RunContext:
         options = self.options
@@ -235,6 +239,7 @@ class _Job:
             relative=self.plan.relative and not self.restart,
             allow=frozenset({*self.plan.allow, *options.allow}),
             check_precondition=options.check_precondition or (lambda _: ""),
+            on_retry=options.progress.note,
         )
 
     def _expected(self) -> list[result.ChangeResult]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api_errors, retry
-from osc_placement.plan import journal, reasons, result
+from osc_placement.plan import journal, progress, reasons, result
 from osc_placement.plan.change import Change, Observed, State
 from osc_placement.plan.kinds import base, registry
 from osc_placement.plan.reasons import Code, Reason
@@ -71,7 +71,8 @@ class RunContext:
     ``strict``: a subject that changed after planning is stale. ``relative``: also if another
     client changed it to the planned state, because its change and this one are two additions.
     ``allow``: the guards that the operator overrides. ``check_precondition`` checks the
-    preconditions of changes. ``clock`` returns seconds.
+    preconditions of changes. ``on_retry`` receives attempts that another one follows. ``clock``
+    returns seconds.
     """
 
     services: base.Services
@@ -82,6 +83,7 @@ class RunContext:
     relative: bool = False
     allow: Collection[str] = ()
     check_precondition: PreconditionCheck = lambda _: ""
+    on_retry: Callable[[progress.ChangeEvent], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
 
 
@@ -140,7 +142,7 @@ class Attempt:
 
     def run(self) -> result.ChangeResult:
         """Read, check and write until the change ends."""
-        self.result = self._run()
+        self.result = dataclasses.replace(self._run(), attempts=max(self._attempts, 1))
         if self._unwritable is not None:
             raise RunHalted(self._unwritable, [self.result])
         return self.result
@@ -197,9 +199,20 @@ class Attempt:
             )
             wait = retry.pause_after(self._last_error, pause)
             is_late = self._context.clock() + wait > start + retry.LIMIT
-            if is_late or self._context.stop.wait(wait):
+            if is_late:
+                break
+            self._context.on_retry(self._retry_event())
+            if self._context.stop.wait(wait):
                 break
         return self._give_up(self._context.clock() - start)
+
+    def _retry_event(self) -> progress.ChangeEvent:
+        subject, error = self._change.subject, self._last_error
+        request_id = getattr(error, "request_id", None) or ""
+        return progress.ChangeEvent(
+            *(self._change.kind, subject.uuid, subject.name, progress.RETRY),
+            *(str(error), request_id, self._attempts),
+        )
 
     def _with_errors(
         self, step: Callable[[], result.ChangeResult | None]

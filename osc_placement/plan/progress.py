@@ -3,7 +3,26 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class ChangeEvent(NamedTuple):
+    """One change of a run has ended, or its attempt ``attempt`` failed and another one follows.
+
+    ``outcome`` is the status of its result, or RETRY. ``request_id`` is that of a failed request.
+    """
+
+    kind: str
+    uuid: str
+    name: str
+    outcome: str
+    reason: str = ""
+    request_id: str = ""
+    attempt: int = 1
+
+
+#: The outcome of an attempt that another one follows.
+RETRY = "retry"
 
 
 class Progress(Protocol):
@@ -15,6 +34,9 @@ class Progress(Protocol):
     def advance(self) -> None:
         """One step has ended."""
 
+    def note(self, event: ChangeEvent) -> None:
+        """A change has ended or is tried again. Called in many threads."""
+
 
 class NullProgress:
     """Ignores the progress."""
@@ -23,4 +45,7 @@ class NullProgress:
         """Do nothing."""
 
     def advance(self) -> None:
+        """Do nothing."""
+
+    def note(self, event: ChangeEvent) -> None:
         """Do nothing."""

@@ -8,7 +8,7 @@ import enum
 import pathlib
 from collections.abc import Iterable
 
-from osc_placement.plan import change as change_module, reasons
+from osc_placement.plan import change as change_module, progress, reasons
 from osc_placement.plan.kinds import registry
 from osc_placement.plan.plan import Plan
 
@@ -46,7 +46,8 @@ class ChangeResult:
 
     ``code``: the code of ``reason``, or of several reasons, separated by commas.
     ``found`` is the complete state at the last read or write; None without one.
-    ``request_id`` is the x-openstack-request-id of the request that failed.
+    ``request_id`` is the x-openstack-request-id of the request that failed. ``attempts``: how often
+    the change was tried.
     """
 
     kind: str
@@ -58,11 +59,25 @@ class ChangeResult:
     code: str = reasons.Code.NONE
     found: change_module.State | None = None
     request_id: str = ""
+    attempts: int = dataclasses.field(default=1, compare=False)
 
     @property
     def key(self) -> str:
         """The key of the change within its plan."""
         return change_module.key(self.kind, self.subject)
+
+    @property
+    def event(self) -> progress.ChangeEvent:
+        """The end of the change, for those who watch the run."""
+        return progress.ChangeEvent(
+            self.kind,
+            self.subject.uuid,
+            self.subject.name,
+            str(self.status),
+            self.reason,
+            self.request_id,
+            self.attempts,
+        )
 
     @property
     def succeeded(self) -> bool:

@@ -72,6 +72,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "allow": (),
     "dry_run": False,
     "file": None,
+    "log_json": None,
     "max_percent": None,
     "plan_out": None,
     "skip_port_allocations": False,

@@ -72,6 +72,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
             action="store_true",
             help="Count the changes of each migration; change nothing",
         )
+        plan_command.add_log_json(parser)
         parser.add_argument(
             "--max-count",
             metavar="<count>",
@@ -102,7 +103,9 @@ openstack placement migration run --migration import_aggregate_ratios"""
         if any(item.reads_nova for item in selected):
             # Without nova the whole run fails, before the first write.
             _ = cloud.nova, cloud.neutron
-        with progress.shown(quiet=self.is_quiet) as shown:
+        with progress.shown(
+            quiet=self.is_quiet, log=parsed_args.log_json, command=self.cmd_name or ""
+        ) as shown:
             result = registry.run(
                 registry.CloudServices(client, cloud, self._context(parsed_args, shown)),
                 self.cmd_name or "",

@@ -136,7 +136,9 @@ class PlanCommand(base.ReportLister):
         self.check_recording(parsed_args)
         client = self.connect(self.features(parsed_args))
         cloud = services.NovaServices(self, parsed_args)
-        with progress.shown(quiet=self.is_quiet) as shown:
+        with progress.shown(
+            quiet=self.is_quiet, log=parsed_args.log_json, command=self.cmd_name or ""
+        ) as shown:
             run = CommandRun(client, self._context(parsed_args, shown), shown, cloud)
             report = self.execute(run, parsed_args)
         return self.finish(report, parsed_args)
@@ -304,6 +306,7 @@ class PlanCommand(base.ReportLister):
             default="continue",
             help="Whether to start further changes after a failure (default: continue)",
         )
+        add_log_json(group)
         help_text.share(group)
         self.add_allow(parser.add_argument_group("what to allow"))
 
@@ -317,6 +320,17 @@ class PlanCommand(base.ReportLister):
         )
         if self.limits_removals:
             self.add_max_percent(group, self.limited, default)
+
+
+def add_log_json(group: argparse._ActionsContainer) -> None:
+    """Add ``--log-json``."""
+    group.add_argument(
+        "--log-json",
+        metavar="<file>",
+        type=pathlib.Path,
+        help="Add one line of JSON for each change and each retry to this file (mode 0600). kill"
+        " -USR1 prints the position of a run on stderr",
+    )
 
 
 class SelectorCommand(PlanCommand):

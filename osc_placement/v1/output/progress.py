@@ -2,24 +2,35 @@
 """The progress of a command on stderr, with rate and estimate.
 
 A terminal shows bars, drawn by rich, which is imported only then. Without one a line per minute is
-written, for logs and job runners.
+written, for logs and job runners. SIGUSR1 prints the position, and
+``--log-json`` keeps the changes.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import datetime
+import errno
+import json
 import logging
+import os
+import pathlib
+import signal
+import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from osc_placement import errors
+from osc_placement.plan import progress as plan_progress
 from osc_placement.v1.output import streams
 
 if TYPE_CHECKING:
     import rich.progress
 
-    from osc_placement.plan.progress import Progress
 
 LOG = logging.getLogger(__name__)
 
@@ -32,11 +43,25 @@ BAR_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def shown(*, quiet: bool) -> Iterator[Progress]:
+def shown(
+    *, quiet: bool, log: pathlib.Path | None = None, command: str = ""
+) -> Iterator[plan_progress.Progress]:
     """Show the progress of the block: bars on a terminal, else a line per minute; none with -q.
 
-    Each part is also logged, for -v.
+    Each part is also logged, for -v. SIGUSR1 prints the position. ``log``: changes of ``command``
+    are added to this file. Errors: PlacementError for a file that cannot be opened.
     """
+    with contextlib.ExitStack() as stack:
+        events = None
+        if log is not None:
+            events = stack.enter_context(contextlib.closing(EventLog(log, command)))
+        watched = _Watched(stack.enter_context(_shown_parts(quiet=quiet)), events)
+        stack.enter_context(_answering(watched.print_position))
+        yield watched
+
+
+@contextlib.contextmanager
+def _shown_parts(*, quiet: bool) -> Iterator[plan_progress.Progress]:
     if quiet:
         yield _Logged()
         return
@@ -70,6 +95,123 @@ class _Logged:
 
     def advance(self) -> None:
         """Do nothing."""
+
+    def note(self, event: plan_progress.ChangeEvent) -> None:
+        """Do nothing: the plan engine logs changes."""
+
+
+@contextlib.contextmanager
+def _answering(answer: Callable[[], None]) -> Iterator[None]:
+    """Call ``answer`` at SIGUSR1 during the block. Only the main thread of a program can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGUSR1, lambda *_: answer())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+
+
+class _Watched:
+    """Another progress, with the position of the run and the log of its changes."""
+
+    def __init__(
+        self,
+        inner: plan_progress.Progress,
+        log: EventLog | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner, self._log, self._clock = inner, log, clock
+        self._what, self._total, self._done, self._started = "", 0, 0, clock()
+        self._counts: collections.Counter[str] = collections.Counter()
+
+    def start(self, what: str, total: int) -> None:
+        """Begin a part."""
+        self._what, self._total, self._done, self._started = what, total, 0, self._clock()
+        self._counts.clear()
+        self._inner.start(what, total)
+
+    def advance(self) -> None:
+        """Count a step."""
+        self._done += 1
+        self._inner.advance()
+
+    def note(self, event: plan_progress.ChangeEvent) -> None:
+        """Count and log a change."""
+        self._counts[event.outcome] += 1
+        if self._log is not None:
+            self._log.write(event)
+
+    @property
+    def position(self) -> str:
+        """``412 of 10000 changes, 3 retried, 0 failed, 00:01:12``; of a part without changes,
+        ``reading providers: 412 of 10000, 00:01:12``.
+        """
+        minutes, seconds = divmod(int(self._clock() - self._started), 60)
+        duration = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+        if self._what != "applying":
+            return f"{self._what or 'starting'}: {self._done} of {self._total}, {duration}"
+        retried, failed = self._counts[plan_progress.RETRY], self._counts["failed"]
+        return (
+            f"{self._done} of {self._total} changes, {retried} retried, {failed} failed, {duration}"
+        )
+
+    def print_position(self) -> None:
+        """Write the position to stderr, past Python's buffer: it may be in use."""
+        with contextlib.suppress(OSError):
+            os.write(2, f"{self.position}\n".encode())
+
+
+class EventLog:
+    """A file with one JSON object per change and retry, mode 0600; it never stops or delays a run.
+
+    What cannot be written is lost, with one warning. Errors: PlacementError, at the beginning, for
+    a file that cannot be opened, and for a symbolic link.
+    """
+
+    def __init__(self, path: pathlib.Path, command: str) -> None:
+        self._path, self._command = path, command
+        self._lock, self._failed = threading.Lock(), False
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            self._descriptor = os.open(path, flags, 0o600)
+            if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                os.fchmod(self._descriptor, 0o600)
+        except OSError as error:
+            reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+            raise errors.PlacementError(
+                f"--log-json {path} cannot be written: {reason}; nothing was changed"
+            ) from error
+
+    def write(self, event: plan_progress.ChangeEvent) -> None:
+        """Add an event in one write, so that lines of several threads do not mix."""
+        document = {
+            "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            "command": self._command,
+            "change": {"kind": event.kind, "uuid": event.uuid, "name": event.name},
+            "outcome": event.outcome,
+            "reason": event.reason,
+            "request_id": event.request_id,
+            "attempt": event.attempt,
+        }
+        line = json.dumps(document).encode() + b"\n"
+        with self._lock:
+            try:
+                written = os.write(self._descriptor, line)
+                reason = "" if written == len(line) else "the last line is not complete"
+            except OSError as error:
+                reason = error.strerror or str(error)
+            if reason and not self._failed:
+                self._failed = True
+                streams.write_message(
+                    f"Warning: --log-json {self._path}: {reason}; the run continues, and its"
+                    " changes are in its journal"
+                )
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
 
 
 class _Part:

@@ -220,6 +220,7 @@ class LargeCloud:
                     for number, (aggregate, hosts) in enumerate(self.aggregates, start=1)
                 ]
             },
+            "GET /v2.1/os-server-groups?all_projects=True": {"server_groups": []},
             "GET /v2.1/os-services": {"services": [_service(host) for host in self.hosts]},
             "GET /v2.1/os-hypervisors/detail": {
                 "hypervisors": [_hypervisor(host) for host in self.hosts]

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from osc_placement.plan import apply, file as plan_file
+from osc_placement.plan import apply, file as plan_file, progress
 from tests.support import embedded, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
 
@@ -181,3 +181,33 @@ def test_a_deleted_provider_fails_alone() -> None:
     report = amend(client, "VCPU:allocation_ratio=20", workers=1)
     assert statuses(report) == {"applied": 2, "failed": 1}
     assert "it no longer exists" in report.results[0].reason
+
+
+class Noted(progress.NullProgress):
+    """Keeps the events of a run."""
+
+    def __init__(self) -> None:
+        self.events: list[progress.ChangeEvent] = []
+
+    def note(self, event: progress.ChangeEvent) -> None:
+        self.events.append(event)
+
+
+def test_every_change_and_every_retry_is_noted() -> None:
+    client = embedded.Client(embedded.hosts(3))
+    conflict = embedded.refuse(409, "a concurrent write", "placement.concurrent_update")
+    in_use = embedded.refuse(409, "in use", "placement.inventory.inuse")
+    once = embedded.about("host-001", embedded.once_each(conflict))
+    always = embedded.about("host-002", in_use)
+    client.before_write(lambda request: once(request) or always(request))
+    noted = Noted()
+    amend(client, "VCPU:allocation_ratio=20", workers=1, progress=noted)
+    seen = [(event.name, event.outcome, event.attempt) for event in noted.events]
+    assert seen == [
+        ("host-000", "applied", 1),
+        ("host-001", "retry", 1),
+        ("host-001", "applied", 2),
+        ("host-002", "failed", 1),
+    ]
+    assert "a concurrent write" in noted.events[1].reason
+    assert all(event.kind == "inventories" and event.uuid for event in noted.events)

@@ -73,7 +73,7 @@ def test_each_part_has_its_own_rate() -> None:
 
 def drawn_after(steps: int, of: int, terminal: Terminal) -> str:
     """What a terminal shows after some steps of a part."""
-    with progress.shown(quiet=False) as shown:
+    with progress._shown_parts(quiet=False) as shown:
         shown.start("reading providers", of)
         for _ in range(steps):
             time.sleep(0.002)
