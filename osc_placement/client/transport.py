@@ -747,7 +747,9 @@ class _Adapter(keystoneauth1.session.TCPKeepAliveAdapter):
 
 
 def _use_limited_connections(manager: urllib3.PoolManager) -> None:
-    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+    """Limit the connections, unless another program replaces urllib3's, as wsgi-intercept does."""
+    if urllib3.connectionpool.HTTPConnectionPool.ConnectionCls is urllib3.connection.HTTPConnection:
+        manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
 
 _TAG = re.compile(r"<[^>]*>")

@@ -18,6 +18,10 @@ import keystoneauth1.session
 import keystoneauth1.token_endpoint
 import pytest
 import requests
+import urllib3
+import urllib3.connection
+import urllib3.connectionpool
+import urllib3.exceptions
 
 from osc_placement import errors
 from osc_placement.client import api_errors, transport
@@ -293,6 +297,24 @@ def test_a_proxy_that_cannot_be_used_gets_no_request(
     with pytest.raises(api_errors.ConnectionFailed, match="proxy") as caught:
         call(connection("http://placement.example"))
     assert "s3c" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_connections_that_another_program_replaces_are_used(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As wsgi-intercept does for upstream's tests, which put Placement into the process."""
+    hosts = []
+
+    class Replaced(urllib3.connection.HTTPConnection):
+        def connect(self) -> None:
+            hosts.append(self.host)
+            raise urllib3.exceptions.NewConnectionError(self, "replaced")
+
+    monkeypatch.setattr(urllib3.connectionpool.HTTPConnectionPool, "ConnectionCls", Replaced)
+    with pytest.raises(api_errors.ConnectionFailed, match="replaced"):
+        call(connection("http://placement.example"))
+    assert set(hosts) == {"placement.example"}
 
 
 def test_a_url_without_a_password_is_shown_as_it_is() -> None:
