@@ -95,9 +95,20 @@ PROMISES = {
     "The token and the change": (
         "tests/unit/client/test_services.py::test_no_service_gets_the_token_of_another_origin"
     ),
+    "An interim or damaged response": (
+        "tests/unit/client/test_services.py::test_an_interim_response_is_not_the_outcome"
+    ),
     "A damaged or forged plan file": (
         "tests/unit/plan/test_schema.py::"
         "test_a_forged_plan_is_applied_undone_or_refused_with_one_error"
+    ),
+    "New files and folders": (
+        "tests/unit/server/test_foreign_files.py::"
+        "test_no_opening_writes_through_what_lies_beside_a_database"
+    ),
+    "No plan, journal or error": (
+        "tests/functional/plans/test_plan_files.py::"
+        "test_no_file_and_no_output_has_the_password_of_the_endpoint"
     ),
     "Tables, ``value`` output": (
         "tests/functional/output/test_control_characters.py::test_tables_and_messages_escape_names"
@@ -120,6 +131,10 @@ PROMISES = {
     "Random input": "tests/fuzz/test_fuzz.py::test_any_bytes",
     "A database file with any wrong value": (
         "tests/fuzz/test_databases.py::test_any_wrong_value_is_refused_or_served"
+    ),
+    "Searches for allocation candidates": (
+        "tests/unit/server/test_limits.py::"
+        "test_searches_delay_no_other_request_and_end_with_503_when_too_many_wait"
     ),
 }
 
