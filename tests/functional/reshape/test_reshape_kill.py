@@ -20,7 +20,7 @@ moves:
 """
 
 
-@pytest.fixture(params=["loopback", "placement"])
+@pytest.fixture(params=[pytest.param("loopback", marks=pytest.mark.long), "placement"])
 def target(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[targets.Target]:
     if request.param == "placement":
         real: targets.RealPlacement = request.getfixturevalue("real_placement")

@@ -49,7 +49,7 @@ def test_a_real_placement_matches_the_rehearsal_and_undoes_it(
     real_placement: targets.RealPlacement, pytestconfig: pytest.Config
 ) -> None:
     settings = hypothesis.settings(
-        max_examples=250 if pytestconfig.getoption("--long") else 12,
+        max_examples=250 if pytestconfig.getoption("--long") else 5,
         suppress_health_check=list(hypothesis.HealthCheck),
         phases=[hypothesis.Phase.generate],
     )
