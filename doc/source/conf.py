@@ -70,6 +70,8 @@ html_title = f"osc-placement {release}"
 html_theme_options = {"navigation_with_keys": True}
 templates_path = ["_templates"]
 html_static_path = ["_static"]
+# Without one, every browser asks for /favicon.ico and reports that it is missing.
+html_favicon = "_static/icon.svg"
 html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sourcelink = False

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a package index and a container builder show and check: README, picture, Containerfile."""
+
+from __future__ import annotations
+
+import html
+import io
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from readme_renderer import rst
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def visible(picture: str) -> list[str]:
+    """The lines of text of an SVG picture."""
+    return [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*?)</text>", picture)]
+
+
+def test_the_readme_renders_on_a_package_index() -> None:
+    errors = io.StringIO()
+    rendered = rst.render((ROOT / "README.rst").read_text(), stream=errors)
+    assert errors.getvalue() == ""
+    assert rendered is not None
+    assert rendered.index("<h1") < rendered.index("<pre")
+
+
+def test_a_readme_that_does_not_render_is_noticed() -> None:
+    errors = io.StringIO()
+    assert rst.render("Title\n===\n\n.. nothing::\n", stream=errors) is None
+    assert "nothing" in errors.getvalue()
+
+
+def test_the_picture_of_the_terminal_shows_what_the_commands_print() -> None:
+    tool = [sys.executable, str(ROOT / "tools" / "terminal-picture")]
+    folder = str(pathlib.Path(sys.executable).parent)
+    made = subprocess.run(
+        tool, check=True, capture_output=True, text=True, env={"PATH": f"{folder}:/usr/bin:/bin"}
+    )
+    kept = (ROOT / "doc" / "source" / "start" / "pictures" / "terminal.svg").read_text()
+    assert len(visible(kept)) > 20
+    assert visible(made.stdout) == visible(kept)
+    assert "@font-face" not in kept
+
+
+@pytest.mark.parametrize(("extra", "code"), [("", 0), ("RUN cd /tmp\n", 1)])
+def test_the_container_file_has_no_finding_of_hadolint(
+    extra: str, code: int, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "Containerfile"
+    path.write_text((ROOT / "Containerfile").read_text() + extra)
+    hadolint = pathlib.Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([hadolint, path], check=False, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout
