@@ -502,13 +502,7 @@ def _from_file(path: str | None) -> tuple[str, ...]:
 
     if path is None:
         return ()
-    try:
-        text = sys.stdin.read() if path == "-" else pathlib.Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.PlacementError(
-            f"--providers-from {path} cannot be read: {errors.file_reason(error)}"
-        ) from error
-    names = selector.provider_lines(text.splitlines())
+    names = selector.provider_lines(read_file(pathlib.Path(path)).splitlines())
     if not names:
         where = "standard input" if path == "-" else path
         raise errors.PlacementError(f"--providers-from: {where} contains no provider")
