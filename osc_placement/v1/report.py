@@ -137,7 +137,7 @@ def _check_replaceable(path: pathlib.Path, *, replace: bool) -> None:
 _START = 100
 
 #: The parts of a name between which a line may break.
-_WORDS = re.compile(r"[\w]{1,12}\W?|\W")
+_WORDS = re.compile(r"[^\W_]{1,14}[\W_]?|[\W_]")
 
 
 def page(written: report.Report) -> str:

@@ -184,8 +184,9 @@ class Report:
 
     @property
     def hottest(self) -> list[HostUse]:
-        """The fullest hosts, the fullest first."""
-        return sorted(self.hosts, key=lambda host: -host.percent)[:MOST_HOSTS]
+        """The fullest of the hosts in use, the fullest first."""
+        used = [host for host in self.hosts if host.percent]
+        return sorted(used, key=lambda host: -host.percent)[:MOST_HOSTS]
 
     @property
     def emptiest(self) -> list[HostUse]:

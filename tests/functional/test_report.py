@@ -208,8 +208,10 @@ def hostile_cloud(names: tuple[str, ...]) -> tuple[dict[str, object], dict[str, 
     return document, nova
 
 
-def written_with(names: tuple[str, ...], folder: pathlib.Path) -> pathlib.Path:
-    """The page of the sample cloud with these names."""
+def written_with(
+    names: tuple[str, ...], folder: pathlib.Path, *, with_plan: bool = False
+) -> pathlib.Path:
+    """The page of the sample cloud with these names, and a plan that fills hosts if asked."""
     folder.mkdir()
     document, nova = hostile_cloud(names)
     database, recording = folder / "cloud.sqlite", folder / "nova.json"
@@ -217,8 +219,11 @@ def written_with(names: tuple[str, ...], folder: pathlib.Path) -> pathlib.Path:
         pass
     recording.write_text(json.dumps(nova))
     openstack = shell.OpenStack(targets.OnFile(database))
-    path = folder / "report.html"
-    openstack.do(WRITE, "--output", str(path), "--os-nova-recording", str(recording))
+    path, plan = folder / "report.html", str(folder / "plan.json")
+    amend = ("--resource", "VCPU:reserved=63", "--all", "--plan-out", plan, "--dry-run")
+    openstack.run("resource provider inventory amend", *amend)
+    more = ("--plan", plan) if with_plan else ()
+    openstack.do(WRITE, "--output", str(path), "--os-nova-recording", str(recording), *more)
     return path
 
 
@@ -266,8 +271,7 @@ SHOWN = """(() => { const box = document.querySelector(".hosts a:focus > span")
 def test_a_browser_shows_it_without_requests_errors_and_overflow(
     names: str, tmp_path: pathlib.Path
 ) -> None:
-    texts = HOSTILE if names == "hostile" else ()
-    path = written_with(texts, tmp_path / names)
+    path = written_with(HOSTILE if names == "hostile" else (), tmp_path / names, with_plan=True)
     with browser.opened() as tab:
         for width in (360, 390, 760, 1280):
             for dark in (False, True):
