@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,14 @@ STREAMS = {
 }
 
 
+def cases() -> Iterator[Any]:
+    """Each family with each stream; without ``--long``, each with one, two with all."""
+    for number, family in enumerate(COMMANDS):
+        for at, kind in enumerate(STREAMS):
+            is_short = number in (0, len(COMMANDS) - 1) or number % len(STREAMS) == at
+            yield pytest.param(family, kind, marks=() if is_short else pytest.mark.long)
+
+
 @pytest.fixture
 def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
     yield from fixtures.embedded("loopback", tmp_path)
@@ -73,8 +82,7 @@ def run(target: targets.Target, command: str, kind: str) -> shell.Outcome:
     return shell.run([*target.options, *command.split()], stdout=stream)
 
 
-@pytest.mark.parametrize("kind", list(STREAMS))
-@pytest.mark.parametrize("family", list(COMMANDS))
+@pytest.mark.parametrize(("family", "kind"), list(cases()))
 def test_the_outcome_and_the_undo_file_are_reported(
     openstack: shell.OpenStack, target: targets.Loopback, family: str, kind: str
 ) -> None:
