@@ -99,14 +99,17 @@ def flavors(nova: api.Nova) -> list[NamedFlavor]:
 
 def select(known: Sequence[NamedFlavor], texts: Iterable[str]) -> list[NamedFlavor]:
     """The flavors with these names or IDs. Errors: InvalidInput names every unknown text."""
-    by_text = {each.name: each for each in known} | {each.id: each for each in known}
     requested = list(dict.fromkeys(texts))
-    errors.InputErrors(
-        f"nova has no flavor with the name or ID {text!r}"
-        for text in requested
-        if text not in by_text
-    ).check()
+    errors.InputErrors(unknown(known, requested).values()).check()
+    by_text = {each.name: each for each in known} | {each.id: each for each in known}
     return [by_text[text] for text in requested]
+
+
+def unknown(known: Sequence[NamedFlavor], texts: Iterable[str]) -> dict[str, str]:
+    """``{text: error}`` for the texts that are neither a name nor an ID of a flavor."""
+    names = {text for each in known for text in (each.name, each.id)}
+    message = "nova has no flavor with the name or ID {!r}"
+    return {text: message.format(text) for text in texts if text not in names}
 
 
 def image(glance: Glance, text: str) -> Image:

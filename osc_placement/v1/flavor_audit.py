@@ -38,7 +38,8 @@ class AuditFlavors(base.ReportLister):
     """Find flavors that no host, one host or too many candidates can serve
 
     Sends nova's query for each flavor, without an image and an availability zone. The code is
-    ok; invalid (nova or Placement refuses the query); unknown_name (a trait or class does not
+    ok; unknown_flavor (nova does not have a named flavor); invalid (nova or Placement refuses the
+    query); unknown_name (a trait or class does not
     exist, also a forbidden trait); no_host (not even without allocations); full (only without
     the present allocations); out_of_service (nova-compute of the hosts is down or disabled, or
     nova does not have them); one_host; many_candidates (Placement returns only some, so nova

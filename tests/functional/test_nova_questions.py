@@ -217,7 +217,7 @@ def test_a_host_that_only_nova_has_in_the_zone_needs_the_mirror(
     assert code == 3
     failures = {row["host"]: row["text"] for row in found["failure"]}
     assert failures["avx"] == (
-        f"not in aggregate {AGGREGATE} (az1): nova has it there (1 hosts in nova, 0 in Placement)"
+        f"not in aggregate {AGGREGATE} (az1): nova has it there (1 host in nova, 0 in Placement)"
     )
     commands = {row["host"]: row["commands"] for row in found["change"] if row["host"]}
     assert commands == {
@@ -277,6 +277,33 @@ def test_a_bad_flavor_does_not_hide_the_count_of_others(
     assert [row["request"] for row in json.loads(ended.stdout)] == ["small"]
     for name in ("cyborg", "typo", "absent"):
         assert f"Not counted: flavor {name}: " in ended.stderr
+
+
+def test_an_unknown_flavor_does_not_hide_the_audit_of_others(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    ended = openstack.run(AUDIT, "small", "absent", *nova, "-f", "json")
+    assert ended.code == 3
+    rows = json.loads(ended.stdout)
+    assert [(row["name"], row["code"]) for row in rows] == [
+        ("small", "ok"), ("absent", "unknown_flavor")
+    ]  # fmt: skip
+    assert "None" not in openstack.run(AUDIT, "small", "absent", *nova).stdout
+
+
+def test_a_server_whose_image_is_not_recorded_is_explained_with_an_assumption(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    hosts = {item["name"]: item["uuid"] for item in openstack("resource provider list")}
+    answers = recorded(hosts)
+    answers[f"GET /v2.1/servers/detail?uuid={SERVER}"] = {
+        "servers": [{**server(SERVER), "image": {"id": "gone"}}]
+    }
+    image_type = ("--filter", "image-type")
+    code, found = explained(openstack, "--server", SERVER, *image_type, *nova_recording(answers))
+    assert (code, [row["host"] for row in found["candidate"]]) == (0, ["avx"])
+    assumed = "the format of the image gone is not known: nova.json holds no response"
+    assert any(row["text"].startswith(assumed) for row in found["assumption"])
 
 
 def test_an_image_and_a_port_are_parts_of_the_request(

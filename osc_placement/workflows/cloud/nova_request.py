@@ -123,7 +123,7 @@ def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.
 def _existing(
     services: RequestServices, options: RequestOptions, missing: list[str]
 ) -> request.ServerSpec:
-    """The server; ``missing`` receives a sentence about an image that is deleted."""
+    """The server; ``missing`` receives a sentence about an image that is not there."""
     uuid = options.server or ""
     server = servers.find_servers(services.nova, {uuid}).get(uuid)
     if server is None:
@@ -200,7 +200,7 @@ def _disk_format(
     server: values.Server,
     missing: list[str],
 ) -> str | None:
-    """The format of the image; None if it is deleted.
+    """The format of the image; None if it is deleted, or if it cannot be read.
 
     Requests: one or two to glance, if a request filter reads the format.
     """
@@ -211,4 +211,6 @@ def _disk_format(
         return flavors.image(services.glance(), server.image_id).disk_format
     except errors.InvalidInput:
         missing.append(f"the image {server.image_id} of the server is deleted")
-        return None
+    except errors.PlacementError as error:
+        missing.append(f"the format of the image {server.image_id} is not known: {error}")
+    return None

@@ -27,6 +27,8 @@ class FlavorCode(enum.StrEnum):
     OK = "ok"
     #: Nova refuses the flavor, or its query is invalid.
     INVALID = "invalid"
+    #: Nova has no flavor with this name or ID.
+    UNKNOWN_FLAVOR = "unknown_flavor"
     #: Placement refuses the query: a trait or class does not exist.
     UNKNOWN_NAME = "unknown_name"
     #: No host can serve it, not even without any allocation.
@@ -87,10 +89,18 @@ def audit(
 
     Requests: to nova one for its version and one per 1000 flavors, to Placement one per flavor; on
     a service also those of ``CloudReader.read`` for the flavors that Placement accepts.
-    Errors: InvalidInput for an unknown flavor.
+    Errors: InvalidInput if nova has none of the flavors.
     """
     known = flavors.flavors(nova)
-    chosen = flavors.select(known, names) if names else known
+    unknown = flavors.unknown(known, names)
+    if names and len(unknown) == len({*names}):
+        raise errors.InvalidInput(list(unknown.values()))
+    named = [text for text in names if text not in unknown]
+    chosen = flavors.select(known, named) if named else known
+    missing = [
+        AuditedFlavor("", text, FlavorCode.UNKNOWN_FLAVOR, reason=reason)
+        for text, reason in unknown.items()
+    ]
     releases, note = nova_request.observe_releases(nova, options)
     requests = [
         asked
@@ -101,10 +111,11 @@ def audit(
     answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     valid = [each.query for each in answered if each.query is not None]
     if not valid:
-        return [each.found for each in answered]
+        return [*(each.found for each in answered), *missing]
     with observe.observed(client, valid, context) as base:
         empty = base.without_allocations()
-        return [_judged(each, base, empty, compute or ServerHosts()) for each in answered]
+        judged = [_judged(each, base, empty, compute or ServerHosts()) for each in answered]
+    return [*judged, *missing]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import pytest
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors, query as queries, responses, wsgi
 from osc_placement.engine import standard, state
+from osc_placement.engine.candidates import report
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
 from osc_placement.testing import service
@@ -232,6 +233,34 @@ def test_the_number_of_requests_is_exact(
         "resource_providers/inventories/": 30,
         "resource_providers/usages/": 30,
     }
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_trait_that_a_host_beside_a_sharing_provider_lacks_is_named(
+    placement: service.InProcessPlacement, is_file: bool
+) -> None:
+    host, share = (f"00000000-0000-4000-8000-{n:012}" for n in range(2))
+    explained.seed(
+        placement,
+        clouds.cloud(
+            clouds.provider(host, aggregates=cloud_builder.AGGREGATES[0], VCPU=8, MEMORY_MB=64),
+            clouds.provider(
+                share,
+                aggregates=cloud_builder.AGGREGATES[0],
+                traits=standard.SHARING_TRAIT,
+                DISK_GB=100,
+            ),
+        ),
+    )
+    client = placement.client(VERSION)
+    if not is_file:
+        client.transport.local = lambda: None
+    query = clouds.query(clouds.group(VCPU=1, DISK_GB=1, required="HW_CPU_X86_AVX"))
+    request = explain.ExplainRequest(query, constraint.constraints_of(query))
+    (found,) = explain.explain(client, [request], CONTEXT)
+    assert found.candidates == ()
+    lacking = [item for item in found.failures if item.reason is report.RefusalReason.REQUIRED]
+    assert [(item.host, item.names) for item in lacking] == [(host, ("HW_CPU_X86_AVX",))]
 
 
 @pytest.mark.parametrize("is_fault", [True, False])

@@ -229,6 +229,13 @@ def test_an_unknown_flavor_is_named(placement: service.InProcessPlacement) -> No
     client = counting(placement)
     with pytest.raises(errors.InvalidInput, match="absent"):
         audited(client, recorded(**FLAVORS), "absent")
+    found = audited(client, recorded(**FLAVORS), "ok", "absent", "full")
+    assert {name: str(each.code) for name, each in found.items()} == {
+        "ok": "ok",
+        "full": "full",
+        "absent": "unknown_flavor",
+    }
+    assert found["absent"].reason == "nova has no flavor with the name or ID 'absent'"
 
 
 @pytest.mark.parametrize(
