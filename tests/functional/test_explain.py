@@ -223,7 +223,7 @@ ON_OPENSTACK_PLACEMENT = pytest.mark.parametrize("target", ["placement"], indire
 
 
 @ON_OPENSTACK_PLACEMENT
-@pytest.mark.seeds(5, long=60)
+@pytest.mark.seeds(3, long=60)
 def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(random_cloud: RandomCloud) -> None:
     for query in random_cloud.queries():
         returned = random_cloud.serving(query)
@@ -238,7 +238,7 @@ def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(random_cloud: R
 
 
 @ON_OPENSTACK_PLACEMENT
-@pytest.mark.seeds(5, long=60)
+@pytest.mark.seeds(3, long=60)
 def test_each_change_of_the_request_gives_candidates_on_the_service(
     random_cloud: RandomCloud,
 ) -> None:
@@ -250,7 +250,7 @@ def test_each_change_of_the_request_gives_candidates_on_the_service(
 
 
 @ON_OPENSTACK_PLACEMENT
-@pytest.mark.seeds(5, long=60)
+@pytest.mark.seeds(3, long=60)
 def test_the_commands_of_a_change_give_the_host_on_the_service(random_cloud: RandomCloud) -> None:
     possible = [
         (query, change)
