@@ -92,7 +92,8 @@ openstack allocation candidate list \\
         self, parsed_args: argparse.Namespace
     ) -> tuple[candidate.CandidateQuery, Iterable[tuple[str, str]]]:
         """Nova's request, and the features that it needs; ``--limit`` instead of nova's limit."""
-        if has_options(parsed_args) or parsed_args.query:
+        unlimited = argparse.Namespace(**{**vars(parsed_args), "limit": None})
+        if has_options(unlimited) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
         latest, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
         request = dataclasses.replace(latest.query, limit=parsed_args.limit)

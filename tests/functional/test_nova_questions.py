@@ -266,6 +266,9 @@ def test_candidates_of_a_flavor_are_listed(openstack: OpenStack, nova: tuple[str
     options = ("--resource=VCPU=2", "--resource=MEMORY_MB=16", "--required=HW_CPU_X86_AVX")
     (row,) = openstack("allocation candidate list", *options)
     assert row["resource provider"] == rows[0]["resource provider"]
+    limited = openstack("allocation candidate list", "--flavor", "small", "--limit", "1", *nova)
+    assert len(limited) == 1
+    assert len(openstack("allocation candidate list", "--flavor", "small", *nova)) == 2
 
 
 def test_a_bad_flavor_does_not_hide_the_count_of_others(

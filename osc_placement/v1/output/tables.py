@@ -155,6 +155,8 @@ DROP_ORDER = (
     "used",
     "capacity",
     "fragmented",
+    # Of the moves of servers.
+    "from",
 )
 
 #: ``{column of UUIDs: columns with the names of the same things}``. Without one of these, the
