@@ -30,6 +30,8 @@ COLUMNS = (
     "repair",
 )
 
+_OTHERS = ("not checked", "not judged", "muted")
+
 #: Problems whose commands the summary shows.
 _MOST_COMMANDS = 3
 
@@ -43,7 +45,8 @@ class ShowHealth(base.ReportLister):
     with the command that shows each problem; an area without problems is one row.
 
     Errors: servers do not start or land on wrong hosts, or capacity is lost or counted twice.
-    Everything else is a warning. An area that could not be read is "not checked".
+    Everything else is a warning. An area that could not be read is "not checked",
+    and what else could not be judged is "not judged".
     """
 
     writes = False
@@ -52,7 +55,8 @@ class ShowHealth(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "an error was found; with --fail-on warning: an error or a warning",
-        services.NOT_JUDGED: "no such problem was found, but an area was not judged",
+        services.NOT_JUDGED: "no such problem was found, but an area was not judged; "
+        + services.STRICT,
     }
     example = """\
 openstack placement health show
@@ -79,6 +83,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
             help="Do not count this code, or not until this day (YYYY-MM-DD, UTC). @<file> reads"
             " one per line; # begins a comment. May be repeated.",
         )
+        services.add_strict(parser)
         parser.add_argument(
             "--since",
             metavar="<snapshot>",
@@ -107,8 +112,10 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         today = datetime.datetime.now(datetime.UTC).date()
         mutes = [health.Mute.parse(text) for text in parsed_args.mute]
         lines = health.lines(areas, mutes, today=today, before=before)
-        self.exit_code = _exit_code(lines, parsed_args.fail_on)
-        self.summary = _summary(read.client.target, areas, lines)
+        code = _exit_code(lines, parsed_args.fail_on)
+        not_judged = [line.text for line in lines if line.severity == "not judged"]
+        self.exit_code = services.exit_code(code, not_judged, parsed_args)
+        self.summary = _summary(read.client.target, lines)
         if before is None:
             self.table_columns = tuple(name for name in self.table_columns if name != "since")
         return COLUMNS, [_row(line) for line in lines]
@@ -142,7 +149,7 @@ def _row(line: health.HealthLine) -> tuple[Any, ...]:
     return (
         str(line.severity),
         line.code,
-        len(line.subjects) if line.severity != "not checked" else None,
+        len(line.subjects) if line.severity not in ("not checked", "not judged") else None,
         line.since,
         line.text,
         rows.Lines(sorted(line.subjects)),
@@ -153,17 +160,15 @@ def _row(line: health.HealthLine) -> tuple[Any, ...]:
     )
 
 
-def _summary(
-    target: str, areas: Sequence[health.Area], lines: Sequence[health.HealthLine]
-) -> list[str]:
+def _summary(target: str, lines: Sequence[health.HealthLine]) -> list[str]:
     counts = {
         severity: sum(line.severity == severity for line in lines)
-        for severity in ("error", "warning", "not checked", "muted")
+        for severity in ("error", "warning", *_OTHERS)
     }
     parts = [
         counted(counts["error"], "error"),
         counted(counts["warning"], "warning"),
-        *(f"{counts[name]} {name}" for name in ("not checked", "muted") if counts[name]),
+        *(f"{counts[name]} {name}" for name in _OTHERS if counts[name]),
     ]
     commands = [
         f"{line.code}: openstack {line.show}"
@@ -176,5 +181,4 @@ def _summary(
         f"On {target}: {', '.join(parts)}",
         *commands[:_MOST_COMMANDS],
         *([f"... and {counted(more, 'more command')} (-f json: show, repair)"] if more > 0 else []),
-        *(f"Note on {area.name}: {note}" for area in areas for note in area.notes),
     ]

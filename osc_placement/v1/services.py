@@ -155,6 +155,11 @@ def add_judgement(group: argparse._ActionsContainer) -> None:
         help="Do not read nova's compute services and servers: hosts whose nova-compute is down"
         " are then counted",
     )
+    add_strict(group)
+
+
+def add_strict(group: argparse._ActionsContainer) -> None:
+    """Add ``--strict``, for commands that list what they did not judge."""
     group.add_argument(
         "--strict",
         action="store_true",

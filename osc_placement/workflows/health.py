@@ -52,6 +52,8 @@ class Severity(enum.StrEnum):
     WARNING = "warning"
     #: The area could not be examined.
     NOT_CHECKED = "not checked"
+    #: A part of the area could not be judged.
+    NOT_JUDGED = "not judged"
     MUTED = "muted"
     OK = "ok"
 
@@ -109,14 +111,14 @@ class HealthProblem(NamedTuple):
 class Area(NamedTuple):
     """What one command checks: ``problems``, and how much was examined ("16 providers").
 
-    ``error`` says why it was not examined. ``notes`` are parts that could not be judged.
+    ``error`` says why it was not examined. ``not_judged`` are parts that could not be judged.
     """
 
     name: str
     problems: Sequence[HealthProblem] = ()
     examined: str = ""
     error: str = ""
-    notes: Sequence[str] = ()
+    not_judged: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ def _allocations(services: HealthServices, audited: allocation_audit.AuditReadin
         "allocations",
         [_of_finding(item, "placement allocation audit") for item in problems],
         counted(len(audited.snapshot.allocations), "consumer"),
-        notes=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
+        not_judged=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
     )
 
 
@@ -329,7 +331,7 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
         "providers",
         [_of_finding(item, "placement provider audit") for item in audited.findings],
         counted(count, "provider"),
-        notes=[*audited.planned.plan.notes, *audited.not_judged],
+        not_judged=audited.not_judged,
     )
 
 
@@ -540,6 +542,7 @@ def lines(
             rows.append(HealthLine(Severity.NOT_CHECKED, area.name, text=area.error))
         elif not area.problems:
             rows.append(HealthLine(Severity.OK, area.name, text=area.examined))
+        rows += [HealthLine(Severity.NOT_JUDGED, area.name, text=text) for text in area.not_judged]
     order = list(Severity)
     return sorted(rows, key=lambda row: (order.index(row.severity), -len(row.subjects), row.code))
 

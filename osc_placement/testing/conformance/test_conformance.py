@@ -31,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"{url}: {error}") from error
     if providers:
         raise pytest.UsageError(
-            f"{url} has {len(providers)} resource providers: the tests need an empty Placement,"
+            f"{url} has resource providers ({len(providers)}): the tests need an empty Placement,"
             " because they delete everything in it"
         )
     os.environ[fixtures.URL], os.environ[fixtures.TOKEN] = url, token

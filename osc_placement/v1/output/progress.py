@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from osc_placement import errors
+from osc_placement.model.name import counted
 from osc_placement.plan import progress as plan_progress
 from osc_placement.v1.output import streams
 
@@ -153,9 +154,8 @@ class _Watched:
         if self._what != "applying":
             return f"{self._what or 'starting'}: {self._done} of {self._total}, {duration}"
         retried, failed = self._counts[plan_progress.RETRY], self._counts["failed"]
-        return (
-            f"{self._done} of {self._total} changes, {retried} retried, {failed} failed, {duration}"
-        )
+        changes = f"{self._done} of {counted(self._total, 'change')}"
+        return f"{changes}, {retried} retried, {failed} failed, {duration}"
 
     def print_position(self) -> None:
         """Write the position to stderr, past Python's buffer: it may be in use."""
