@@ -30,13 +30,15 @@ from nova.scheduler import host_manager
 from nova.scheduler.filters import compute_filter
 from oslo_utils import timeutils
 
-#: Longer than service_down_time, which is one minute.
-LONG_AGO = datetime.timedelta(minutes=10)
+#: With nova's minute the first of many hosts are down before the last one is written.
+DOWN_TIME = datetime.timedelta(days=1)
+LONG_AGO = 2 * DOWN_TIME
 CELL = "00000000-0000-4000-a000-{:012}"
 
 
 def create_cells(folder: str) -> list[Any]:
     """Create the databases and the mappings of cell0, of a cell, and of a cell that is down."""
+    config.CONF.set_override("service_down_time", int(DOWN_TIME.total_seconds()))
     config.CONF.set_override("connection", f"sqlite:///{folder}/api.sqlite", group="api_database")
     config.CONF.set_override("connection", f"sqlite:///{folder}/main.sqlite", group="database")
     main_database.configure(config.CONF)
