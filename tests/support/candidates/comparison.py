@@ -185,6 +185,8 @@ def excuse(case: Case, real: Answer, ours: Answer) -> str:
         return "adds up in place"
     if real.fault.startswith("500") and _sharing_below_root(case.base):
         return "fails for a sharing provider below a root"
+    if real.fault.startswith("500") and "InvalidTextRepresentation" in real.fault:
+        return "fails on PostgreSQL for a forbidden trait"
     missed = ours.requests - real.requests
     known = not real.fault and not real.requests - ours.requests
     below_root = _sharing_below_root(case.base)
