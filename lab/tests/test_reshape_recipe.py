@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the recipes of the user guide with a real keystone, nova and placement.
 
-Every command of doc/source/user/reshape/reshape-recipes.rst runs in order and prints what the page
-shows.
+Every command of doc/source/user/reshape/recipe-*.rst runs in order and prints what the page shows.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lab.tests.test_heal import Lab, reset
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
-PAGE = place.ROOT / "doc" / "source" / "user" / "reshape" / "reshape-recipes.rst"
+PAGES = sorted((place.ROOT / "doc" / "source" / "user" / "reshape").glob("recipe-*.rst"))
 CLOUD = "cloud admin,"
 GPUS, REBUILT = "cmp-0012.lab.example.org", "cmp-0006.lab.example.org"
 NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"
@@ -36,8 +35,9 @@ class Step(NamedTuple):
 
 
 def steps(title: str) -> list[Step]:
-    """The commands in the console blocks of a section."""
-    _, _, rest = PAGE.read_text().partition(f"\n{title}\n===")
+    """The commands in the console blocks of the page with this title."""
+    text = "\n".join(page.read_text() for page in PAGES)
+    _, _, rest = text.partition(f"\n{title}\n===")
     section = re.split(r"\n=====+\n", rest.partition("\n")[2])[0]
     blocks = re.findall(r"\.\. code-block:: console\n\n((?:   .*\n|\n)+)", section)
     found = []

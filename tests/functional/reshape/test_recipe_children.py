@@ -15,7 +15,7 @@ from tests.support.peer import shell, target as targets
 
 CONTEXT, GPU = "MEM_ENCRYPTION_CONTEXT", "CUSTOM_PCI_10DE_1EB8"
 HOST = node(9)
-GUIDE = pathlib.Path(__file__).parents[3] / "doc/source/user/reshape/reshape-recipes.rst"
+GUIDE = pathlib.Path(__file__).parents[3] / "doc/source/user/reshape/recipe-numa.rst"
 
 
 @pytest.fixture(autouse=True)
