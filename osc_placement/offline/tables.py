@@ -54,7 +54,7 @@ class PlacementTables:
         self._configured = configured
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[TableReading]:
+    def reading(self) -> Iterator[OfflineReading]:
         """One transaction that sees one state, whatever others write.
 
         Errors: PlacementError for a database without these tables or columns, for one that
@@ -73,7 +73,7 @@ class PlacementTables:
                 )
             else:
                 connection.execution_options(isolation_level="REPEATABLE READ")
-            yield TableReading(connection, self._tables(connection))
+            yield OfflineReading(connection, self._tables(connection))
 
     def _tables(self, connection: sqlalchemy.Connection) -> Mapping[str, sqlalchemy.Table]:
         reflected = sqlalchemy.MetaData()
@@ -94,7 +94,7 @@ class PlacementTables:
         return tables
 
 
-class TableReading:
+class OfflineReading:
     """The state of one moment. Statements: eight, two of them for names.
 
     Allocations without a row of their consumer are left out, as by the API.

@@ -254,7 +254,7 @@ class PlacementCommand(TargetCommand):
                 )
         if self.writes and "--allow" not in self._parser._option_string_actions:
             self.add_allow(self._parser)
-        if isinstance(self, Report):
+        if isinstance(self, ReportCommand):
             for group in inherited:
                 if isinstance(group, argparse._ArgumentGroup):
                     help_text.share(group)
@@ -526,7 +526,7 @@ class ShowOne(PlacementCommand, command.ShowOne):
         return code
 
 
-class Report(PlacementCommand, display.DisplayCommandBase[Any]):
+class ReportCommand(PlacementCommand, display.DisplayCommandBase[Any]):
     """A command that upstream does not have: its tables fit the terminal, and a summary follows."""
 
     has_former_options = True
@@ -571,11 +571,11 @@ class Report(PlacementCommand, display.DisplayCommandBase[Any]):
         return super().produce_output(parsed_args, column_names, data)  # type: ignore[safe-super]
 
 
-class ReportLister(Report, Lister):
+class ReportLister(ReportCommand, Lister):
     """A report with rows."""
 
 
-class ReportShowOne(Report, ShowOne):
+class ReportShowOne(ReportCommand, ShowOne):
     """A report with the fields of one object."""
 
 

@@ -14,8 +14,8 @@ from osc_placement.v1 import base, services
 from osc_placement.v1.output import progress
 
 if TYPE_CHECKING:
-    from osc_placement.neutron import api as neutron_api
-    from osc_placement.nova import api as nova_api
+    from osc_placement.neutron.api import Neutron
+    from osc_placement.nova.api import Nova
     from osc_placement.workflows import health
     from osc_placement.workflows.context import ReadContext
     from osc_placement.workflows.snapshot import save
@@ -65,7 +65,7 @@ openstack placement metrics write --refresh cloud.sqlite \\
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from osc_placement.plan import file as plan_file
+        from osc_placement.plan import file
         from osc_placement.workflows import metrics
         from osc_placement.workflows.context import ReadContext
 
@@ -84,7 +84,7 @@ openstack placement metrics write --refresh cloud.sqlite \\
         if target is None:
             self.app.stdout.write(text)
             return
-        plan_file.replace(target, [text], mode=_MODE)
+        file.replace(target, [text], mode=_MODE)
         samples = sum(len(family.samples) for family in families)
         self._write_note(f"{samples} samples of {len(families)} metrics written to {target}")
 
@@ -132,9 +132,7 @@ def _finished(path: pathlib.Path) -> float | None:
         return saved.metadata.finished if saved.metadata else None
 
 
-def _recording(
-    nova_or_reason: nova_api.Nova | str, neutron_or_reason: neutron_api.Neutron | str
-) -> save.Also | None:
+def _recording(nova_or_reason: Nova | str, neutron_or_reason: Neutron | str) -> save.Also | None:
     """What to save of nova and neutron; None without nova."""
     from osc_placement.workflows.snapshot import nova
 

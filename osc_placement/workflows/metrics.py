@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.client import query as query_text
+from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import state
 from osc_placement.model import allocation, candidate
 from osc_placement.nova import flavors, request
@@ -170,7 +170,7 @@ def _flavors(
     fits: dict[str, count.Fits] = {}
     for name, query in context.each(lambda item: item, list(queries.items()), "counting flavors"):
         # Many flavors differ in what Placement does not see.
-        key = str(query_text.candidate_pairs(query))
+        key = str(candidate_pairs(query))
         if key not in by_text:
             by_text[key] = count.Counter(base, query, refused=refused).fits(roots)
         fits[name] = by_text[key]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.engine import standard, state
 from osc_placement.nova import api as nova_api, flavors, request, values
-from osc_placement.plan import plan as plan_module
+from osc_placement.plan.plan import Plan, check_target
 from osc_placement.workflows import compute_nodes, health, on_a_copy
 from osc_placement.workflows.capacity import count, impact
 from osc_placement.workflows.cloud import nova_request, observe
@@ -129,7 +129,7 @@ class ReportPlan:
     ``impact`` is None without nova.
     """
 
-    plan: plan_module.Plan
+    plan: Plan
     uses: tuple[tuple[ClassUse, ClassUse], ...]
     hosts: tuple[tuple[HostUse, HostUse], ...]
     failures: tuple[str, ...]
@@ -198,7 +198,7 @@ class Report:
 def read(
     services: health.HealthServices,
     context: ReadContext,
-    planned: tuple[plan_module.Plan, pathlib.Path] | None = None,
+    planned: tuple[Plan, pathlib.Path] | None = None,
     *,
     with_health: bool = True,
 ) -> Report:
@@ -208,7 +208,7 @@ def read(
     Errors: PlanRefused for a plan of another target; PlacementError for a plan on a service.
     """
     if planned is not None:
-        plan_module.check_target(planned[0], services.client.target, services.client.origin)
+        check_target(planned[0], services.client.target, services.client.origin)
         observe.require_file(services.client, "--plan")
     with contextlib.ExitStack() as stack:
         stack.enter_context(health.read_once(services))
@@ -248,7 +248,7 @@ def _figures(
 
 
 def _plan(
-    planned: plan_module.Plan,
+    planned: Plan,
     base: state.CloudState,
     changed: on_a_copy.After,
     nova: nova_api.Nova | str,

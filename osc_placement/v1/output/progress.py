@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from osc_placement import errors
 from osc_placement.model.name import counted
-from osc_placement.plan import progress as plan_progress
+from osc_placement.plan.progress import RETRY, ChangeEvent, Progress
 from osc_placement.v1.output import streams
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ BAR_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def shown(
-    *, quiet: bool, log: pathlib.Path | None = None, command: str = ""
-) -> Iterator[plan_progress.Progress]:
+def shown(*, quiet: bool, log: pathlib.Path | None = None, command: str = "") -> Iterator[Progress]:
     """Show the progress of the block: bars on a terminal, else a line per minute; none with -q.
 
     Each part is also logged, for -v. SIGUSR1 prints the position. ``log``: changes of ``command``
@@ -62,7 +60,7 @@ def shown(
 
 
 @contextlib.contextmanager
-def _shown_parts(*, quiet: bool) -> Iterator[plan_progress.Progress]:
+def _shown_parts(*, quiet: bool) -> Iterator[Progress]:
     if quiet:
         yield _Logged()
         return
@@ -97,7 +95,7 @@ class _Logged:
     def advance(self) -> None:
         """Do nothing."""
 
-    def note(self, event: plan_progress.ChangeEvent) -> None:
+    def note(self, event: ChangeEvent) -> None:
         """Do nothing: the plan engine logs changes."""
 
 
@@ -119,7 +117,7 @@ class _Watched:
 
     def __init__(
         self,
-        inner: plan_progress.Progress,
+        inner: Progress,
         log: EventLog | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -138,7 +136,7 @@ class _Watched:
         self._done += 1
         self._inner.advance()
 
-    def note(self, event: plan_progress.ChangeEvent) -> None:
+    def note(self, event: ChangeEvent) -> None:
         """Count and log a change."""
         self._counts[event.outcome] += 1
         if self._log is not None:
@@ -153,7 +151,7 @@ class _Watched:
         duration = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
         if self._what != "applying":
             return f"{self._what or 'starting'}: {self._done} of {self._total}, {duration}"
-        retried, failed = self._counts[plan_progress.RETRY], self._counts["failed"]
+        retried, failed = self._counts[RETRY], self._counts["failed"]
         changes = f"{self._done} of {counted(self._total, 'change')}"
         return f"{changes}, {retried} retried, {failed} failed, {duration}"
 
@@ -184,7 +182,7 @@ class EventLog:
                 f"--log-json {path} cannot be written: {reason}; nothing was changed"
             ) from error
 
-    def write(self, event: plan_progress.ChangeEvent) -> None:
+    def write(self, event: ChangeEvent) -> None:
         """Add an event in one write, so that lines of several threads do not mix."""
         document = {
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),

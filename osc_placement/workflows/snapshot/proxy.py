@@ -15,7 +15,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.plan import file as plan_file
+from osc_placement.plan.file import explained, private
 from osc_placement.workflows.snapshot import replay
 
 LOG = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ class Proxy:
         self._writing = threading.Lock()
         with errors.needs_extra("server", "a proxy on a port"):
             import waitress.server
-        with plan_file.explained(path):
+        with explained(path):
             self._file = open(  # noqa: SIM115 - ``run`` closes it
-                path, "a", encoding="utf-8", opener=plan_file.private
+                path, "a", encoding="utf-8", opener=private
             )
         try:
             self._server = waitress.server.create_server(

@@ -245,7 +245,7 @@ def columns_of(data: Any) -> set[str]:
 
 def is_upstreams(command: str) -> bool:
     """Whether the tables of the command are cliff's own."""
-    return not issubclass(load(COMMANDS[command.replace(" ", "_")]), base.Report)
+    return not issubclass(load(COMMANDS[command.replace(" ", "_")]), base.ReportCommand)
 
 
 def check_csv(text: str, data: Any, python_text: set[str]) -> None:

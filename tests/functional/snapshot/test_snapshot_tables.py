@@ -125,13 +125,13 @@ def test_the_command_reads_eight_selects_and_no_request(
     assert openstack("placement snapshot save", CLOUD, "--refresh")["resource_providers"] == 23
     assert openstack("placement snapshot show", CLOUD)["refreshes"] == 0
     statements = []
-    run = tables.TableReading._rows
+    run = tables.OfflineReading._rows
 
-    def count(reading: tables.TableReading, query: Any) -> Any:
+    def count(reading: tables.OfflineReading, query: Any) -> Any:
         statements.append(query)
         return run(reading, query)
 
-    monkeypatch.setattr(tables.TableReading, "_rows", count)
+    monkeypatch.setattr(tables.OfflineReading, "_rows", count)
     saved(target, "counted.sqlite")
     assert len(statements) == 8
 
@@ -147,13 +147,13 @@ def test_the_use_by_a_service_is_no_reason_to_warn(
 
 def between(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
     """Act after the providers were read, before their allocations are."""
-    read = tables.TableReading.allocations
+    read = tables.OfflineReading.allocations
 
-    def wait(reading: tables.TableReading) -> Any:
+    def wait(reading: tables.OfflineReading) -> Any:
         action()
         return read(reading)
 
-    monkeypatch.setattr(tables.TableReading, "allocations", wait)
+    monkeypatch.setattr(tables.OfflineReading, "allocations", wait)
 
 
 def step(connection: sqlalchemy.Connection) -> None:

@@ -93,7 +93,7 @@ MOST_LINES = 100
 
 @pytest.mark.parametrize(
     "name",
-    [name for name, path in PRESENT.items() if issubclass(commands.load(path), base.Report)],
+    [name for name, path in PRESENT.items() if issubclass(commands.load(path), base.ReportCommand)],
 )
 def test_the_help_of_a_command_is_short(name: str) -> None:
     assert len(help_of(name).splitlines()) <= MOST_LINES
