@@ -35,7 +35,10 @@ IMPACT_COLUMNS = (
     "effect",
     "stranded",
     "refused",
+    "n_minus_1",
 )
+
+_MARKDOWN = "markdown"
 
 
 class ShowPlan(plan_command.PlanCommand):
@@ -49,7 +52,7 @@ class ShowPlan(plan_command.PlanCommand):
     --impact applies the plan to a copy of a snapshot that was saved with nova's responses. It
     shows for each flavor on how many hosts and how often it fits before and after, and the
     servers that their hosts could not take again. The effect is lost if the flavor fits nowhere
-    any more, one-host if only one host is left.
+    any more, one-host if only one host is left. -f markdown is a page for a merge request.
     """
 
     writes = False
@@ -62,7 +65,33 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     ratios.json --impact --fail-on flavor-lost"""
 
     _plan: plan.Plan
+    _impact_of: impact.Impact | None = None
+    _is_markdown = False
     table_columns: Sequence[str] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Build the parser, with another formatter. Sends no request."""
+        parser = super().get_parser(prog_name)
+        (formatter,) = [item for item in parser._actions if item.dest == "formatter"]
+        formatter.choices = [*(formatter.choices or ()), _MARKDOWN]
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; cliff knows its own formatters only."""
+        if parsed_args.formatter == _MARKDOWN:
+            self._is_markdown, parsed_args.formatter = True, "json"
+        return super().run(parsed_args)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows, or the page."""
+        if not self._is_markdown:
+            return super().produce_output(parsed_args, column_names, data)
+        from osc_placement.v1 import plan_page
+
+        self.app.stdout.writelines(
+            f"{line}\n" for line in plan_page.page(self._plan, self._impact_of)
+        )
+        return 0
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
@@ -107,6 +136,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
         nova = services.NovaServices(self, parsed_args).nova
         shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
+        self._impact_of = shown
         effects = {
             "flavor-lost": len(shown.lost),
             "one-host": sum(item.is_without_spare for item in shown.flavors),
@@ -122,7 +152,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             *(f"Assumed: {note}" for note in shown.notes),
         ]
         self.table_columns = tuple(
-            name for name in IMPACT_COLUMNS if name not in ("id", "exact", "refused")
+            name for name in IMPACT_COLUMNS if name not in ("id", "exact", "refused", "n_minus_1")
         )
         return [_impact_row(item) for item in shown.flavors]
 
@@ -160,6 +190,7 @@ def _impact_row(item: impact.FlavorImpact) -> rows.Row:
         effect,
         rows.Lines([server.name or server.uuid for server in item.stranded]),
         item.refused,
+        item.n_minus_1,
     )
 
 

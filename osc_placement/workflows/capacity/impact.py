@@ -66,6 +66,14 @@ class FlavorImpact:
         """Whether only one host is left, so that the failure of this host loses the flavor."""
         return self.before.hosts > 1 and self.after.hosts == 1
 
+    @property
+    def n_minus_1(self) -> str:
+        """Whether it fits without any one host: ``kept``, ``lost``, ``gained`` or ``no``."""
+        before, after = self.before.hosts > 1, self.after.hosts > 1
+        if before:
+            return "kept" if after else "lost"
+        return "gained" if after else "no"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Impact:

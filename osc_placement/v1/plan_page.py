@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan as a page of Markdown, for a merge request: summary, capacity, impact, changes by kind."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from osc_placement.plan import plan as plan_module, removal_limit, result
+from osc_placement.v1.output import markdown, rows
+from osc_placement.workflows.capacity import impact
+
+_IMPACT = ("flavor", "hosts", "fits", "N-1", "effect", "stranded servers")
+
+
+def page(plan: plan_module.Plan, impact_of: impact.Impact | None = None) -> list[str]:
+    """The lines of the page; ``impact_of`` is left out if None. Pure."""
+    removed = removal_limit.summary(plan)
+    facts = {
+        "command": plan.command,
+        "target": str(plan.target),
+        "created": plan.created,
+        "removes": removed,
+        "digest": plan.digest,
+    }
+    return [
+        f"## Plan: {markdown.escaped(plan.summary())}",
+        "",
+        *(f"* {name}: {markdown.code(text)}" for name, text in facts.items() if text),
+        *(f"* note: {markdown.code(note)}" for note in plan.notes),
+        "",
+        *_capacity(plan),
+        *([] if impact_of is None else _impact(impact_of)),
+        *_changes(plan),
+    ]
+
+
+def _capacity(plan: plan_module.Plan) -> list[str]:
+    if not plan.capacities:
+        return []
+    cells = [
+        (markdown.code(name), str(item.before), str(item.after), str(item.over or ""))
+        for name, item in plan.capacities.items()
+    ]
+    columns = ("resource class", "before", "after", "providers over capacity")
+    return ["### Capacity", "", *markdown.table(columns, cells)]
+
+
+def _impact(shown: impact.Impact) -> Iterator[str]:
+    stranded = sum(len(item.stranded) for item in shown.flavors)
+    alone = sum(item.is_without_spare for item in shown.flavors)
+    differing = [item for item in shown.flavors if item.before != item.after or item.stranded]
+    yield from ("### Impact", "")
+    yield f"Flavors lost: **{len(shown.lost)}**; on one host only: **{alone}**;"
+    yield from (f"servers stranded: **{stranded}**", "")
+    yield from markdown.table(_IMPACT, map(_impact_row, differing)) if differing else ()
+    same = [item for item in shown.flavors if item not in differing]
+    if same:
+        body = markdown.table(_IMPACT, map(_impact_row, same))
+        yield from markdown.folded(_counted(len(same), "unchanged flavor"), body)
+    for name, texts in (("not applied to the copy", shown.failures), ("assumed", shown.notes)):
+        yield from (f"* {name}: {markdown.code(text)}" for text in texts)
+    yield ""
+
+
+def _impact_row(item: impact.FlavorImpact) -> Sequence[str]:
+    effect = "**lost**" if item.is_lost else "one host" if item.is_without_spare else ""
+    return (
+        markdown.code(item.name),
+        _arrow(item.before.hosts, item.after.hosts),
+        _arrow(item.before.fits, item.after.fits),
+        item.n_minus_1,
+        effect or markdown.code(item.refused),
+        markdown.lines(server.name or server.uuid for server in item.stranded),
+    )
+
+
+def _arrow(before: int, after: int) -> str:
+    return str(before) if before == after else f"{before} → {after}"
+
+
+def _changes(plan: plan_module.Plan) -> Iterator[str]:
+    results = sorted(result.of_plan(plan), key=lambda item: (item.kind, item.sort_key()))
+    for kind, items in itertools.groupby(results, key=lambda item: item.kind):
+        of_kind = list(items)
+        planned = [item for item in of_kind if item.status is result.Status.PLANNED]
+        others = [item for item in of_kind if item.status is not result.Status.PLANNED]
+        name = kind.replace("_", " ")
+        if planned:
+            yield from (f"### Changes of {markdown.escaped(name)}", "")
+            yield from _folded(plan, planned, "change")
+        if others:
+            yield from _folded(plan, others, f"item of {name} without a change", reasons=True)
+
+
+def _folded(
+    plan: plan_module.Plan,
+    items: Sequence[result.ChangeResult],
+    what: str,
+    *,
+    reasons: bool = False,
+) -> list[str]:
+    cells: Iterable[Sequence[str]]
+    if reasons:
+        columns = ("name", "status", "reason")
+        cells = [
+            (markdown.code(item.subject.name), str(item.status), markdown.code(item.reason))
+            for item in items
+        ]
+    else:
+        columns = ("name", "before", "after")
+        cells = [
+            (markdown.code(row[0]), *(markdown.lines(_lines(cell)) for cell in row[2:4]))
+            for row in rows.ResultRows(items, plan.names)
+        ]
+    summary = markdown.escaped(_counted(len(items), what))
+    return markdown.folded(summary, markdown.table(columns, cells))
+
+
+def _lines(cell: rows.Facts) -> list[str]:
+    return [line for line in str(cell.human_readable()).splitlines() if line]
+
+
+def _counted(number: int, what: str) -> str:
+    words = what.split(" ", 1)
+    if number == 1:
+        return f"1 {what}"
+    if words[0] in ("change", "item"):
+        return " ".join([str(number), f"{words[0]}s", *words[1:]])
+    return f"{number} {what}s"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``plan show -f markdown``: complete, and no name becomes markup."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import pathlib
+
+import markdown_it
+import pytest
+
+from osc_placement.plan import file as plan_file
+from osc_placement.plan.kinds import registry
+from osc_placement.v1 import plan_page
+from osc_placement.v1.output import markdown, rows
+from osc_placement.workflows import batch
+from osc_placement.workflows.capacity import impact
+from tests.support import batch_runs, embedded
+
+ALLOWED = {
+    *("h2", "h3", "p", "ul", "li", "code", "br", "strong", "details", "summary"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+
+HOSTILE = {
+    "html": "<script>alert(1)</script><img src=x onerror=y>",
+    "pipe": "a|b|c",
+    "backticks": "```\n# x\n``` `a` ``b",
+    "newlines": "a\n\n# heading\r\n* item\n</details>",
+    "entity": "&lt;b&gt; &#60;",
+    "link": "[x](javascript:alert(1)) https://example.org @everyone #12 !9 ~x~ :tada:",
+    "emphasis": "**a** _b_ \\*c\\*",
+    "control": "a\x00\x1b[31m\u2028\u202eabc",
+    "emoji": "🙂é日本",
+    "surrogate": "a\ud800b",
+}
+
+
+class Reader(html.parser.HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: set[str] = set()
+        self.attributes: list[object] = []
+        self.text = ""
+        self.code: list[str] = []
+        self._in_code = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attributes
+        if tag == "code":
+            self._in_code = True
+            self.code.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_code = self._in_code and tag != "code"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._in_code:
+            self.code[-1] += data
+
+
+def rendered(lines: list[str]) -> Reader:
+    renderer = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table")
+    return Reader(renderer.render("\n".join(lines)))
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_name_is_shown_as_it_is(name: str) -> None:
+    page = markdown.folded(
+        "1 change", markdown.table(("name", "after"), [(markdown.code(name), "x")] * 2)
+    )
+    reader = rendered([*page, f"## {markdown.escaped(name)}", f"* note: {markdown.code(name)}"])
+    assert reader.tags <= ALLOWED
+    assert reader.attributes == []
+    assert reader.code == [rows.printable(name)] * 3
+    assert len(reader.text.encode()) > 0
+
+
+def test_a_long_name_is_cut() -> None:
+    assert rendered([markdown.code("n" * 500)]).code == ["n" * 300 + "…"]
+
+
+def test_every_change_of_a_plan_is_on_the_page(tmp_path: pathlib.Path) -> None:
+    hosts = [*embedded.hosts(3), embedded.Host("a|<b>`c`\n")]
+    client = embedded.Client(hosts)
+    planned = batch.plan_amend(client, batch_runs.IN_AGGREGATE, ["VCPU:allocation_ratio=20"])
+    plan = planned.stamped(client, "amend | <all>").plan
+    path = tmp_path / "plan.json"
+    plan_file.write(path, plan)
+    page = plan_page.page(plan_file.read(path))
+    reader = rendered(page)
+    assert reader.tags <= ALLOWED
+    for change in plan.changes:
+        assert rows.printable(change.subject.name) in reader.code
+    assert "4 changes" in reader.text
+    assert "VCPU:allocation_ratio=20.0" in reader.code
+    assert "amend | <all>" in reader.code
+    assert json.loads(path.read_text())["digest"] in reader.code
+    assert all(item.kind in registry.CHANGE_TYPES for item in plan.changes)
+
+
+def test_the_impact_shows_lost_flavors_and_folds_the_others() -> None:
+    fits = impact.FlavorFits
+    shown = impact.Impact(
+        (
+            impact.FlavorImpact("1", "a|<b>", fits(3, 9), fits(0, 0)),
+            impact.FlavorImpact("2", "spare", fits(2, 9), fits(1, 4)),
+            impact.FlavorImpact("3", "same", fits(2, 9), fits(2, 9)),
+        ),
+        ("inventories <x>: failed",),
+    )
+    client = embedded.Client(embedded.hosts(1))
+    plan = (
+        batch.plan_amend(client, batch_runs.IN_AGGREGATE, ["VCPU:allocation_ratio=20"])
+        .stamped(client, "x")
+        .plan
+    )
+    reader = rendered(plan_page.page(plan, shown))
+    assert "Flavors lost: 1; on one host only: 1;" in reader.text
+    assert "3 → 0" in reader.text
+    assert "1 unchanged flavor" in reader.text
+    assert [item.n_minus_1 for item in shown.flavors] == ["lost", "lost", "kept"]
+    assert {"a|<b>", "spare", "same", "inventories <x>: failed"} <= {*reader.code}
