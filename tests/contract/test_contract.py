@@ -99,7 +99,7 @@ def test_the_kit_passes_and_leaves_nothing(
 def test_the_kit_refuses_a_placement_with_content(tmp_path: pathlib.Path) -> None:
     with testing.LoopbackPlacement(load=testing.Cloud().host("precious", VCPU=8)) as placement:
         code, output = pytest_kit(placement.url, tmp_path)
-        assert (code, "1 resource providers: the tests need an empty" in output) == (2, True)
+        assert (code, "(1): the tests need an empty" in output) == (2, True)
         assert len(placement.client().list_providers()) == 1
 
 
