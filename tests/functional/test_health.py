@@ -70,3 +70,11 @@ def test_known_problems_are_muted_and_a_snapshot_is_compared(
     )
     assert len(by_code["missing-member"]["gone"]) == 11
     assert {row["since"] for row in shown if row["count"]} == {"="}
+
+
+def test_what_was_not_judged_fails_only_a_strict_run(openstack: shell.OpenStack) -> None:
+    problems = [row["code"] for row in rows(openstack, "placement health show") if row["count"]]
+    mutes = [word for code in sorted(set(problems)) for word in ("--mute", code)]
+    for options, code in (((), 0), (("--strict",), 4)):
+        outcome = openstack.run("placement health show", *RECORDED, *mutes, *options, "-f", "json")
+        assert outcome.code == code, outcome
