@@ -93,6 +93,7 @@ class SQLState(DatabaseState):
 
     def restore(self, name: str) -> None:
         with self._engine.begin() as connection:
+            self._keep_zero(connection)
             self._drop_references(connection)
             for table in reversed(self._tables):
                 connection.execute(sqlalchemy.delete(table))
@@ -119,6 +120,12 @@ class SQLState(DatabaseState):
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
+
+    def _keep_zero(self, connection: sqlalchemy.Connection) -> None:
+        """MariaDB numbers a row with the id 0, which is the class VCPU, as a new one."""
+        if self._engine.dialect.name == "mysql":
+            mode = "CONCAT(@@SESSION.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')"
+            connection.execute(sqlalchemy.text(f"SET SESSION sql_mode = {mode}"))
 
     @staticmethod
     def _drop_references(connection: sqlalchemy.Connection) -> None:
