@@ -6,14 +6,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from osc_placement.plan import plan as plan_module, removal_limit, result
+from osc_placement.plan import removal_limit, result
+from osc_placement.plan.plan import Plan
 from osc_placement.v1.output import markdown, rows
 from osc_placement.workflows.capacity import impact
 
 _IMPACT = ("flavor", "hosts", "fits", "N-1", "effect", "stranded servers")
 
 
-def page(plan: plan_module.Plan, impact_of: impact.Impact | None = None) -> list[str]:
+def page(plan: Plan, impact_of: impact.Impact | None = None) -> list[str]:
     """The lines of the page; ``impact_of`` is left out if None. Pure."""
     removed = removal_limit.summary(plan)
     facts = {
@@ -35,7 +36,7 @@ def page(plan: plan_module.Plan, impact_of: impact.Impact | None = None) -> list
     ]
 
 
-def _capacity(plan: plan_module.Plan) -> list[str]:
+def _capacity(plan: Plan) -> list[str]:
     if not plan.capacities:
         return []
     cells = [
@@ -79,7 +80,7 @@ def _arrow(before: int, after: int) -> str:
     return str(before) if before == after else f"{before} → {after}"
 
 
-def _changes(plan: plan_module.Plan) -> Iterator[str]:
+def _changes(plan: Plan) -> Iterator[str]:
     results = sorted(result.of_plan(plan), key=lambda item: (item.kind, item.sort_key()))
     for kind, items in itertools.groupby(results, key=lambda item: item.kind):
         of_kind = list(items)
@@ -94,7 +95,7 @@ def _changes(plan: plan_module.Plan) -> Iterator[str]:
 
 
 def _folded(
-    plan: plan_module.Plan,
+    plan: Plan,
     items: Sequence[result.ChangeResult],
     what: str,
     *,
