@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
+from osc_placement.model.name import counted
 from osc_placement.plan import removal_limit, result
 from osc_placement.plan.plan import Plan
 from osc_placement.v1.output import markdown, rows
@@ -58,7 +59,7 @@ def _impact(shown: impact.Impact) -> Iterator[str]:
     same = [item for item in shown.flavors if item not in differing]
     if same:
         body = markdown.table(_IMPACT, map(_impact_row, same))
-        yield from markdown.folded(_counted(len(same), "unchanged flavor"), body)
+        yield from markdown.folded(counted(len(same), "unchanged flavor"), body)
     for name, texts in (("not applied to the copy", shown.failures), ("assumed", shown.notes)):
         yield from (f"* {name}: {markdown.code(text)}" for text in texts)
     yield ""
@@ -89,15 +90,17 @@ def _changes(plan: Plan) -> Iterator[str]:
         name = kind.replace("_", " ")
         if planned:
             yield from (f"### Changes of {markdown.escaped(name)}", "")
-            yield from _folded(plan, planned, "change")
+            yield from _folded(plan, planned, counted(len(planned), "change"))
         if others:
-            yield from _folded(plan, others, f"item of {name} without a change", reasons=True)
+            without = f"of {name} without a change"
+            summary = counted(len(others), f"item {without}", f"items {without}")
+            yield from _folded(plan, others, summary, reasons=True)
 
 
 def _folded(
     plan: Plan,
     items: Sequence[result.ChangeResult],
-    what: str,
+    summary: str,
     *,
     reasons: bool = False,
 ) -> list[str]:
@@ -114,18 +117,8 @@ def _folded(
             (markdown.code(row[0]), *(markdown.lines(_lines(cell)) for cell in row[2:4]))
             for row in rows.ResultRows(items, plan.names)
         ]
-    summary = markdown.escaped(_counted(len(items), what))
-    return markdown.folded(summary, markdown.table(columns, cells))
+    return markdown.folded(markdown.escaped(summary), markdown.table(columns, cells))
 
 
 def _lines(cell: rows.Facts) -> list[str]:
     return [line for line in str(cell.human_readable()).splitlines() if line]
-
-
-def _counted(number: int, what: str) -> str:
-    words = what.split(" ", 1)
-    if number == 1:
-        return f"1 {what}"
-    if words[0] in ("change", "item"):
-        return " ".join([str(number), f"{words[0]}s", *words[1:]])
-    return f"{number} {what}s"
