@@ -24,6 +24,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any time")
 
+#: Seconds for each test with ``--long``, in place of those of setup.cfg.
+LONG_TIMEOUT = 3600
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--serve``, ``--peer``, ``--all-targets`` and ``--long``."""
@@ -61,8 +64,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the parameters that are marked ``long``."""
-    if not config.getoption("--long"):
+    """Leave out the parameters that are marked ``long``, or give every test more time."""
+    if config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(LONG_TIMEOUT))
+    else:
         longer = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if not item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=longer)
