@@ -69,12 +69,13 @@ def serving(peer: str, cloud: large.LargeCloud, folder: pathlib.Path) -> Iterato
     """
     with database.SERVERS[peer]() as url:
         (folder / "placement.conf").write_text(CONFIGURATION.format(database=url))
-        with _workers(folder) as service_url:
-            # The first worker creates the tables, the standard classes and the standard traits.
+        with _workers(folder, 1) as service_url:
+            # It creates the tables, the standard classes and the standard traits. On MariaDB
+            # several workers disturb one another.
             urllib.request.urlopen(service_url).close()
         tables = placement_rows.Tables(url)
         placement_rows.write(tables, cloud.document())
-        with _workers(folder) as service_url:
+        with _workers(folder, WORKERS) as service_url:
             log = folder / "access.log"
             running = psutil.Process(int((folder / "gunicorn.pid").read_text()))
             service = Service(service_url, tables, log, running)
@@ -83,10 +84,10 @@ def serving(peer: str, cloud: large.LargeCloud, folder: pathlib.Path) -> Iterato
 
 
 @contextlib.contextmanager
-def _workers(folder: pathlib.Path) -> Iterator[str]:
+def _workers(folder: pathlib.Path, workers: int) -> Iterator[str]:
     port = process.free_port()
     command = [sys.executable, "-m", "gunicorn", "placement.wsgi:init_application()"]
-    command += ["--bind", f"127.0.0.1:{port}", "--workers", str(WORKERS)]
+    command += ["--bind", f"127.0.0.1:{port}", "--workers", str(workers)]
     command += ["--worker-class", "gthread", "--threads", "2", "--timeout", "600"]
     command += ["--access-logfile", str(folder / "access.log"), "--access-logformat", "%(m)s %(U)s"]
     command += ["--pid", str(folder / "gunicorn.pid"), "--log-level", "warning"]
@@ -94,17 +95,18 @@ def _workers(folder: pathlib.Path) -> Iterator[str]:
     with (folder / "gunicorn.log").open("ab") as log:
         started = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
-        yield _ready(f"http://127.0.0.1:{port}", started)
+        yield _ready(f"http://127.0.0.1:{port}", started, folder / "gunicorn.log")
     finally:
         started.terminate()
         started.wait(30)
 
 
-def _ready(url: str, started: subprocess.Popen[bytes]) -> str:
+def _ready(url: str, started: subprocess.Popen[bytes], log: pathlib.Path) -> str:
     deadline = time.monotonic() + _START_LIMIT
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(url):
             return url
         if started.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("gunicorn did not start")
+            lines = log.read_text(errors="replace").splitlines()[-5:]
+            raise RuntimeError("\n".join(["gunicorn did not start", *lines]))
         time.sleep(0.2)
