@@ -96,12 +96,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         from osc_placement.workflows import health
         from osc_placement.workflows.context import ReadContext
 
-        cloud = services.NovaServices(self, parsed_args)
-        read = health.HealthServices(
-            self.connect(),
-            services.or_reason(lambda: cloud.nova),
-            services.or_reason(lambda: cloud.neutron),
-        )
+        read = services.or_reasons(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown)
             before = None

@@ -103,24 +103,22 @@ openstack placement metrics write --refresh cloud.sqlite \\
                 self.usage_error("--refresh reads a service, not a database file")
             if pathlib.Path(database).exists():
                 finished = _finished(pathlib.Path(database))
-        client, cloud = self.connect(), services.NovaServices(self, parsed_args)
-        nova = services.or_reason(lambda: cloud.nova)
-        neutron = services.or_reason(lambda: cloud.neutron)
+        live = services.or_reasons(self, parsed_args)
         if database is not None:
-            yield health.HealthServices(client, nova, neutron), finished
+            yield live, finished
             return
-        also = _recording(nova, neutron)
+        also = _recording(live.nova, live.neutron)
         with contextlib.ExitStack() as stack:
             path = parsed_args.refresh
             if path is None:
-                path = stack.enter_context(save.saved(client, context, also=also))
+                path = stack.enter_context(save.saved(live.client, context, also=also))
             else:
-                save.save(client, save.SaveRequest(path, refresh=True, also=also), context)
+                save.save(live.client, save.SaveRequest(path, refresh=True, also=also), context)
             finished = _finished(path)
             read = stack.enter_context(health.of_snapshot(path))
-            if isinstance(nova, str):
+            if isinstance(live.nova, str):
                 # A snapshot that is refreshed without nova keeps the old responses.
-                read = health.HealthServices(read.client, nova, neutron)
+                read = health.HealthServices(read.client, live.nova, live.neutron)
             yield read, finished
 
 

@@ -87,7 +87,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         with errors.needs_extra("report", "placement report write"):
             import jinja2  # noqa: F401
-        from osc_placement.workflows import health, report
+        from osc_placement.workflows import report
         from osc_placement.workflows.context import ReadContext
 
         path = parsed_args.output
@@ -95,12 +95,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
         planned = None
         if parsed_args.plan is not None:
             planned = (file.read(parsed_args.plan), parsed_args.plan)
-        cloud = services.NovaServices(self, parsed_args)
-        read = health.HealthServices(
-            self.connect(),
-            services.or_reason(lambda: cloud.nova),
-            services.or_reason(lambda: cloud.neutron),
-        )
+        read = services.or_reasons(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown)
             written = report.read(read, context, planned, with_health=not parsed_args.no_health)

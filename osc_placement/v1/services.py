@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
     from osc_placement.nova import api, flavors
     from osc_placement.plan import progress
+    from osc_placement.workflows import health
     from osc_placement.workflows.context import HostAggregates, ReadContext
 
 T = TypeVar("T")
@@ -89,7 +90,19 @@ class NovaServices:
         }
 
 
-def or_reason(opened: Callable[[], T]) -> T | str:
+def or_reasons(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> health.HealthServices:
+    """Placement, nova and neutron; of the last two the reason, if one is not there."""
+    from osc_placement.workflows import health
+
+    cloud = NovaServices(command, parsed_args)
+    return health.HealthServices(
+        command.connect(), _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
+    )
+
+
+def _or_reason(opened: Callable[[], T]) -> T | str:
     """A service, or why it is not there."""
     try:
         return opened()
