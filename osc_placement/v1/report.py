@@ -124,12 +124,13 @@ def _check_replaceable(path: pathlib.Path, *, replace: bool) -> None:
     if not replace:
         raise errors.PlacementError(f"{path} exists: give another file, or --replace")
     with file.explained(path), path.open("rb") as existing:
-        if not existing.read(_START).startswith(b"<!doctype html>"):
+        if _GENERATOR not in existing.read(_START):
             raise errors.PlacementError(f"{path} exists and is not a report: give another file")
 
 
-#: The bytes of a file that show whether it is a report.
-_START = 100
+#: What the head of a report has, within this number of bytes.
+_GENERATOR = b'<meta name="generator" content="openstack placement report write">'
+_START = 200
 
 #: The parts of a name between which a line may break.
 _WORDS = re.compile(r"[^\W_]{1,14}[\W_]?|[\W_]")

@@ -123,10 +123,11 @@ def test_a_file_is_private_and_is_not_replaced_by_accident(
     code, text = openstack.fails(WRITE, "--output", str(path))
     assert (code, f"{path} exists: give another file, or --replace" in text) == (1, True)
     write(openstack, path, "--replace")
-    other.write_text("mine")
-    _, text = openstack.fails(WRITE, "--output", str(other), "--replace")
-    assert f"{other} exists and is not a report" in text
-    assert other.read_text() == "mine"
+    for content in ("mine", "<!doctype html>\n<html><title>Placement report: mine</title></html>"):
+        other.write_text(content)
+        _, text = openstack.fails(WRITE, "--output", str(other), "--replace")
+        assert f"{other} exists and is not a report" in text
+        assert other.read_text() == content
     _, text = openstack.fails(WRITE, "--output", str(tmp_path), "--replace")
     assert str(tmp_path) in text
 
