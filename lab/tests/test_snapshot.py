@@ -125,9 +125,9 @@ def test_no_name_of_the_lab_is_in_an_anonymized_file(cloud: Cloud) -> None:
 
 @pytest.fixture
 def recording_proxy(cloud: Cloud) -> Iterator[str]:
-    """The URL of ``placement query replay --record``, which is interrupted at the end."""
+    """The URL of ``placement query record``, which is interrupted at the end."""
     port = process.free_port()
-    words = ["placement", "snapshot", "replay", "--record", str(port)]
+    words = ["placement", "query", "record", str(port)]
     environment = {
         "PATH": str(pathlib.Path(sys.executable).parent),
         "HOME": str(cloud.folder),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import logging
 import pathlib
 import re
 import sys
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from osc_placement.workflows import selector
 
 
-LOG = logging.getLogger(__name__)
-
 #: The attribute of parsed arguments that lists those which name resource providers.
 PROVIDER_ARGUMENTS = "provider_arguments"
 
@@ -37,37 +34,6 @@ _HUNDRED = 100
 _SEVERAL = re.compile(r"[\w:]+=[^,=]+(,[\w:]+=[^,=]+)+")
 
 RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
-
-
-class Former(argparse.Action):
-    """A hidden option that still works for one release; ``instead`` is the present one.
-
-    With ``const`` it takes no value.
-    """
-
-    def __init__(
-        self,
-        option_strings: Sequence[str],
-        dest: str,
-        *,
-        instead: str,
-        const: Any = None,
-        **rest: Any,
-    ) -> None:
-        count = None if const is None else 0
-        rest = {"default": argparse.SUPPRESS, **rest, "help": argparse.SUPPRESS}
-        super().__init__(option_strings, dest, nargs=count, const=const, **rest)
-        self._instead = instead
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        LOG.warning("%s is deprecated: use %s", option_string, self._instead)
-        setattr(namespace, self.dest, values if self.const is None else self.const)
 
 
 def since(feature: str) -> str:

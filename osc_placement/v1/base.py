@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 #: In ``hints``: a word where the command has none, and the word itself in the right command line.
 WORD = "<word>"
 
-#: ``{argument: its setting}``. Without the former option of the command, which is hidden, the
-#: value is that of the global option, the environment or clouds.yaml.
+#: ``{argument: the setting of the global option, the environment or clouds.yaml}``
 _SETTINGS = {
     "workers": plugin.WORKERS_SETTING,
     "rate": plugin.RATE_SETTING,
@@ -51,7 +50,6 @@ Fields = tuple[tuple[str, ...], tuple[Any, ...]]
 
 T = TypeVar("T")
 R = TypeVar("R")
-C = TypeVar("C", bound="PlacementCommand")
 
 #: The exit codes of upstream's commands, and of every command that defines no others.
 EXIT_CODES: Mapping[int, str] = {
@@ -225,9 +223,6 @@ class PlacementCommand(TargetCommand):
     #: ``{option that operators give to the wrong command, or WORD: the right command line}``.
     hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
-    #: Whether the command still takes ``--workers``, ``--rate`` and ``--nova-recording``.
-    has_former_options: ClassVar[bool] = False
-
     #: The present name of a command with a former name, which works for one release.
     present_name: ClassVar[str] = ""
 
@@ -245,13 +240,6 @@ class PlacementCommand(TargetCommand):
         inherited = [*self._parser._actions[1:], *self._parser._action_groups[2:]]
         self._parser.set_defaults(**_DEFAULTS)
         self.add_arguments(self._parser)
-        if self.has_former_options:
-            for name, setting in _SETTINGS.items():
-                self._parser.add_argument(
-                    f"--{name.replace('_', '-')}",
-                    action=arguments.Former,
-                    instead=plugin.global_option(setting),
-                )
         if self.writes and "--allow" not in self._parser._option_string_actions:
             self.add_allow(self._parser)
         if isinstance(self, ReportCommand):
@@ -334,7 +322,7 @@ class PlacementCommand(TargetCommand):
         settings = self._settings()
         for name, setting in _SETTINGS.items():
             option = plugin.global_option(setting)
-            value = getattr(parsed_args, name) or settings.get(setting)
+            value = settings.get(setting)
             if value is not None and name != "nova_recording":
                 try:
                     value = arguments.positive(str(value))
@@ -529,8 +517,6 @@ class ShowOne(PlacementCommand, command.ShowOne):
 class ReportCommand(PlacementCommand, display.DisplayCommandBase[Any]):
     """A command that upstream does not have: its tables fit the terminal, and a summary follows."""
 
-    has_former_options = True
-
     #: The columns of a table, unless the operator selects others; empty for all columns.
     table_columns: Sequence[str] = ()
 
@@ -577,18 +563,6 @@ class ReportLister(ReportCommand, Lister):
 
 class ReportShowOne(ReportCommand, ShowOne):
     """A report with the fields of one object."""
-
-
-def former(command: type[C], name: str, present_name: str) -> type[C]:
-    """The command under a former name, which ``openstack --help`` leaves out."""
-    fields = {
-        "__doc__": command.__doc__,
-        "__module__": command.__module__,
-        "deprecated": True,
-        "example": command.example.replace(present_name, name),
-        "present_name": present_name,
-    }
-    return type(f"Former{command.__name__}", (command,), fields)
 
 
 @functools.cache

@@ -63,13 +63,6 @@ openstack --os-placement-database cloud.sqlite \\
             help="Find a largest set of these hosts, at most <count>, that may stop at once",
         )
         parser.add_argument(
-            "--max",
-            dest="max_count",
-            type=arguments.positive,
-            action=arguments.Former,
-            instead="--max-count",
-        )
-        parser.add_argument(
             "--timeout",
             metavar="<seconds>",
             type=arguments.positive,
@@ -176,4 +169,8 @@ def _tables(fields: Mapping[str, Any]) -> list[tables.Table]:
     ]
 
 
-FormerOkToStop = base.former(CheckHosts, "placement host ok-to-stop", "placement host check")
+class FormerOkToStop(CheckHosts):
+    __doc__ = CheckHosts.__doc__
+    deprecated = True
+    present_name = "placement host check"
+    example = "openstack placement host ok-to-stop cmp-0001 cmp-0002"

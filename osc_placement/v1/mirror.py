@@ -135,15 +135,3 @@ openstack placement aggregate mirror --ratios --dry-run"""
         if self._has_extra_members and detailed and not self.exit_code:
             self.exit_code = result.Exit.CHANGES
         return answer
-
-
-class FormerRatios(MirrorAggregates):
-    """Set the allocation ratios of nova's host aggregates on their hosts"""
-
-    deprecated = True
-    present_name = "placement aggregate mirror"
-    example = "openstack placement aggregate ratios --dry-run"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.set_defaults(ratios=True)

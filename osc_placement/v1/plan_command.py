@@ -103,14 +103,6 @@ class PlanCommand(base.ReportLister):
             help=f"On a terminal: a summary of more than {tables.MOST_ROWS} rows (the default), or"
             " all rows. In every format: changed omits the rows of unchanged items.",
         )
-        for former, rows_shown in (("--all-rows", "all"), ("--changed-only", "changed")):
-            parser.add_argument(
-                former,
-                dest="rows",
-                action=arguments.Former,
-                const=rows_shown,
-                instead=f"--rows {rows_shown}",
-            )
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:

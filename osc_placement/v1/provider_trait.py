@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``resource provider trait list | set | delete | add | remove | matrix``."""
+"""``resource provider trait list | set | delete | add | remove | compare``."""
 
 from __future__ import annotations
 
@@ -297,8 +297,3 @@ def _tables(matrix: TraitMatrix, groups: Sequence[TraitGroup]) -> Iterator[table
 
 def _names(providers: Sequence[provider.Provider]) -> str:
     return and_more([provider.name for provider in providers])
-
-
-FormerTraitMatrix = base.former(
-    CompareTraits, "resource provider trait matrix", "resource provider trait compare"
-)

@@ -92,20 +92,8 @@ openstack placement query record 8780 --queries recording.jsonl"""
         parser.add_argument(
             "--all", action="store_true", help="List all queries, also those that lose nothing"
         )
-        parser.add_argument(
-            "--record",
-            type=arguments.non_negative,
-            action=arguments.Former,
-            instead='"placement query record"',
-            default=None,
-        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        if parsed_args.record is not None:
-            if parsed_args.files or parsed_args.after:
-                self.usage_error("--record takes no snapshot and no --after")
-            record(self, parsed_args.record, parsed_args.queries)
-            return self.column_names, []
         seconds = len(parsed_args.files) - 1 + (parsed_args.after is not None)
         if not parsed_args.files or seconds > 1:
             self.usage_error("give one snapshot, and a second one or --after at most")
@@ -228,19 +216,12 @@ class RecordQueries(base.Command):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        record(self, parsed_args.port, parsed_args.queries)
+        from osc_placement.workflows.snapshot import proxy
 
-
-def record(command: base.PlacementCommand, port: int, file: pathlib.Path) -> None:
-    """Forward requests on the port to the cloud, and append the queries to the file."""
-    from osc_placement.workflows.snapshot import proxy
-
-    if not command.is_local:
-        services.authenticate(command.app, "forwards requests to the cloud")
-    running = proxy.Proxy(command.client(), file, port)
-    sys.stderr.write(f"Forwarding {running.url} to {command.client().target}; end with Ctrl-C\n")
-    running.run()
-    sys.stderr.write(f"{counted(running.recorded, 'query', 'queries')} recorded in {file}\n")
-
-
-FormerReplay = base.former(ReplayQueries, "placement snapshot replay", "placement query replay")
+        if not self.is_local:
+            services.authenticate(self.app, "forwards requests to the cloud")
+        client, file = self.client(), parsed_args.queries
+        running = proxy.Proxy(client, file, parsed_args.port)
+        sys.stderr.write(f"Forwarding {running.url} to {client.target}; end with Ctrl-C\n")
+        running.run()
+        sys.stderr.write(f"{counted(running.recorded, 'query', 'queries')} recorded in {file}\n")

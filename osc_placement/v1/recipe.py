@@ -29,7 +29,6 @@ class RecipeCommand(base.Command):
     """A command that writes a document for ``placement reshape``. It changes nothing."""
 
     writes = False
-    has_former_options = True
     required_feature = "reshaper"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
 
@@ -472,20 +471,3 @@ def _replacement(
     is_named_by_uuid = is_uuid(parsed_args.new)
     name = new.name if new is not None and is_named_by_uuid else parsed_args.new
     return replace_host.ReplaceHostRequest(old, name, new, uuid, parsed_args.host)
-
-
-FormerWriteVgpuRecipe = base.former(
-    WriteVgpuRecipe, "placement reshape recipe vgpu", "placement recipe vgpu"
-)
-FormerWritePciRecipe = base.former(
-    WritePciRecipe, "placement reshape recipe pci", "placement recipe pci"
-)
-FormerWriteSevRecipe = base.former(
-    WriteSevRecipe, "placement reshape recipe sev", "placement recipe sev"
-)
-FormerWritePcpuRecipe = base.former(
-    WritePcpuRecipe, "placement reshape recipe pcpu", "placement recipe pcpu"
-)
-FormerWriteReplaceHostRecipe = base.former(
-    WriteReplaceHostRecipe, "placement reshape recipe replace-host", "placement recipe replace-host"
-)

@@ -53,7 +53,6 @@ class WriteReport(base.ReportShowOne):
 
     writes = False
     names_database = False
-    has_former_options = False
     required_feature = "consumer generation"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     example = """\

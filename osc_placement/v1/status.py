@@ -103,4 +103,8 @@ class ShowOptions(base.Command):
         sys.stdout.write(formatter.format_help())
 
 
-FormerStatus = base.former(ShowStatus, "placement status", "placement status show")
+class FormerStatus(ShowStatus):
+    __doc__ = ShowStatus.__doc__
+    deprecated = True
+    present_name = "placement status show"
+    example = "openstack placement status --check"

@@ -60,7 +60,7 @@ class Proxy:
         except OSError as error:
             self._file.close()
             raise errors.PlacementError(
-                f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; give another --record"
+                f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; give another port"
             ) from error
         self.url = f"http://127.0.0.1:{self._server.effective_port}"
 

@@ -105,5 +105,5 @@ def test_unchanged_rows_are_omitted_in_every_format(cloud: shell.OpenStack) -> N
     left = {row["status"] for row in cloud(*again, "--rows", "changed")}
     assert left == statuses - {"unchanged"}
     assert "unchanged" not in cloud.do(*again, "--rows", "changed")
-    migrations = cloud("placement migration run", *RECORDED, "--dry-run", "--changed-only")
+    migrations = cloud("placement migration run", *RECORDED, "--dry-run", "--rows", "changed")
     assert all(row["found"] for row in migrations)

@@ -155,6 +155,6 @@ def test_the_proxy_sends_no_credentials_of_its_own(
 @SERVED
 def test_a_port_in_use_is_refused(openstack: shell.OpenStack, recording: proxy.Proxy) -> None:
     port = recording.url.rpartition(":")[2]
-    outcome = openstack.run("placement query replay", "--record", port, "--queries", "other.jsonl")
+    outcome = openstack.run("placement query record", port, "--queries", "other.jsonl")
     assert outcome.code == 1
     assert f"port {port} of 127.0.0.1 cannot be used" in outcome.stderr

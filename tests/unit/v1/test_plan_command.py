@@ -12,7 +12,7 @@ from osc_lib import exceptions
 
 from osc_placement.v1 import audit, heal, migration, mirror, plan_command
 
-RECORDED = ("--nova-recording", "12-hosts")
+RECORDED = {"nova_recording": "12-hosts"}
 
 
 def run(command: type[plan_command.PlanCommand], *arguments: str, **settings: Any) -> int:
@@ -37,16 +37,16 @@ def test_a_recording_of_nova_does_not_change_a_live_placement(
     command: type[plan_command.PlanCommand], arguments: tuple[str, ...]
 ) -> None:
     with pytest.raises(exceptions.CommandError, match="--allow recorded-nova"):
-        run(command, *RECORDED, *arguments)
+        run(command, *arguments, **RECORDED)
     with pytest.raises(AttributeError, match="placement"):
-        run(command, *RECORDED, *arguments, "--allow", "recorded-nova")
+        run(command, *arguments, "--allow", "recorded-nova", **RECORDED)
 
 
 def test_a_dry_run_may_read_a_recording() -> None:
     with pytest.raises(AttributeError, match="placement"):
-        run(heal.HealAllocations, *RECORDED, "--dry-run")
+        run(heal.HealAllocations, "--dry-run", **RECORDED)
     with pytest.raises(AttributeError, match="placement"):
-        run(audit.AuditAllocations, *RECORDED)
+        run(audit.AuditAllocations, **RECORDED)
 
 
 def test_recorded_words_are_those_of_the_command_line() -> None:
