@@ -12,6 +12,7 @@ import collections
 import functools
 import graphlib
 import pathlib
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -427,6 +428,22 @@ def test_imports_in_a_circle_are_found() -> None:
 
 def test_floors_count_the_longest_chain() -> None:
     assert floors([("a", "b"), ("b", "c"), ("a", "c")]) == {"c": 1, "b": 2, "a": 3}
+
+
+def test_the_modules_that_texts_name_exist() -> None:
+    """In the docstrings of the code and of the tests, and in the contributor guide."""
+    project = ROOT.parent
+    folders = [project / name for name in ("osc_placement", "tests", "lab", "benchmarks")]
+    texts = [path for folder in folders for path in folder.rglob("*.py")]
+    texts += (project / "doc/source/contributor").rglob("*.rst")
+    missing = [
+        f"{path.relative_to(project)}: {name}"
+        for path in texts
+        for name in re.findall(r"``([\w./]+\.py)``", path.read_text())
+        if not any(match for folder in folders for match in folder.rglob(name))
+        and not any((folder / name).exists() for folder in (project, path.parent))
+    ]
+    assert missing == []
 
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selecting providers: ``Selector`` holds the operator's arguments, ``select`` evaluates them.
 
-To add a selector, add a field to ``Selector`` and use it in ``select``; ``v1/selector.py`` has
+To add a selector, add a field to ``Selector`` and use it in ``select``; ``v1/arguments.py`` has
 its option.
 """
 
