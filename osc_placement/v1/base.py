@@ -523,9 +523,12 @@ class ReportCommand(PlacementCommand, display.DisplayCommandBase[Any]):
     #: Lines to print on stderr after the output; none with -q.
     summary: Sequence[str] = ()
 
+    #: The tables to print instead of one table of all rows or fields.
+    answer: Sequence[tables.Table] = ()
+
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """The tables to print instead of one table of all rows or fields."""
-        return ()
+        """``answer``, or the tables made of the rows."""
+        return self.answer
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the answer, and the summary also if the answer cannot be written."""

@@ -18,6 +18,7 @@ from osc_placement.v1.output import help_text, rows
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
     from osc_placement.model import candidate
+    from osc_placement.nova.request import NovaRequest
     from osc_placement.workflows.context import HostAggregates
 
 
@@ -64,18 +65,19 @@ openstack allocation candidate list \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         mapped = self.shows(parsed_args, "mappings")
         optional = ["candidate mappings"] if mapped else []
-        check(self, parsed_args)
         limit = parsed_args.limit
         if parsed_args.name_glob:
             parsed_args.limit = None
-        nova_request.check(self, parsed_args)
-        request: candidate.CandidateQuery | query.Pairs
-        if nova_request.is_given(parsed_args):
-            request, features = self._of_nova(parsed_args)
-            client = self.connect(features, optional)
+        if is_of_nova(self, parsed_args):
+            latest, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
+            # ``--limit`` instead of nova's limit.
+            request: candidate.CandidateQuery | query.Pairs = dataclasses.replace(
+                latest.query, limit=parsed_args.limit
+            )
+            client = connected(self, [latest.query], optional)
+            self.summary = _notes(latest, others)
         else:
-            client = self.connect(request_features(parsed_args), optional)
-            request = read_request(client, parsed_args, services.host_aggregates(self))
+            client, request = of_options(self, parsed_args, optional)
         candidates = client.list_allocation_candidates(request)
         if parsed_args.name_glob:
             candidates = _on_named_roots(client, candidates, parsed_args.name_glob, limit)
@@ -88,25 +90,16 @@ openstack allocation candidate list \\
         names = lookup.provider_names(client, [row[at] for row in data])
         return (*columns, "provider_name"), [(*row, names.get(row[at])) for row in data]
 
-    def _of_nova(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[candidate.CandidateQuery, Iterable[tuple[str, str]]]:
-        """Nova's request, and the features that it needs; ``--limit`` instead of nova's limit."""
-        unlimited = argparse.Namespace(**{**vars(parsed_args), "limit": None})
-        if has_options(unlimited) or parsed_args.query:
-            self.usage_error("arguments --flavor and --server: not allowed with options of a query")
-        latest, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
-        request = dataclasses.replace(latest.query, limit=parsed_args.limit)
-        pairs = query.candidate_pairs(request)
-        self.summary = [
-            *(f"Assumed: {text}" for text in latest.assumptions),
-            *(f"Not judged: {text}" for text in latest.not_judged),
-            *(
-                f"The request of {single.title} differs: add --nova-release {single.releases[-1]}"
-                for single in others
-            ),
-        ]
-        return request, query.candidate_features(pairs).items()
+
+def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
+    return [
+        *(f"Assumed: {text}" for text in latest.assumptions),
+        *(f"Not judged: {text}" for text in latest.not_judged),
+        *(
+            f"The request of {single.title} differs: add --nova-release {single.releases[-1]}"
+            for single in others
+        ),
+    ]
 
 
 def _on_named_roots(
@@ -215,53 +208,53 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
     )
 
 
-def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
-    """Exit with a usage error for ``--query`` with other options, and warn of old options.
+def is_of_nova(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> bool:
+    """Whether the options describe a server, and not a query; warn of old options.
 
+    Exits with a usage error for options that exclude each other.
     Errors: PlacementError for a ``--query`` without parameters.
     """
+    groups = arguments.groups(parsed_args)
+    options = {option for _, option in _option_features(parsed_args)}
+    options |= {"--resource" for group in groups if group.resource}
+    nova_request.check(command, parsed_args)
     if parsed_args.query is None:
-        if any(group.aggregate_uuid for group in arguments.groups(parsed_args)):
+        if any(group.aggregate_uuid for group in groups):
             command.deprecated_option_warning("--aggregate-uuid", "--member-of")
-    elif has_options(parsed_args):
+    elif options:
         command.usage_error("argument --query: not allowed with other options of the query")
     elif not any(value for _, value in query.parse(parsed_args.query)):
         raise errors.PlacementError(f"--query {parsed_args.query!r} contains no name=value")
+    if not nova_request.is_given(parsed_args):
+        return False
+    if parsed_args.query or options - {"--limit"}:
+        described = parsed_args.request_options
+        command.usage_error(f"argument {described}: not allowed with options of a query")
+    return True
 
 
-def has_options(parsed_args: argparse.Namespace) -> bool:
-    """Whether any option besides ``--query`` is given."""
-    groups = arguments.groups(parsed_args)
-    return any(_option_features(parsed_args)) or any(group.resource for group in groups)
+def connected(
+    command: base.PlacementCommand,
+    queries: Iterable[candidate.CandidateQuery],
+    optional: Iterable[str] = (),
+) -> api.Client:
+    """A client with the features that these queries need."""
+    pairs = [pair for single in queries for pair in query.candidate_pairs(single)]
+    return command.connect(query.candidate_features(pairs).items(), optional)
 
 
-def request_features(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
-    """``(feature, option)`` that the query requires."""
-    if parsed_args.query is None:
-        return list(_option_features(parsed_args))
-    return list(query.candidate_features(query.parse(parsed_args.query)).items())
+def of_options(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace, optional: Iterable[str] = ()
+) -> tuple[api.Client, candidate.CandidateQuery | query.Pairs]:
+    """The query of the options, or the parameters of ``--query``; and a client with its features.
 
-
-def read_request(
-    client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
-) -> candidate.CandidateQuery | query.Pairs:
-    """The query of the options, or the parameters of ``--query`` as they are.
-
-    Requests: those of ``lookup.provider_uuids`` for ``--in-tree``, and one to nova for the name
-    of a host aggregate. Errors: InvalidInput.
+    Requests and errors: those of ``read``.
     """
     if parsed_args.query is None:
-        return _query(client, parsed_args, host_aggregates)
-    return query.parse(parsed_args.query)
-
-
-def read(
-    client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
-) -> candidate.CandidateQuery:
-    """The query of the options, or of ``--query``; otherwise like ``request``."""
-    if parsed_args.query is None:
-        return _query(client, parsed_args, host_aggregates)
-    return query.read_candidates(query.parse(parsed_args.query))
+        client = command.connect(list(_option_features(parsed_args)), optional)
+        return client, read(client, parsed_args, services.host_aggregates(command))
+    pairs = query.parse(parsed_args.query)
+    return command.connect(query.candidate_features(pairs).items(), optional), pairs
 
 
 def _add_tree_rules(parser: argparse._ActionsContainer) -> None:
@@ -341,9 +334,14 @@ def _option_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str
         yield "candidate same_subtree", "--group without --resource"
 
 
-def _query(
+def read(
     client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
 ) -> candidate.CandidateQuery:
+    """The query of the options other than ``--query``.
+
+    Requests: those of ``lookup.provider_uuids`` for ``--in-tree``, and one to nova for the name
+    of a host aggregate. Errors: InvalidInput.
+    """
     from osc_placement.model import candidate
 
     groups = arguments.groups(parsed_args)

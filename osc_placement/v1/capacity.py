@@ -8,11 +8,11 @@ import contextlib
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
-from osc_placement.client import api_errors
+from osc_placement.client import api_errors, query
 from osc_placement.v1 import (
     arguments,
     base,
@@ -25,7 +25,7 @@ from osc_placement.v1.output import progress, rows, tables
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
-    from osc_placement.nova import request
+    from osc_placement.nova.request import NovaRequest
     from osc_placement.workflows.capacity import nova_servers, show
     from osc_placement.workflows.context import ReadContext
 
@@ -113,17 +113,17 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.plan import file
         from osc_placement.workflows.capacity import show
         from osc_placement.workflows.context import ReadContext
 
-        plan = self._plan(parsed_args)
+        path = parsed_args.after
+        plan = None if path is None else (file.read(path), path)
+        #: ``{title: nova's request}``
+        self._requests: dict[str, NovaRequest] = {}
         #: ``{flavor: why it is not counted}``
         self._refused: dict[str, str] = {}
-        #: ``{request: what its flavor leaves open}``
-        self._not_judged: dict[str, Sequence[str]] = {}
-        #: ``{request: what was assumed about nova's query for its flavor}``
-        self._assumed: dict[str, Sequence[str]] = {}
-        client, queries, assumptions = self._queries(parsed_args)
+        client, queries = self._queries(parsed_args)
         request = show.ShowRequest(
             queries,
             by=None if parsed_args.by is None else show.By(parsed_args.by),
@@ -138,34 +138,44 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             context = ReadContext(parsed_args.workers, shown)
             with self._with_every_record(client, request, context, nova) as copy:
                 answer = show.show(copy, request, context, host_aggregates, nova)
-        self.summary = list(
-            dict.fromkeys([*assumptions, *(f"Assumed: {text}" for text in answer.assumed)])
-        )
-        self.summary += [f"Not applied: {failure}" for failure in answer.failures]
-        refused = {name: why for row in answer.rows for name, why in row.not_counted.items()}
-        self.summary += services.judgement_lines(refused, answer.not_judged)
-        self.summary += [
-            f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()
-        ]
-        open_parts = [*answer.not_judged, *itertools.chain(*self._not_judged.values())]
+        self.summary = self._summary(answer)
+        own = (single.not_judged for single in self._requests.values())
+        open_parts = [*answer.not_judged, *itertools.chain.from_iterable(own)]
         self.exit_code = services.exit_code(0, open_parts, parsed_args)
         if self._refused:
             self.exit_code = 1
-        unsafe = dict.fromkeys(
-            name for row in answer.rows if row.kept is not None for name in row.kept.unsafe
-        )
-        self.summary += [
-            f"The servers of {name} find no room on the other hosts, so nothing more is safe"
-            for name in unsafe
-        ]
+        self.answer = _tables(answer.rows, parsed_args)
         return COLUMNS, [
-            _row(
-                row,
-                dict.fromkeys([*self._assumed.get(row.title, ()), *answer.assumed]),
-                [*answer.not_judged, *self._not_judged.get(row.title, ())],
-                parsed_args,
-            )
-            for row in answer.rows
+            _row(row, self._requests.get(row.title), answer, parsed_args) for row in answer.rows
+        ]
+
+    def _summary(self, answer: show.Shown) -> list[str]:
+        """What was assumed, not applied, not counted and not judged, and the hosts at risk."""
+        from osc_placement.nova import request
+
+        requests = self._requests
+        refused = {name: why for row in answer.rows for name, why in row.not_counted.items()}
+        unsafe = (name for row in answer.rows if row.kept is not None for name in row.kept.unsafe)
+        lines = [
+            *(f"Assumed: {text}" for single in requests.values() for text in single.assumptions),
+            *(
+                f"Not judged: {text}"
+                if text in request.FOR_EVERY_FLAVOR
+                else f"Not judged for {name}: {text}"
+                for name, single in requests.items()
+                for text in single.not_judged
+            ),
+            *(f"Assumed: {text}" for text in answer.assumed),
+        ]
+        return [
+            *dict.fromkeys(lines),
+            *(f"Not applied: {failure}" for failure in answer.failures),
+            *services.judgement_lines(refused, answer.not_judged),
+            *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
+            *(
+                f"The servers of {name} find no room on the other hosts, so nothing more is safe"
+                for name in dict.fromkeys(unsafe)
+            ),
         ]
 
     def _with_every_record(
@@ -191,57 +201,21 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
     def _queries(
         self, parsed_args: argparse.Namespace
-    ) -> tuple[api.Client, Mapping[str, CandidateQuery], Sequence[str]]:
-        """The client, ``{title: query}``, and lines about what was assumed and not judged.
-
-        Errors: as the service refuses one.
-        """
-        from osc_placement.client import query
-        from osc_placement.nova import request
+    ) -> tuple[api.Client, dict[str, CandidateQuery]]:
+        """The client, and ``{title: query}`` without limits. Errors: as the service refuses one."""
         from osc_placement.workflows.cloud import observe
 
-        nova_request.check(self, parsed_args)
         parameters: query.Pairs = []
-        if nova_request.is_given(parsed_args):
-            if candidate.has_options(parsed_args) or parsed_args.query:
-                self.usage_error("argument --flavor: not allowed with options of a query")
-            opened = nova_request.opened(self, parsed_args)
-            requests: dict[str, request.NovaRequest] = {}
-            for name in dict.fromkeys(parsed_args.flavor):
-                try:
-                    several = nova_request.read_flavor(opened, parsed_args, name)
-                except errors.InvalidInput as error:
-                    self._refused[name] = "; ".join(error.reasons)
-                    continue
-                for single in several:
-                    title = f"{name} ({single.title})" if len(several) > 1 else name
-                    requests[title] = single
-            self._require_any(requests)
-            queries = {name: single.query for name, single in requests.items()}
-            self._not_judged = {name: single.not_judged for name, single in requests.items()}
-            self._assumed = {name: single.assumptions for name, single in requests.items()}
-            assumptions = [
-                *(
-                    f"Assumed: {text}"
-                    for single in requests.values()
-                    for text in single.assumptions
-                ),
-                *(
-                    f"Not judged: {text}"
-                    if text in request.FOR_EVERY_FLAVOR
-                    else f"Not judged for {name}: {text}"
-                    for name, single in requests.items()
-                    for text in single.not_judged
-                ),
-            ]
-            pairs = [pair for one in queries.values() for pair in query.candidate_pairs(one)]
-            client = self.connect(query.candidate_features(pairs).items())
+        of_nova = candidate.is_of_nova(self, parsed_args)
+        if of_nova:
+            self._read_flavors(parsed_args)
+            queries = {name: single.query for name, single in self._requests.items()}
+            client = candidate.connected(self, queries.values())
         else:
-            candidate.check(self, parsed_args)
-            client = self.connect(candidate.request_features(parsed_args))
-            parsed_query = candidate.read(client, parsed_args, services.host_aggregates(self))
-            queries, assumptions = {_title(parsed_query): parsed_query}, []
-            parameters = query.parse(parsed_args.query or "")
+            client, asked = candidate.of_options(self, parsed_args)
+            parameters = asked if isinstance(asked, list) else []
+            single = query.read_candidates(asked) if isinstance(asked, list) else asked
+            queries = {_title(single): single}
         queries = {name: dataclasses.replace(one, limit=None) for name, one in queries.items()}
         if not (parsed_args.by or parsed_args.keep or parsed_args.after):
             observe.read_part(client, queries.values())
@@ -249,27 +223,31 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             try:
                 _check_query(client, parameters or query.candidate_pairs(one))
             except api_errors.ApiError as error:
-                if error.status != 400 or not nova_request.is_given(parsed_args):
+                if error.status != 400 or not of_nova:
                     raise
                 self._refused[name] = error.detail
                 del queries[name]
         self._require_any(queries)
-        return client, queries, assumptions
+        return client, queries
+
+    def _read_flavors(self, parsed_args: argparse.Namespace) -> None:
+        """Read nova's requests; a flavor may have several, of different releases of nova."""
+        opened = nova_request.opened(self, parsed_args)
+        for name in dict.fromkeys(parsed_args.flavor):
+            try:
+                several = nova_request.read_flavor(opened, parsed_args, name)
+            except errors.InvalidInput as error:
+                self._refused[name] = "; ".join(error.reasons)
+                continue
+            for single in several:
+                title = f"{name} ({single.title})" if len(several) > 1 else name
+                self._requests[title] = single
+        self._require_any(self._requests)
 
     def _require_any(self, counted: Collection[str]) -> None:
         """Refuse a command line without any flavor that can be counted. Errors: InvalidInput."""
         if self._refused and not counted:
             raise errors.InvalidInput(list(self._refused.values()))
-
-    def _plan(self, parsed_args: argparse.Namespace) -> Any:
-        from osc_placement.plan import file
-
-        path = parsed_args.after
-        return None if path is None else (file.read(path), path)
-
-    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """What fits, and what remains of each class."""
-        return _tables(data, self._arguments)
 
 
 def _check_query(client: api.Client, parameters: Sequence[tuple[str, str]]) -> None:
@@ -293,16 +271,14 @@ class _Classes(rows.Lines):
 
 
 def _row(
-    row: show.Row,
-    assumed: Collection[str],
-    not_judged: Sequence[str],
-    parsed_args: argparse.Namespace,
+    row: show.Row, nova: NovaRequest | None, answer: show.Shown, parsed_args: argparse.Namespace
 ) -> rows.Row:
     capacity, kept = row.capacity, row.kept
+    assumed = [*(nova.assumptions if nova else ()), *answer.assumed]
     return (
         row.title,
         row.part or None,
-        None if parsed_args.after is None else ("after" if row.is_after else "before"),
+        _state(row) if parsed_args.after else None,
         capacity.count.least,
         capacity.count.most,
         capacity.count.is_exact,
@@ -311,45 +287,32 @@ def _row(
         None if kept is None else kept.least,
         None if kept is None else kept.most,
         None if kept is None else rows.Lines(list(kept.unsafe)),
-        _Classes(
-            [
-                {
-                    "class": item.name,
-                    "requested": item.requested,
-                    "capacity": item.capacity,
-                    "used": item.used,
-                    "free": item.free,
-                    "fits": item.fits,
-                    "left": item.left,
-                    "fragmented": item.fragmented,
-                }
-                for item in capacity.classes
-            ]
-        ),
-        rows.Lines(list(assumed)),
+        _Classes([dict(zip(_CLASS_COLUMNS, item, strict=True)) for item in capacity.classes]),
+        rows.Lines(list(dict.fromkeys(assumed))),
         rows.Lines(services.not_counted_rows(row.not_counted)),
-        rows.Lines(list(not_judged)),
+        rows.Lines([*answer.not_judged, *(nova.not_judged if nova else ())]),
     )
 
 
-def _tables(data: Any, parsed_args: argparse.Namespace) -> list[tables.Table]:
+def _state(row: show.Row) -> str:
+    return "after" if row.is_after else "before"
+
+
+def _tables(counted: Sequence[show.Row], parsed_args: argparse.Namespace) -> list[tables.Table]:
     """What fits, and what remains of each class: one table for each request."""
-    facts = [dict(zip(COLUMNS, row, strict=True)) for row in data]
     plan = ["plan"] if parsed_args.after else []
     keys = ["request", *([parsed_args.by] if parsed_args.by else []), *plan]
     counts = []
     classes: dict[str, list[tuple[Any, ...]]] = {}
-    for row in facts:
-        changed = (row["plan"],) if parsed_args.after else ()
-        part = (row["part"],) if parsed_args.by else ()
-        fits = _bounds(row["fits"], row["fits_at_most"])
-        reserve = _bounds(row["with_failures"], row["with_failures_at_most"])
-        kept = (reserve,) if parsed_args.keep else ()
-        end = (fits, *kept, row["hosts"], row["scarcest"])
-        counts.append((row["request"], *part, *changed, *end))
-        classes.setdefault(row["request"], []).extend(
-            (*changed, *item.values()) for item in row["classes"].machine_readable()
-        )
+    for row in counted:
+        capacity, kept = row.capacity, row.kept
+        changed = [_state(row)] if parsed_args.after else []
+        part = [row.part or None] if parsed_args.by else []
+        fits = _bounds(capacity.count.least, capacity.count.most)
+        reserve = [_bounds(kept.least, kept.most)] if kept is not None else []
+        end = (fits, *reserve, capacity.hosts, capacity.scarcest)
+        counts.append((row.title, *part, *changed, *end))
+        classes.setdefault(row.title, []).extend((*changed, *item) for item in capacity.classes)
     failing = [f"with {parsed_args.keep} failing"] if parsed_args.keep else []
     shown = [tables.Table("Capacity", (*keys, "fits", *failing, "hosts", "scarcest"), counts)]
     if not parsed_args.by:
@@ -358,6 +321,6 @@ def _tables(data: Any, parsed_args: argparse.Namespace) -> list[tables.Table]:
     return shown
 
 
-def _bounds(least: int | None, most: int | None) -> str:
+def _bounds(least: int, most: int) -> str:
     """``5`` for an exact number, ``5 to 8`` for bounds."""
     return str(least) if least == most else f"{least} to {most}"

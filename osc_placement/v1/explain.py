@@ -6,24 +6,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import itertools
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
-from osc_placement.client.query import Pairs, candidate_features, candidate_pairs, encode, parse
+from osc_placement.client.query import candidate_pairs, encode, read_candidates
 from osc_placement.model.name import and_more, counted
 from osc_placement.plan import guards
 from osc_placement.v1 import arguments, base, candidate, nova_request, services
 from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
-    from osc_placement.model.constraint import Constraint
     from osc_placement.model.inventory import Inventory
-    from osc_placement.nova import request
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
     from osc_placement.workflows.compute_nodes import ServerHosts
@@ -51,46 +49,21 @@ COLUMNS = (
     "commands",
 )
 
-_QUERY, _CONSTRAINT, _CANDIDATE = "query", "constraint", "candidate"
-_FAILURE, _CHANGE, _FILTER, _ASSUMPTION = "failure", "change", "nova filter", "assumption"
-_NOT_COUNTED, _NOT_JUDGED, _RELEASE = "not counted", "not judged", "nova release"
-
 #: ``(title, section, {column of the table: column of the rows})``
 _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
-    ("Constraints", _CONSTRAINT, {"constraint": "text", "source": "source", "hosts": "hosts"}),
+    ("Constraints", "constraint", {"constraint": "text", "source": "source", "hosts": "hosts"}),
     (
         "Failed constraints",
-        _FAILURE,
+        "failure",
         {"name": "host", "provider": "provider", "group": "group", "reason": "text"},
     ),
-    ("Smallest changes", _CHANGE, {"change": "text", "hosts": "hosts"}),
+    ("Smallest changes", "change", {"change": "text", "hosts": "hosts"}),
     (
         "Filters of nova's scheduler",
-        _FILTER,
+        "nova filter",
         {"filter": "reason", "verdict": "verdict", "evidence": "text"},
     ),
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Request:
-    """A query, its constraints in order with their sources, and what was assumed.
-
-    ``parameters`` are those of --query; ``nova`` is nova's request, and ``others`` are those of
-    older releases of nova that this nova may be.
-    """
-
-    query: CandidateQuery
-    sources: Mapping[Constraint, str]
-    assumptions: Sequence[str] = ()
-    parameters: Pairs = dataclasses.field(default_factory=list)
-    nova: request.NovaRequest | None = None
-    others: Sequence[request.NovaRequest] = ()
-
-    @property
-    def not_judged(self) -> Sequence[str]:
-        """What nova also checks."""
-        return self.nova.not_judged if self.nova else ()
 
 
 class ExplainAllocationCandidate(base.ReportLister):
@@ -144,113 +117,68 @@ openstack allocation candidate explain \\
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.model import constraint
         from osc_placement.workflows import compute_nodes
-        from osc_placement.workflows.explain import explain
+        from osc_placement.workflows.explain import explain, nova_filters
 
-        nova_request.check(self, parsed_args)
-        client, asked, opened = self._read(parsed_args)
+        judge = None
+        if candidate.is_of_nova(self, parsed_args):
+            opened = nova_request.opened(self, parsed_args)
+            every = [
+                explain.ExplainRequest(single.query, list(single.sources), nova=single)
+                for single in nova_request.read(opened, parsed_args)
+            ]
+            client = candidate.connected(self, [single.query for single in every])
+            enabled = nova_request.scheduler(parsed_args).enabled_filters
+            judge = functools.partial(nova_filters.judge, opened.nova, enabled=enabled)
+        else:
+            client, query = candidate.of_options(self, parsed_args)
+            parameters = query if isinstance(query, list) else []
+            query = read_candidates(query) if isinstance(query, list) else query
+            order = constraint.constraints_of(query)
+            every = [explain.ExplainRequest(query, order, parameters=parameters)]
         nova = services.optional_nova(self, parsed_args)
         compute = compute_nodes.read_server_hosts(nova)
-        nodes = compute.hosts.nodes if compute.hosts else ()
-        host_of = {node.hostname: node.host for node in nodes}
-
+        every[0] = asked = dataclasses.replace(
+            every[0], hosts=parsed_args.host, nearest=parsed_args.nearest
+        )
         aggregates = _host_aggregates(asked, nova)
-
-        def members() -> Mapping[str, Collection[str]]:
-            from osc_placement.workflows.explain import nova_filters
-
-            return nova_filters.members(aggregates.values(), host_of)
-
-        requests = [
-            explain.ExplainRequest(
-                asked.query,
-                list(asked.sources),
-                parsed_args.host,
-                parsed_args.nearest,
-                asked.parameters,
-                members,
-                self._filters(opened, parsed_args, asked.nova, compute),
-            ),
-            *(
-                explain.ExplainRequest(
-                    single.query,
-                    list(single.sources),
-                    judge_filters=self._filters(opened, parsed_args, single, compute),
-                )
-                for single in asked.others
-            ),
-        ]
         with progress.shown(quiet=self.is_quiet) as shown:
             context = services.read_context(self, parsed_args.workers, shown)
-            explanation, *others = explain.explain(client, requests, context, compute)
-        not_judged = [*asked.not_judged, *compute.not_judged, *explanation.not_judged]
-        code = 0 if all(item.candidates for item in (explanation, *others)) else 3
-        self.exit_code = services.exit_code(code, not_judged, parsed_args)
-        self.summary = _summary(client.target, asked, explanation, others, not_judged)
-        by_release = (
-            _row(
-                _RELEASE,
-                _text(single.query),
-                source=single.title,
-                hosts=len(explained.candidates),
-                names=list(explained.candidates),
+            answers = explain.explain(
+                client, every, context, compute, list(aggregates.values()), judge
             )
-            for single, explained in zip(asked.others, others, strict=True)
-        )
-        answer = _rows(asked, explanation, list(dict.fromkeys(not_judged)), host_of, aggregates)
-        return COLUMNS, [*answer, *by_release]
-
-    def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
-        """The client, the request, and nova's services if it is nova's request."""
-        from osc_placement.model import constraint
-
-        if not nova_request.is_given(parsed_args):
-            candidate.check(self, parsed_args)
-            client = self.connect(candidate.request_features(parsed_args))
-            query = candidate.read(client, parsed_args, services.host_aggregates(self))
-            every = constraint.constraints_of(query)
-            parameters = [] if parsed_args.query is None else parse(parsed_args.query)
-            return client, _Request(query, dict.fromkeys(every, ""), parameters=parameters), None
-        if candidate.has_options(parsed_args) or parsed_args.query:
-            self.usage_error("arguments --flavor and --server: not allowed with options of a query")
-        opened = nova_request.opened(self, parsed_args)
-        latest, *others = nova_request.read(opened, parsed_args)
-        pairs = [pair for single in (latest, *others) for pair in candidate_pairs(single.query)]
-        client = self.connect(candidate_features(pairs).items())
-        sources = {source: str(where) for source, where in latest.sources.items()}
-        asked = _Request(latest.query, sources, latest.assumptions, nova=latest, others=others)
-        return client, asked, opened
-
-    def _filters(
-        self,
-        opened: Any,
-        parsed_args: argparse.Namespace,
-        asked: request.NovaRequest | None,
-        compute: ServerHosts,
-    ) -> explain.JudgeFilters | None:
-        """What all filters of nova say about the candidates of nova's request."""
-        if asked is None:
-            return None
-        from osc_placement.workflows.explain import nova_filters
-
-        enabled = nova_request.scheduler(parsed_args).enabled_filters
-        return lambda hosts: nova_filters.judge(opened.nova, asked, hosts, compute, enabled)
-
-    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """One table per section; without the columns that have no value."""
-        facts = [dict(zip(COLUMNS, row, strict=True)) for row in data]
-        typed = (row["commands"].machine_readable() for row in facts if row["commands"])
-        commands = [[command] for command in dict.fromkeys(itertools.chain.from_iterable(typed))]
-        return [
-            *(
-                _table(title, [row for row in facts if row["section"] == section], columns)
-                for title, section, columns in _TABLES
-            ),
-            tables.Table("Commands for the changes", ("command",), commands),
+        not_judged = [
+            *(asked.nova.not_judged if asked.nova else ()),
+            *compute.not_judged,
+            *answers[0].not_judged,
         ]
+        code = 0 if all(answer.candidates for answer in answers) else 3
+        self.exit_code = services.exit_code(code, not_judged, parsed_args)
+        self.summary = _summary(client.target, every, answers, not_judged)
+        facts = _facts(every, answers, not_judged, compute, aggregates)
+        self.answer = _tables(facts)
+        return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
 
-def _host_aggregates(asked: _Request, nova: Nova | None) -> dict[str, HostAggregate]:
+def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
+    """One table per section; without the columns that have no value."""
+    shown = []
+    for title, section, columns in _TABLES:
+        listed = [fact for fact in facts if fact["section"] == section]
+        kept = {
+            name: key
+            for name, key in columns.items()
+            if any(fact.get(key) not in (None, "") for fact in listed)
+        }
+        cells = [[fact.get(key) for key in kept.values()] for fact in listed]
+        shown.append(tables.Table(title, tuple(kept), cells))
+    typed = (fact["commands"].machine_readable() for fact in facts if "commands" in fact)
+    commands = [[text] for text in dict.fromkeys(itertools.chain.from_iterable(typed))]
+    return [*shown, tables.Table("Commands for the changes", ("command",), commands)]
+
+
+def _host_aggregates(asked: explain.ExplainRequest, nova: Nova | None) -> dict[str, HostAggregate]:
     """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
 
     Without the rights to list them, or with a nova before 2.41, the answer has no names.
@@ -269,24 +197,25 @@ def _host_aggregates(asked: _Request, nova: Nova | None) -> dict[str, HostAggreg
 
 def _summary(
     target: str,
-    asked: _Request,
-    explanation: explain.Explanation,
-    others: Sequence[explain.Explanation],
+    every: Sequence[explain.ExplainRequest],
+    answers: Sequence[explain.Explanation],
     not_judged: Sequence[str],
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not judged."""
-    by = f" of {asked.nova.title}" if asked.nova and others else ""
+    nova, explanation = every[0].nova, answers[0]
+    by = f" of {nova.title}" if nova and len(every) > 1 else ""
     lines = [f"On {target}: {_count(explanation)} can serve the request{by}"]
     lines += [
-        f"{_count(explained)} can serve the request of {single.title}: {_text(single.query)}"
-        for single, explained in zip(asked.others, others, strict=True)
+        f"{_count(answer)} can serve the request of {older.nova.title}: {_text(older.query)}"
+        for older, answer in zip(every[1:], answers[1:], strict=True)
+        if older.nova
     ]
     if explanation.refused:
         lines.append(
             f"Changes left out because Placement has no candidate for them: {explanation.refused}"
         )
     lines += _named(explanation)
-    lines += [f"Assumed: {text}" for text in asked.assumptions]
+    lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
     return [*lines, *services.judgement_lines(explanation.not_counted, not_judged)]
 
 
@@ -302,24 +231,8 @@ def _named(explanation: explain.Explanation) -> list[str]:
     return lines
 
 
-def _table(
-    title: str, facts: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
-) -> tables.Table:
-    kept = {
-        name: key
-        for name, key in columns.items()
-        if any(row[key] not in (None, "") for row in facts)
-    }
-    cells = [["" if row[key] is None else row[key] for key in kept.values()] for row in facts]
-    return tables.Table(title, tuple(kept), cells)
-
-
 def _text(query: CandidateQuery) -> str:
     return encode(candidate_pairs(query)).removeprefix("?")
-
-
-def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
-    return (section, text, *(values.get(name) for name in COLUMNS[2:]))
 
 
 def _count(explanation: explain.Explanation) -> str:
@@ -329,91 +242,108 @@ def _count(explanation: explain.Explanation) -> str:
     return f"no compute host (0 of {explanation.all_hosts})"
 
 
-def _rows(
-    asked: _Request,
-    explanation: explain.Explanation,
+def _facts(
+    every: Sequence[explain.ExplainRequest],
+    answers: Sequence[explain.Explanation],
     not_judged: Sequence[str],
-    host_of: Mapping[str, str],
+    compute: ServerHosts,
     aggregates: Aggregates,
-) -> list[tuple[Any, ...]]:
-    constraints = (
-        _row(
-            _CONSTRAINT,
-            str(step.constraint),
-            source=asked.sources[step.constraint] or None,
-            hosts=step.hosts,
-        )
-        for step in explanation.funnel
-    )
-    found_rows = [
-        _row(_QUERY, _text(asked.query), hosts=explanation.all_hosts),
-        *constraints,
-        *(_row(_CANDIDATE, name, host=name) for name in explanation.candidates),
-        *map(_failure_row, explanation.failures),
-        *(_change_row(change, host_of, aggregates) for change in explanation.changes),
-        *map(_filter_row, explanation.judged),
-        *(_row(_NOT_COUNTED, why, host=name) for name, why in explanation.not_counted.items()),
-        *(_row(_NOT_JUDGED, text) for text in not_judged),
-        *(_row(_ASSUMPTION, text) for text in asked.assumptions),
-    ]
-    return [
-        (section, text if section == _QUERY else with_names(text, aggregates), *more)
-        for section, text, *more in found_rows
-    ]
-
-
-def _failure_row(failure: failures.Failure) -> tuple[Any, ...]:
-    inventory = failure.inventory
-    return _row(
-        _FAILURE,
-        failure_text(failure),
-        host=failure.host,
-        provider=failure.provider,
-        group=failure.suffix,
-        reason=str(failure.reason),
-        names=list(failure.names),
-        requested=failure.requested,
-        free=failure.free,
-        inventory={**inventory.as_dict(), "used": failure.used} if inventory else None,
-    )
-
-
-def _change_row(
-    change: changes.SmallestChange, host_of: Mapping[str, str], aggregates: Aggregates
-) -> tuple[Any, ...]:
-    details = {
-        "steps": [
+) -> list[dict[str, Any]]:
+    """The rows of the answer, as ``{column: value}``."""
+    asked, explanation = every[0], answers[0]
+    sources = asked.nova.sources if asked.nova else {}
+    assumed = asked.nova.assumptions if asked.nova else ()
+    nodes = compute.hosts.nodes if compute.hosts else ()
+    host_of = {node.hostname: node.host for node in nodes}
+    facts: list[dict[str, Any]] = [
+        *(
             {
-                "action": str(step.action),
-                "provider": step.provider,
-                "name": step.name,
-                "field": step.field or None,
-                "amount": step.amount or None,
+                "section": "constraint",
+                "text": str(step.constraint),
+                "source": str(sources.get(step.constraint, "")) or None,
+                "hosts": step.hosts,
             }
-            for step in change.steps
-        ],
-        "remove": [str(item) for item in change.removed],
-        "amounts": {str(item): amount for item, amount in change.amounts.items()},
+            for step in explanation.funnel
+        ),
+        *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
+        *map(_failure_fact, explanation.failures),
+        *(_change_fact(change, host_of, aggregates) for change in explanation.changes),
+        *map(_filter_fact, explanation.judged),
+        *(
+            {"section": "not counted", "text": why, "host": name}
+            for name, why in explanation.not_counted.items()
+        ),
+        *({"section": "not judged", "text": text} for text in dict.fromkeys(not_judged)),
+        *({"section": "assumption", "text": text} for text in assumed),
+    ]
+    for fact in facts:
+        fact["text"] = with_names(fact["text"], aggregates)
+    of_releases = [
+        {
+            "section": "nova release",
+            "text": _text(older.query),
+            "source": older.nova and older.nova.title,
+            "hosts": len(answer.candidates),
+            "names": list(answer.candidates),
+        }
+        for older, answer in zip(every[1:], answers[1:], strict=True)
+    ]
+    query = {"section": "query", "text": _text(asked.query), "hosts": explanation.all_hosts}
+    return [query, *facts, *of_releases]
+
+
+def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
+    inventory = failure.inventory
+    return {
+        "section": "failure",
+        "text": failure_text(failure),
+        "host": failure.host,
+        "provider": failure.provider,
+        "group": failure.suffix,
+        "reason": str(failure.reason),
+        "names": list(failure.names),
+        "requested": failure.requested,
+        "free": failure.free,
+        "inventory": {**inventory.as_dict(), "used": failure.used} if inventory else None,
     }
-    return _row(
-        _CHANGE,
-        change_text(change),
-        hosts=change.hosts,
-        host=change.host,
-        details=details,
-        commands=rows.Lines(commands(change, host_of, aggregates)),
-    )
 
 
-def _filter_row(judged: nova_filters.FilterJudgement) -> tuple[Any, ...]:
-    return _row(
-        _FILTER,
-        judgement(judged),
-        reason=judged.filter,
-        hosts=len(judged.refused),
-        verdict=str(judged.verdict),
-        details={"enabled": judged.is_enabled, "refused": dict(judged.refused)},
-    )
+def _change_fact(
+    change: changes.SmallestChange, host_of: Mapping[str, str], aggregates: Aggregates
+) -> dict[str, Any]:
+    steps = [
+        {
+            "action": str(step.action),
+            "provider": step.provider,
+            "name": step.name,
+            "field": step.field or None,
+            "amount": step.amount or None,
+        }
+        for step in change.steps
+    ]
+    return {
+        "section": "change",
+        "text": change_text(change),
+        "hosts": change.hosts,
+        "host": change.host,
+        "details": {
+            "steps": steps,
+            "remove": [str(item) for item in change.removed],
+            "amounts": {str(item): amount for item, amount in change.amounts.items()},
+        },
+        "commands": rows.Lines(commands(change, host_of, aggregates)),
+    }
+
+
+def _filter_fact(judged: nova_filters.FilterJudgement) -> dict[str, Any]:
+    return {
+        "section": "nova filter",
+        "text": judgement(judged),
+        "reason": judged.filter,
+        "hosts": len(judged.refused),
+        "verdict": str(judged.verdict),
+        "details": {"enabled": judged.is_enabled, "refused": dict(judged.refused)},
+    }
 
 
 #: What a failure says; ``{names}`` are its class, traits, aggregates or suffixes.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
@@ -107,38 +107,34 @@ openstack --os-placement-database cloud.sqlite \\
             *(f"Assumed: {text}" for text in judgement.assumed),
             *services.judgement_lines(judgement.not_counted, judgement.not_judged),
         ]
+        commands = list(judgement.commands) if parsed_args.commands else []
+        self.answer = _tables(judgement, commands)
         fields = _fields(judgement)
         if parsed_args.commands:
-            fields["commands"] = rows.Script(list(judgement.commands))
+            fields["commands"] = rows.Script(commands)
         return tuple(fields), tuple(fields.values())
-
-    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """Tables of the answer."""
-        return _tables(dict(zip(column_names, data, strict=True)))
 
 
 def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
+    moves = [
+        {
+            "server": item.server,
+            "from": item.source,
+            "to": item.target,
+            "allocations": item.allocations,
+        }
+        for item in judgement.moves
+    ]
+    unplaced = [
+        {"server": item.server, "host": item.source, "reasons": list(item.reasons)}
+        for item in judgement.unplaced
+    ]
     return {
         "answer": str(judgement.answer),
         "hosts": rows.Lines(list(judgement.hosts)),
         "servers": judgement.servers,
-        "moves": rows.Lines(
-            [
-                {
-                    "server": item.server,
-                    "from": item.source,
-                    "to": item.target,
-                    "allocations": item.allocations,
-                }
-                for item in judgement.moves
-            ]
-        ),
-        "unplaced": rows.Lines(
-            [
-                {"server": item.server, "host": item.source, "reasons": list(item.reasons)}
-                for item in judgement.unplaced
-            ]
-        ),
+        "moves": rows.Lines(moves),
+        "unplaced": rows.Lines(unplaced),
         "without_allocations": rows.Lines(list(judgement.without_allocations)),
         "reason": judgement.reason,
         "assumed": rows.Lines(list(judgement.assumed)),
@@ -147,23 +143,20 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
     }
 
 
-def _tables(fields: Mapping[str, Any]) -> list[tables.Table]:
-    moves = fields["moves"].machine_readable()
-    unplaced = fields["unplaced"].machine_readable()
-    commands = fields["commands"].machine_readable() if "commands" in fields else []
+def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[tables.Table]:
+    hosts, moves, unplaced = judgement.hosts, judgement.moves, judgement.unplaced
+    answer = (str(judgement.answer), rows.Lines(list(hosts)), judgement.servers, len(unplaced))
     return [
+        tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [answer]),
         tables.Table(
-            "Answer",
-            ("ok to stop", "hosts", "servers", "unplaced"),
-            [(fields["answer"], fields["hosts"], fields["servers"], len(unplaced))],
-        ),
-        tables.Table(
-            "Places", ("server", "from", "to"), [(m["server"], m["from"], m["to"]) for m in moves]
+            "Places",
+            ("server", "from", "to"),
+            [(item.server, item.source, item.target) for item in moves],
         ),
         tables.Table(
             "Servers without a place",
             ("server", "host", "reasons"),
-            [(u["server"], u["host"], rows.Lines(u["reasons"])) for u in unplaced],
+            [(item.server, item.source, rows.Lines(list(item.reasons))) for item in unplaced],
         ),
         tables.Table("Commands", ("command",), [(text,) for text in commands]),
     ]

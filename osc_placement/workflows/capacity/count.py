@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import plans
@@ -16,8 +17,7 @@ from osc_placement.search import placing
 from osc_placement.workflows.cloud import options
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClassCapacity:
+class ClassCapacity(NamedTuple):
     """One class on the providers that the request may use, in units of the class.
 
     ``fits``: how often the request would fit if it needed this class alone. ``left`` is free after

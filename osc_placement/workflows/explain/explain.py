@@ -15,7 +15,8 @@ from osc_placement.engine.candidates.report import RefusalReason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.model.name import counted
-from osc_placement.nova.values import Hosts
+from osc_placement.nova.request import NovaRequest
+from osc_placement.nova.values import HostAggregate, Hosts
 from osc_placement.workflows import selector
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.compute_nodes import ServerHosts
@@ -34,11 +35,10 @@ LOST = "it has room, but Placement returns no candidate for this request"
 NEAREST = 3
 
 
-#: Gives ``{UUID of a host aggregate: names of the providers of its hosts}``.
-NovaMembers = Callable[[], Mapping[str, Collection[str]]]
-
-#: Judges ``{name: UUID}`` of root providers.
-JudgeFilters = Callable[[Mapping[str, str]], Sequence[nova_filters.FilterJudgement]]
+#: Judges ``{name: UUID}`` of root providers for a request of nova.
+JudgeFilters = Callable[
+    [NovaRequest, Mapping[str, str], ServerHosts], Sequence[nova_filters.FilterJudgement]
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,9 +47,7 @@ class ExplainRequest:
 
     ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
     query as the operator gave it, which Placement checks; empty if only ``query`` is known.
-    ``nova_members`` gives the hosts of nova's host aggregates, and is called without candidates.
-    ``judge_filters`` is asked once about the hosts that can serve the query; without it only the
-    compute services are judged.
+    ``nova`` is nova's request, if it is one.
     """
 
     query: candidate.CandidateQuery
@@ -57,8 +55,7 @@ class ExplainRequest:
     hosts: Sequence[str] = ()
     nearest: int = NEAREST
     parameters: Sequence[tuple[str, str]] = ()
-    nova_members: NovaMembers = dict
-    judge_filters: JudgeFilters | None = None
+    nova: NovaRequest | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,10 +94,14 @@ def explain(
     requests: Sequence[ExplainRequest],
     context: ReadContext,
     compute: ServerHosts | None = None,
+    aggregates: Sequence[HostAggregate] = (),
+    judge: JudgeFilters | None = None,
 ) -> list[Explanation]:
     """Explain queries; the cloud is read once for all of them.
 
-    ``compute`` decides which hosts take a server.
+    ``compute`` decides which hosts take a server; ``aggregates`` are nova's. ``judge`` is asked
+    once about the hosts that can serve a request of nova; without it only the compute services are
+    judged.
 
     Requests: one for each query, which checks it; those of ``lookup.find_providers`` for named
     hosts; on a service also those of ``CloudReader.read`` for all queries together, and one to
@@ -114,7 +115,7 @@ def explain(
     roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
     with observe.observed(client, wanted, context) as base:
         explanations = [
-            _Explainer(request, base, compute).explain(named)
+            _Explainer(request, base, compute, aggregates, judge).explain(named)
             for request, named in zip(requests, roots, strict=True)
         ]
     return [
@@ -201,10 +202,11 @@ class _Explainer:
         request: ExplainRequest,
         base: state.CloudState,
         compute: ServerHosts,
+        aggregates: Sequence[HostAggregate],
+        judge: JudgeFilters | None,
     ) -> None:
         self._request, self._base, self._query = request, base, request.query
-        self._compute = compute
-        self._judge_filters = request.judge_filters or self._judge_compute
+        self._compute, self._aggregates, self._judge = compute, aggregates, judge
         self._order = list(request.order)
         self._relaxations = Relaxations(base, request.query, self._order)
 
@@ -215,7 +217,7 @@ class _Explainer:
         every = {root: self._relaxations.step(root) for root in roots}
         steps = {root: step for root, step in every.items() if root in own or step == last}
         names = {base.providers[root].name: root for root in steps if steps[root] == last}
-        judged = self._judge_filters(names) if names else ()
+        judged = self._judged(names) if names else ()
         refused = nova_filters.refused(judged)
         serving = [root for name, root in names.items() if name not in refused]
         down = self._compute.refused(roots)
@@ -226,7 +228,9 @@ class _Explainer:
         # the smallest.
         elsewhere = [root for root in roots if root not in steps and root not in down]
         hosts = [root for root in steps if root in own]
-        members = {} if serving and not named else self._request.nova_members()
+        members: Mapping[str, Collection[str]] = {}
+        if named or not serving:
+            members = nova_filters.members(self._aggregates, self._compute)
         chosen = list(dict.fromkeys(named.values())) or (
             [] if serving else self._nearest(failing, hosts, members)
         )
@@ -255,7 +259,9 @@ class _Explainer:
             },
         )
 
-    def _judge_compute(self, candidates: Mapping[str, str]) -> list[nova_filters.FilterJudgement]:
+    def _judged(self, candidates: Mapping[str, str]) -> Sequence[nova_filters.FilterJudgement]:
+        if self._judge is not None and self._request.nova is not None:
+            return self._judge(self._request.nova, candidates, self._compute)
         if self._compute.hosts is None:
             return []
         return [nova_filters.judge_compute(candidates, self._compute)]

@@ -83,11 +83,12 @@ def judge(
 
 
 def members(
-    aggregates: Iterable[values.HostAggregate], hosts: Mapping[str, str]
+    aggregates: Iterable[values.HostAggregate], compute: ServerHosts
 ) -> dict[str, frozenset[str]]:
     """``{UUID of a host aggregate: names of the root providers of its hosts}``."""
+    nodes = compute.hosts.nodes if compute.hosts else ()
     return {
-        each.uuid: frozenset(name for name, host in hosts.items() if host in each.hosts)
+        each.uuid: frozenset(node.hostname for node in nodes if node.host in each.hosts)
         for each in aggregates
     }
 
