@@ -49,7 +49,7 @@ _CONFIG_SETTING = "placement_config"
 _LOCAL = {_DATABASE_OPTION: _DATABASE_SETTING, _CONFIG_OPTION: _CONFIG_SETTING}
 _TIMEOUT_SETTING = "placement_timeout"
 WORKERS_SETTING, RATE_SETTING = "placement_workers", "placement_rate"
-RECORDING_SETTING = "nova_recording"
+RECORDING_SETTING, IN_USE_SETTING = "nova_recording", "placement_allow_running_service"
 
 #: ``{setting: (metavar, help)}`` of the options that have one name in the environment and in
 #: clouds.yaml. Commands check the values: "server list" must not fail for an invalid one.
@@ -106,6 +106,15 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
             " as /etc/placement/placement.conf: no service, no authentication (Env:"
             f" OSC_PLACEMENT_CONFIG, which {', '.join(_SERVICE_OPTIONS)} override). Needs the"
             " extra 'offline'"
+        ),
+    )
+    parser.add_argument(
+        global_option(IN_USE_SETTING),
+        action="store_true",
+        default=None,
+        help=(
+            f"With {_CONFIG_OPTION}: write although a service, or another program, uses the"
+            " database"
         ),
     )
     parser.add_argument(

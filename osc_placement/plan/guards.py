@@ -28,9 +28,6 @@ SMALL = 20
 #: from a Placement in use.
 RECORDED_NOVA = "recorded-nova"
 
-#: A guard of a command: a service, or another program, uses the database of a command without API.
-RUNNING_SERVICE = "running-service"
-
 ALL = (
     OVER_CAPACITY,
     RESERVED_ABOVE_TOTAL,

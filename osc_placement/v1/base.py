@@ -22,7 +22,7 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors, retry
-from osc_placement.plan.guards import MANY, RUNNING_SERVICE
+from osc_placement.plan.guards import MANY
 from osc_placement.v1 import arguments
 from osc_placement.v1.output import help_text, rows, streams
 
@@ -90,7 +90,7 @@ class TargetCommand(command.Command):
     #: Whether writers cannot disturb it: one transaction reads openstack-placement's database.
     reads_one_moment: ClassVar[bool] = False
 
-    #: The guards that ``--allow`` can override, besides that of a running service.
+    #: The guards that ``--allow`` can override.
     guards: ClassVar[Collection[str]] = ()
 
     _arguments: argparse.Namespace = argparse.Namespace(**_DEFAULTS)
@@ -102,7 +102,7 @@ class TargetCommand(command.Command):
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow`` with the guards of the command."""
-        guards = sorted({*self.guards, RUNNING_SERVICE})
+        guards = sorted(self.guards)
         arguments.add_repeated(
             group,
             "--allow",
@@ -150,10 +150,10 @@ class TargetCommand(command.Command):
         if not placement.users or self.reads_one_moment:
             return
         used = f"{client.target} is in use: {', '.join(placement.users)}"
-        if self._may_write and RUNNING_SERVICE not in self._arguments.allow:
+        if self._may_write and not self._settings().get(plugin.IN_USE_SETTING):
             raise errors.PlacementError(
-                f"{used}; nothing was changed. Stop the Placement services, or --allow"
-                f" {RUNNING_SERVICE}"
+                f"{used}; nothing was changed. Stop the Placement services, or add"
+                f" {plugin.global_option(plugin.IN_USE_SETTING)}"
             )
         self._write_note(f"Warning: {used}")
 
@@ -240,7 +240,7 @@ class PlacementCommand(TargetCommand):
         inherited = [*self._parser._actions[1:], *self._parser._action_groups[2:]]
         self._parser.set_defaults(**_DEFAULTS)
         self.add_arguments(self._parser)
-        if self.writes and "--allow" not in self._parser._option_string_actions:
+        if self.guards and "--allow" not in self._parser._option_string_actions:
             self.add_allow(self._parser)
         if isinstance(self, ReportCommand):
             for group in inherited:

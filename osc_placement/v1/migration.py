@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,8 +35,9 @@ class RunMigrations(plan_command.PlanCommand):
     """Run the online data migrations in batches, while the cloud is in use
 
     Shows, as nova-manage does, how many objects each migration found and changed. A run that
-    was limited or interrupted continues when the command is run again: a small file records
-    its position, and finished work is never repeated. Each batch can be undone.
+    was limited or interrupted continues when the command is run again: a file for each cloud in
+    $XDG_STATE_HOME/osc-placement records its position, and finished work is never repeated.
+    Each batch can be undone.
     """
 
     guards = (MANY, RECORDED_NOVA)
@@ -79,13 +79,6 @@ openstack placement migration run --migration import_aggregate_ratios"""
             type=int,
             help="Make at most this many changes; run the command again while it exits with 1",
         )
-        parser.add_argument(
-            "--cursor",
-            metavar="<file>",
-            type=pathlib.Path,
-            help="File that records the position of the run (default: a file for each cloud in"
-            " $XDG_STATE_HOME/osc-placement). Without the file a run begins at the start.",
-        )
         self.add_allow(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
@@ -111,7 +104,6 @@ openstack placement migration run --migration import_aggregate_ratios"""
                 self.cmd_name or "",
                 selected,
                 max_count=parsed_args.max_count,
-                cursor=parsed_args.cursor,
                 dry_run=parsed_args.dry_run,
                 allow=parsed_args.allow,
                 max_percent=parsed_args.max_percent,
@@ -130,7 +122,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
         return self.column_names, data
 
     def _command_again(self, parsed_args: argparse.Namespace) -> str:
-        names = ("migration", "max_count", "max_percent", "cursor", "allow", "nova_recording")
+        names = ("migration", "max_count", "max_percent", "allow", "nova_recording")
         words = plan_command.recorded_words(parsed_args, names)
         return shlex.join(["openstack", *(self.cmd_name or "").split(), *words])
 

@@ -300,7 +300,8 @@ class PlanCommand(base.ReportLister):
         )
         add_log_json(group)
         help_text.share(group)
-        self.add_allow(parser.add_argument_group("what to allow"))
+        if self.guards:
+            self.add_allow(parser.add_argument_group("what to allow"))
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""

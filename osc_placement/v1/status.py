@@ -94,7 +94,6 @@ class ShowOptions(base.Command):
         ]
         # The first two groups of a parser are argparse's own.
         groups = {group.title: group for item in parsers for group in item._action_groups[2:]}
-        del groups["what to allow"]
         for group in groups.values():
             formatter.start_section(group.title)
             formatter.add_text(group.description)

@@ -108,12 +108,13 @@ def test_the_counts_are_those_of_the_commands_that_the_notes_name(
 
 
 def test_the_next_run_continues_at_the_cursor(
-    openstack: shell.OpenStack, tmp_path: pathlib.Path
+    openstack: shell.OpenStack, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cursor = tmp_path / "cursor"
-    first = run(openstack, "--max-count", "11", "--cursor", str(cursor))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first = run(openstack, "--max-count", "11")
+    (cursor,) = (tmp_path / "osc-placement" / "migrations").iterdir()
     assert "mirror_host_aggregates" in cursor.read_text()
-    second = run(openstack, "--max-count", "1", "--cursor", str(cursor))
+    second = run(openstack, "--max-count", "1")
     assert first[1]["mirror_host_aggregates"] == (11, 11)
     assert second[1]["mirror_host_aggregates"] == (0, 0)
 

@@ -79,7 +79,7 @@ def test_a_write_is_refused_while_the_database_is_in_use(
             assert "nothing was changed. Stop the Placement services" in text
         assert [row["name"] for row in openstack(LIST)] == ["old"]
         for command in commands:
-            allowed = openstack.run(*command, "--allow", "running-service")
+            allowed = openstack.run(*command, "--os-placement-allow-running-service")
             assert (allowed.code, f"in use: {user}" in allowed.stderr) == (0, True)
     assert sorted(row["name"] for row in openstack(LIST)) == ["node", "old"]
 
