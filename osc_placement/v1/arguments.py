@@ -479,10 +479,12 @@ def _from_file(path: str | None) -> tuple[str, ...]:
 FORMS = " Nova's name of the host, or name or UUID of a provider. May be repeated."
 
 
-def add_hosts(group: argparse._ArgumentGroup, host_aggregate: str) -> None:
-    """Add ``--host`` and ``--host-aggregate``, both repeatable.
+def add_hosts(group: argparse._ActionsContainer, selected: str, host_aggregate: str = "") -> None:
+    """Add ``--host``, and ``--host-aggregate`` if there is a text for it, both repeatable.
 
-    ``host_aggregate`` says what a host aggregate selects.
+    ``selected`` says what a host selects.
     """
-    add_repeated(group, "--host", "<host>", "Only the compute nodes of this host.")
-    add_repeated(group, "--host-aggregate", "<aggregate>", f"{host_aggregate}: name, id or UUID.")
+    add_repeated(group, "--host", "<host>", f"{selected} this host.{FORMS}")
+    if host_aggregate:
+        text = f"{host_aggregate}: name, id or UUID."
+        add_repeated(group, "--host-aggregate", "<aggregate>", text)

@@ -75,12 +75,7 @@ class AuditCommand(plan_command.PlanCommand):
 
     def add_audit_options(self, group: argparse._ActionsContainer) -> None:
         """Add the options that select and repair findings."""
-        arguments.add_repeated(
-            group,
-            "--host",
-            "<host>",
-            "Only findings about this host (nova's name), or the provider with this name.",
-        )
+        arguments.add_hosts(group, "Only findings about")
         arguments.add_repeated(
             group,
             "--only",

@@ -58,12 +58,10 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to heal")
-        for option, metavar, text in (
-            ("--server", "<server>", "Only this server (UUID)"),
-            ("--host", "<host>", "Only servers on this host, by nova's name of the host"),
-            ("--host-aggregate", "<aggregate>", "Only servers on hosts of this host aggregate"),
-        ):
-            arguments.add_repeated(group, option, metavar, f"{text}.")
+        arguments.add_repeated(group, "--server", "<server>", "Only this server (UUID).")
+        arguments.add_hosts(
+            group, "Only servers on", "Only servers on hosts of this host aggregate"
+        )
         group.add_argument("--instance", dest="server", action="append", help=argparse.SUPPRESS)
         services.add_check_owners(group)
         services.add_skip_port_allocations(group)

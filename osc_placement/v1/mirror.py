@@ -68,7 +68,7 @@ openstack placement aggregate mirror --ratios --dry-run"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to mirror")
-        arguments.add_hosts(group, "Only this host aggregate")
+        arguments.add_hosts(group, "Only the compute nodes of", "Only this host aggregate")
         group.add_argument(
             "--prune",
             action="store_true",

@@ -22,7 +22,12 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import amend, batch, selector
-from osc_placement.workflows.compute_nodes import ComputeCloud, ComputeNodes, observe_cloud
+from osc_placement.workflows.compute_nodes import (
+    ComputeCloud,
+    ComputeNodes,
+    host_names,
+    observe_cloud,
+)
 from osc_placement.workflows.context import ReadContext
 
 LOG = logging.getLogger(__name__)
@@ -68,13 +73,14 @@ def plan_aggregate_ratios(
 
 def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> frozenset[str] | None:
     """The selected hosts; None for all. Errors: InvalidInput with every unknown name."""
-    input_errors = errors.InputErrors(cloud.unknown_hosts(request.hosts))
+    requested = host_names(request.hosts, cloud.hosts)
+    input_errors = errors.InputErrors(cloud.unknown_hosts(requested))
     by_text = lookup.find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
     input_errors.check()
     members = frozenset(host for aggregate in by_text.values() for host in aggregate.hosts)
     if not request.host_aggregates:
-        return request.hosts or None
-    return members & request.hosts if request.hosts else members
+        return requested or None
+    return members & requested if requested else members
 
 
 _KIND = inventories.TYPE.name

@@ -72,6 +72,19 @@ def unknown_hosts(requested: Iterable[str], existing: Container[str]) -> list[st
     ]
 
 
+def host_names(
+    requested: Iterable[str], hosts: values.Hosts, providers: Iterable[provider.Provider] = ()
+) -> frozenset[str]:
+    """Nova's names of hosts that are requested by this name, or by a provider's name or UUID.
+
+    A provider that is no compute node keeps its name, and an unknown text stays.
+    """
+    names = {item.uuid: item.name for item in providers}
+    names |= {text: node.host for node in hosts.nodes for text in (node.uuid, node.hostname)}
+    names |= {host: host for host in hosts.services | hosts.of_host().keys()}
+    return frozenset(names.get(text, text) for text in requested)
+
+
 class ComputeNodes:
     """``by_uuid`` is ``{uuid: compute node}``; ``hostnames`` are those of all nodes."""
 

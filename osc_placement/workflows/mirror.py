@@ -28,7 +28,7 @@ from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import compute_nodes, state_file
-from osc_placement.workflows.compute_nodes import ComputeCloud, observe_cloud
+from osc_placement.workflows.compute_nodes import ComputeCloud, host_names, observe_cloud
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reading import PlacementReader
 
@@ -295,9 +295,9 @@ _RECORD_KEY = "names"
 class MirrorRequest:
     """The operator's arguments.
 
-    ``hosts`` are compute hosts; ``host_aggregates`` names, ids or UUIDs; ``providers`` names
-    or UUIDs of members to remove although they are not compute nodes; ``forget`` UUIDs of
-    host aggregates that nova has deleted.
+    ``hosts`` are nova's names of hosts, or names or UUIDs of their providers;
+    ``host_aggregates`` names, ids or UUIDs; ``providers`` names or UUIDs of members to remove
+    although they are not compute nodes; ``forget`` UUIDs of host aggregates that nova has deleted.
     """
 
     hosts: tuple[str, ...] = ()
@@ -393,10 +393,11 @@ def _read_members(
 
 def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
-    input_errors = errors.InputErrors(cloud.unknown_hosts(request.hosts))
+    hosts = host_names(request.hosts, cloud.hosts)
+    input_errors = errors.InputErrors(cloud.unknown_hosts(hosts))
     aggregates = find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
     resolved = ResolvedMirror(
-        hosts=frozenset(request.hosts),
+        hosts=hosts,
         aggregates=frozenset(item.uuid for item in aggregates.values()),
         prune=request.prune,
         providers=_known_providers(cloud, request.providers, input_errors),

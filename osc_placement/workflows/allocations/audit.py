@@ -33,6 +33,7 @@ from osc_placement.workflows.allocations.observe import HealReader, Reads
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.compute_nodes import host_names
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import UNKNOWN, AuditResult, Finding
 
@@ -247,7 +248,8 @@ def read_cloud(
     heal_request = HealRequest(check_owners=request.check_owners)
     reader = HealReader(client, nova, neutron, context, heal_request)
     snapshot = reader.read_cloud(with_deleted=True)
-    findings.check_hosts(request.hosts, _existing_hosts(snapshot))
+    hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers.values())
+    findings.check_hosts(hosts, _existing_hosts(snapshot))
     snapshot = reader.complete(snapshot, observe.AUDIT_ROUNDS, reader.request)
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
@@ -259,7 +261,7 @@ def read_cloud(
             else frozenset()
         ),
         other_service=_other_service(nova),
-        hosts=request.hosts,
+        hosts=hosts,
         request=reader.request,
     )
     return AuditReading(reader, snapshot, audit_context)
@@ -268,7 +270,7 @@ def read_cloud(
 def _find(
     snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest
 ) -> list[AllocationFinding]:
-    return findings.select(find(snapshot, context), request.hosts, request.only)
+    return findings.select(find(snapshot, context), context.hosts, request.only)
 
 
 def _plan(

@@ -32,15 +32,20 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
-    """Hosts by nova's names and servers by UUID. None selects all; both together narrow."""
+    """Hosts and servers (UUIDs); None selects all, and several fields together narrow.
+
+    ``hosts`` are names of hosts, or names or UUIDs of their providers; ``members`` are the hosts of
+    host aggregates. ``resolved`` gives a scope with nova's names and without ``members``.
+    """
 
     hosts: frozenset[str] | None = None
     servers: frozenset[str] | None = None
+    members: frozenset[str] | None = None
 
     @property
     def is_narrow(self) -> bool:
         """Whether the scope leaves out some servers."""
-        return self.hosts is not None or self.servers is not None
+        return any(item is not None for item in (self.hosts, self.servers, self.members))
 
     def contains(self, server: values.Server) -> bool:
         """Whether a server is in the scope."""
@@ -48,10 +53,18 @@ class Scope:
             return False
         return self.hosts is None or server.host in self.hosts
 
-    def unknown_hosts(self, hosts: values.Hosts) -> list[str]:
-        """An error for each host that nova does not have; none if nova reports no host."""
+    def resolved(self, hosts: values.Hosts) -> Scope:
+        """The scope with nova's names of hosts.
+
+        Errors: InvalidInput with each host that nova does not have, unless it reports no host.
+        """
+        if self.hosts is None:
+            return Scope(self.members, self.servers)
+        names = compute_nodes.host_names(self.hosts, hosts)
         existing = hosts.services | hosts.of_host().keys()
-        return compute_nodes.unknown_hosts(self.hosts or (), existing) if existing else []
+        if existing:
+            errors.InputErrors(compute_nodes.unknown_hosts(names, existing)).check()
+        return Scope(names if self.members is None else names & self.members, self.servers)
 
     def select(self, servers: Iterable[values.Server]) -> list[values.Server]:
         """The servers in the scope, the oldest first."""
@@ -80,11 +93,10 @@ def from_options(
     matching = lookup.find_host_aggregates(aggregates, host_aggregates, found_errors)
     members = {host for item in matching.values() for host in item.hosts}
     found_errors.check()
-    selected = [frozenset(hosts)] if hosts else []
-    selected += [frozenset(members)] if host_aggregates else []
     return Scope(
-        hosts=frozenset.intersection(*selected) if selected else None,
+        hosts=frozenset(hosts) if hosts else None,
         servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
+        members=frozenset(members) if host_aggregates else None,
     )
 
 

@@ -51,7 +51,8 @@ def plan_healing(
     Errors: as ``read_cloud``, and those of neutron.
     """
     reader = HealReader(client, nova, neutron, context, request)
-    snapshot = reader.complete(reader.read_cloud(), observe.HEAL_ROUNDS, reader.request)
+    snapshot = reader.read_cloud()
+    snapshot = reader.complete(snapshot, observe.HEAL_ROUNDS, reader.request)
     return _plan(snapshot, reader.request, nova.source)
 
 

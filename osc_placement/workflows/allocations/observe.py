@@ -274,10 +274,12 @@ class HealReader:
         trees, and one per server or per other provider, whichever is less.
         Errors: InvalidInput for unknown hosts and servers, and with every missing right.
         """
-        scope = self.request.scope
         found_errors = errors.InputErrors()
         records = self._read_hosts(found_errors)
-        found_errors.reasons += scope.unknown_hosts(records.hosts)
+        scope = self.request.scope
+        with found_errors.collected():
+            scope = scope.resolved(records.hosts)
+            self.request = dataclasses.replace(self.request, scope=scope)
         if scope.is_narrow:
             self._read_servers(records, scope, found_errors, with_deleted=with_deleted)
         found_errors.check()

@@ -16,6 +16,7 @@ from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
 from osc_placement.workflows import findings
+from osc_placement.workflows.compute_nodes import host_names
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import UNKNOWN, AuditResult, Finding
 from osc_placement.workflows.providers import devices, identity, inventory, observe
@@ -96,8 +97,9 @@ def audit_providers(
     Errors: InvalidInput with every missing permission and every unknown host.
     """
     snapshot = observe.read(client, nova, neutron, request, context)
-    findings.check_hosts(request.hosts, _existing_hosts(snapshot))
-    selected = findings.select(find(snapshot), request.hosts, request.only, by_name=True)
+    hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers)
+    findings.check_hosts(hosts, _existing_hosts(snapshot))
+    selected = findings.select(find(snapshot), hosts, request.only, by_name=True)
     notes = (f"nova's responses come from {nova.source}",) if nova.source else ()
     planned = plan_repair(snapshot, selected if request.repair else ())
     observed = {
@@ -111,7 +113,7 @@ def audit_providers(
         plan.ObservedPlan(dataclasses.replace(planned, notes=notes), observed),
         [
             text
-            for codes, text in not_judged(snapshot, request.hosts)
+            for codes, text in not_judged(snapshot, hosts)
             if not (codes and request.only) or not request.only.isdisjoint(codes)
         ],
     )
