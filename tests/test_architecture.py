@@ -250,6 +250,7 @@ def imported_names(source: str, package: str = "") -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@functools.cache
 def imports(module: str, source: str) -> tuple[list[str], list[str]]:
     """What ``module`` imports from the package (without its name), and from outside."""
     package = f"{PACKAGE}.{module.rpartition('.')[0]}".strip(".")

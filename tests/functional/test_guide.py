@@ -7,6 +7,9 @@ import configparser
 import pathlib
 import re
 import shlex
+import subprocess
+import sys
+import textwrap
 from concurrent import futures
 
 import pytest
@@ -45,6 +48,20 @@ def test_the_page_about_openstack_placement_in_process_shows_the_real_output(
     with futures.ProcessPoolExecutor(1, mp_context=forked.CONTEXT) as executor:
         found = executor.submit(guide.differences_in_folder, OFFLINE, tmp_path).result()
     assert not found, "\n\n".join(found)
+
+
+def test_the_tests_of_the_page_about_testing_pass(tmp_path: pathlib.Path) -> None:
+    text = (guide.DOCS / "testing.rst").read_text()
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text, re.M)
+    assert len(blocks) == 6
+    for number, block in enumerate(blocks):
+        (tmp_path / f"test_{number}.py").write_text(textwrap.dedent(block))
+    options = ("-p", "no:cacheprovider", "--strict-markers", "-W", "error")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_readme_starts_with_commands_that_need_no_cloud() -> None:

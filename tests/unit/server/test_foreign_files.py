@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -58,13 +59,19 @@ METADATA: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.fixture
-def path(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A snapshot of the sample cloud."""
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A snapshot of the sample cloud, which no test changes."""
     with service.InProcessPlacement(load="12-hosts") as placement:
-        request = save.SaveRequest(tmp_path / "cloud.sqlite")
+        request = save.SaveRequest(tmp_path_factory.mktemp("saved") / "cloud.sqlite")
         save.save(placement.client(), request, ReadContext(workers=1))
     return request.path
+
+
+@pytest.fixture
+def path(saved: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy of the snapshot, with its permissions."""
+    return pathlib.Path(shutil.copy(saved, tmp_path))
 
 
 def execute(path: pathlib.Path, script: str, *parameters: Any) -> None:

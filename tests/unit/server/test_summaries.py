@@ -53,10 +53,10 @@ def test_with_nesting_the_whole_tree_of_a_child_is_summarized() -> None:
 
 
 VERSIONS = ("placement 1.10", "placement 1.20", "placement 1.28", "placement 1.39")
-LENGTH = 150
+LENGTH = 100
 
 
-@pytest.mark.seeds(4, long=40)
+@pytest.mark.seeds(2, long=40)
 def test_every_change_of_a_provider_or_its_usage_is_shown(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

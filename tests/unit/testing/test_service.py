@@ -3,11 +3,6 @@
 
 from __future__ import annotations
 
-import pathlib
-import re
-import subprocess
-import sys
-import textwrap
 import time
 import unittest
 from typing import Any
@@ -317,17 +312,3 @@ def test_nova_and_neutron_answer_as_they_were_recorded() -> None:
 def test_a_marker_with_another_argument_is_an_error(mark: Any, reason: str) -> None:
     with pytest.raises(pytest.UsageError, match=reason):
         pytest_plugin._options(mark.mark)
-
-
-def test_the_snippets_of_the_page_run(tmp_path: pathlib.Path) -> None:
-    page = pathlib.Path(__file__).parents[3] / "doc" / "source" / "testing.rst"
-    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", page.read_text(), re.M)
-    assert len(blocks) == 6
-    for number, block in enumerate(blocks):
-        (tmp_path / f"test_{number}.py").write_text(textwrap.dedent(block))
-    options = ("-p", "no:cacheprovider", "--strict-markers", "-W", "error")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout

@@ -5,19 +5,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import shlex
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from osc_placement.v1 import base
 from tests.support import commands
+from tests.support.peer import shell
 
 EXTENSION = "openstack.extension"
 NOT_COMMANDS = commands.entry_points(EXTENSION)
-
-SHELL = "import sys; from openstackclient import shell; sys.exit(shell.main(sys.argv[1:]))"
 
 AMEND = (
     "use openstack resource provider inventory set <provider> --amend"
@@ -119,17 +116,13 @@ def test_the_installed_package_has_the_names_that_are_no_commands() -> None:
 
 @pytest.mark.parametrize("line", ["allocation show node -f json", "allocation list", "trait set a"])
 def test_openstack_names_the_right_command_line_without_a_cloud(line: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", SHELL, *line.split()], capture_output=True, text=True, timeout=120
-    )
-    assert (run.returncode, run.stdout) == (2, "")
-    assert "is not an openstack command: use openstack resource provider" in run.stderr
+    outcome = shell.run(line.split())
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert "is not an openstack command: use openstack resource provider" in outcome.stderr
 
 
 def test_the_list_of_commands_leaves_them_out() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", SHELL, "help"], capture_output=True, text=True, timeout=120
-    )
-    listed = {line.strip().partition("  ")[0] for line in run.stdout.splitlines()}
+    outcome = shell.run(["help"])
+    listed = {line.strip().partition("  ")[0] for line in outcome.stdout.splitlines()}
     assert "trait show" in listed
     assert not listed & {commands.command_name(entry) for entry in NOT_COMMANDS}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import types
 from collections.abc import Mapping
@@ -194,37 +193,3 @@ def test_without_openstack_placement_the_error_names_the_extra(
 def test_the_command_group_does_not_depend_on_the_version() -> None:
     assert plugin.API_VERSION_OPTION.replace("os_", "", 1) != "placement_api_version"
     assert plugin.DEFAULT_API_VERSION in plugin.API_VERSIONS
-
-
-def test_the_plugin_and_the_commands_import_nothing_heavy() -> None:
-    """Every openstack command line imports all commands of all plugins."""
-    code = (
-        "import importlib.metadata, sys, openstackclient.shell;"
-        "import osc_lib.command.command, cliff.columns, cliff._argparse;"
-        "before = set(sys.modules); import osc_placement.plugin;"
-        "points = importlib.metadata.entry_points(group='openstack.placement.v1');"
-        "[point.load() for point in points if point.value.startswith(('osc_placement.v1.')) and"
-        " point.module.rpartition('.')[2] in "
-        f"{OWN!r}];"
-        "print(*sorted(set(sys.modules) - before))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    # Modules that are part of the interpreter take no time.
-    new = set(run.stdout.split()) - set(sys.builtin_module_names)
-    ours = {name for name in new if name.startswith("osc_placement")}
-    assert "osc_placement.v1.provider" in ours
-    heavy = ("osc_placement.server", "osc_placement.engine", "osc_placement.workflows")
-    assert not [name for name in ours if name.startswith(heavy)]
-    assert "osc_placement.client.transport" not in ours
-    assert not [name for name in new if not name.startswith("osc_placement")]
-
-
-OWN = (
-    "allocation",
-    "candidate",
-    "inventory",
-    "provider",
-    "provider_aggregate",
-    "provider_trait",
-    "trait",
-)

@@ -79,7 +79,7 @@ def audited_flavors(client: api.Client, nova: nova_api.Nova) -> list[flavor_audi
     return flavor_audit.audit(client, nova, (), request.SchedulerOptions(), CONTEXT, hosts)
 
 
-@pytest.mark.seeds(6, long=200)
+@pytest.mark.seeds(3, long=200)
 def test_each_area_has_the_problems_of_its_command(seed: int) -> None:
     document, nova_document = spoilt(seed)
     read, client = services(document, nova_document)

@@ -45,7 +45,7 @@ def counted(
     return show.show(client, show.ShowRequest({"": request}, by), CONTEXT, lambda: AGGREGATES)
 
 
-@pytest.mark.seeds(15, long=500)
+@pytest.mark.seeds(8, long=500)
 def test_a_service_is_counted_as_its_database_and_by_brute_force(
     seed: int, placement: service.InProcessPlacement
 ) -> None:

@@ -32,7 +32,7 @@ from tests.support.clouds import compute_services
 T = TypeVar("T")
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
-pytestmark = pytest.mark.seeds(5, long=130)
+pytestmark = pytest.mark.seeds(3, long=130)
 QUERIES = 4
 
 
@@ -79,7 +79,7 @@ def test_a_host_is_a_candidate_exactly_if_the_server_returns_it(cloud: Cloud) ->
             assert found.funnel[-1].hosts == len(returned) <= found.all_hosts
 
 
-@pytest.mark.seeds(10, long=130)
+@pytest.mark.seeds(4, long=130)
 def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Cloud) -> None:
     draw, base = cloud.draw, cloud.base
     roots = [each.uuid for each in base.providers.values() if each.uuid == each.root_uuid]

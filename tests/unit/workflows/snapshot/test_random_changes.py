@@ -28,7 +28,6 @@ from osc_placement.workflows.snapshot import file as snapshot_file, save
 from tests.support import embedded, plain_reading
 from tests.unit.workflows.snapshot.test_save import saved
 
-SEEDS, MANY_SEEDS = 12, 2000
 PROVIDERS, CONSUMERS = 5, 8
 PROJECTS, USERS, TYPES = ("p1", "p2"), ("u1", "u2"), ("INSTANCE", "MIGRATION", "OTHER")
 TRAITS = ("CUSTOM_A", "CUSTOM_B")
@@ -228,7 +227,7 @@ def disturb(world: World, rate: float, interrupt: bool) -> None:
     world.proxy.before = before
 
 
-def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool, seed: int) -> None:
+def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool) -> None:
     """The file against the history of the last run, and against the cloud after a quiet run."""
     file = saved(path)
     with snapshot_file.SnapshotFile(str(path)) as opened:
@@ -247,44 +246,43 @@ def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool, seed: 
             # Without its own reading, the notes may name a provider of the consumer instead.
             states = map(json.loads, world.states.get(uuid, ()))
             named.update(*((state or {}).get("allocations", ()) for state in states))
-        assert form(present.get(uuid)) in possible or named & noted, (seed, uuid)
+        assert form(present.get(uuid)) in possible or named & noted, uuid
     if quiet:
-        assert noted == set(), seed
+        assert noted == set()
         assert {uuid: form(one) for uuid, one in present.items()} == {
             uuid: form(one)
             for kind in ("providers", "consumers")
             for uuid, one in world.document()[kind].items()
-        }, seed
+        }
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.seeds(4, long=2000)
 @pytest.mark.parametrize("owners", [True, False])
 def test_a_file_has_states_of_the_last_run_or_names_what_it_lacks(
-    tmp_path: pathlib.Path, pytestconfig: pytest.Config, owners: bool
+    tmp_path: pathlib.Path, seed: int, owners: bool
 ) -> None:
-    for seed in range(MANY_SEEDS if pytestconfig.getoption("--long") else SEEDS):
-        chance = random.Random(seed)
-        world = World(chance)
-        path = tmp_path / f"{seed}.sqlite"
-        for name in NAMES * 2:
-            (create_provider if name.startswith("host") else write)(world, name) if (
-                embedded.uuid_of(name) not in world.document()["providers"]
-            ) else None
-        for _ in range(3):
-            for _ in range(chance.choice((0, 1, 3))):
-                world.change()
-            rate, interrupt = chance.choice((0.0, 0.1, 0.3)), chance.random() < 0.4
-            world.forget()
-            disturb(world, rate, interrupt)
-            request = save.SaveRequest(path, owners=owners, refresh=path.exists())
-            try:
-                save.save(world.client, request, ReadContext(workers=1))
-            except Interrupted:
-                continue
-            check(world, path, owners=owners, quiet=not rate, seed=seed)
+    chance = random.Random(seed)
+    world = World(chance)
+    path = tmp_path / "cloud.sqlite"
+    for name in NAMES * 2:
+        (create_provider if name.startswith("host") else write)(world, name) if (
+            embedded.uuid_of(name) not in world.document()["providers"]
+        ) else None
+    for _ in range(3):
+        for _ in range(chance.choice((0, 1, 3))):
+            world.change()
+        rate, interrupt = chance.choice((0.0, 0.1, 0.3)), chance.random() < 0.4
         world.forget()
-        disturb(world, 0.0, interrupt=False)
+        disturb(world, rate, interrupt)
         request = save.SaveRequest(path, owners=owners, refresh=path.exists())
-        save.save(world.client, request, ReadContext(workers=1))
-        check(world, path, owners=owners, quiet=True, seed=seed)
-        world.placement.stop()
+        try:
+            save.save(world.client, request, ReadContext(workers=1))
+        except Interrupted:
+            continue
+        check(world, path, owners=owners, quiet=not rate)
+    world.forget()
+    disturb(world, 0.0, interrupt=False)
+    request = save.SaveRequest(path, owners=owners, refresh=path.exists())
+    save.save(world.client, request, ReadContext(workers=1))
+    check(world, path, owners=owners, quiet=True)
+    world.placement.stop()

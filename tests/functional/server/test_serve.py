@@ -17,13 +17,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import requests
 
 from osc_placement import server
 from osc_placement.server import run
+from tests.support.load.expensive import packing
 
 GET = b"GET /traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
 GET += b"OpenStack-API-Version: placement 1.39\r\n"
 POST = b"POST /resource_providers HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
+ADMIN = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
 JSON = b"Content-Type: application/json\r\n"
 
 Address = tuple[str, int]
@@ -250,6 +253,31 @@ def test_a_client_that_sends_but_never_reads_delays_no_other_client(
         assert_prompt(address, 5.0)
         client.shutdown(socket.SHUT_WR)
         assert len(read_all(client)) > 18_000_000
+
+
+def test_searches_delay_no_other_request_and_end_with_503_when_too_many_wait() -> None:
+    document, path = packing()
+    limits = server.Limits(search_seconds=0.5, wait_seconds=1.0)
+    app = server.create_app(load=document, request_limits=limits)
+    with serving(app, app.threads) as (_, (host, port)):
+        url = f"http://{host}:{port}"
+        statuses: list[tuple[int, str | None]] = []
+
+        def send_search() -> None:
+            answer = requests.get(url + path, headers=ADMIN, timeout=30)
+            statuses.append((answer.status_code, answer.headers.get("retry-after")))
+
+        searches = [threading.Thread(target=send_search) for _ in range(40)]
+        for search in searches:
+            search.start()
+        slowest = 0.0
+        while any(search.is_alive() for search in searches):
+            sent = time.monotonic()
+            requests.get(f"{url}/resource_providers", headers=ADMIN, timeout=30).raise_for_status()
+            slowest = max(slowest, time.monotonic() - sent)
+    assert slowest < 3
+    assert set(statuses) == {(400, None), (503, "1")}
+    assert len(statuses) == 40
 
 
 def test_expect_continue_gets_100_or_a_refusal(address: Address) -> None:
