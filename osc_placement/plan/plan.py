@@ -11,7 +11,6 @@ import datetime
 import functools
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,13 +19,8 @@ from osc_placement.client import api, transport
 from osc_placement.plan.change import Change, Names, Observed, Skipped
 from osc_placement.plan.kinds import forms, registry
 
-#: Format 5 has the ``identity`` of the target. Format 4, which had only its text, is still read.
+#: Format 5 has the ``identity`` of the target.
 FORMAT_VERSION = 5
-_TEXT_ONLY = 4
-
-#: The text of a service in format 4: the endpoint, and in brackets the names of cloud and region.
-_SERVICE_TEXT = re.compile(r"(?P<url>https?://\S+?)/*(?: \(.*?(?:region (?P<region>[^,]+))?\))?")
-
 
 _NOWHERE = transport.Identity()
 
@@ -79,7 +73,6 @@ class Plan:
     existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
     max_percent: int | None = None
     identity: transport.Identity = _NOWHERE
-    format_version: int = FORMAT_VERSION
 
     @functools.cached_property
     def digest(self) -> str:
@@ -161,11 +154,10 @@ class Plan:
             for field in dataclasses.fields(self)
             if field.name not in other
         }
-        if self.format_version != _TEXT_ONLY:
-            document["identity"] = self.identity._asdict()
         return {
-            "format_version": self.format_version,
+            "format_version": FORMAT_VERSION,
             **document,
+            "identity": self.identity._asdict(),
             "names": dict(self.names),
             "existing": dict(self.existing),
             "capacities": {
@@ -260,16 +252,12 @@ def from_json(text: str) -> Plan:
         digest = document.pop("digest")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise PlanRefused("this is not a plan file, or a part of it is missing") from error
-    if version not in (FORMAT_VERSION, _TEXT_ONLY):
+    if version != FORMAT_VERSION:
         raise PlanRefused(
-            f"the plan has format version {version}, this program reads {_TEXT_ONLY} and"
-            f" {FORMAT_VERSION}:"
+            f"the plan has format version {version}, this program reads {FORMAT_VERSION}:"
             " use the program that wrote it, or make a new plan"
         )
     try:
-        document["format_version"] = version
-        if version == _TEXT_ONLY:
-            document["identity"] = _identity_of_text(document["target"])._asdict()
         check_plan(document)
         plan = _from_document(document)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -299,14 +287,6 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
             "identity": transport.Identity(**document["identity"]),
         }
     )
-
-
-def _identity_of_text(target: str) -> transport.Identity:
-    """The identity of a target of format 4; what is not an endpoint is a file as a whole."""
-    service = _SERVICE_TEXT.fullmatch(errors.without_credentials(target))
-    if service is None:
-        return transport.Identity(file=target)
-    return transport.Identity(url=service["url"], region=service["region"] or "")
 
 
 def place(target: str) -> str:
@@ -365,7 +345,7 @@ SKIPPED = forms.record(
     unchanged=forms.FLAG,
     refused=forms.FLAG,
 )
-#: A plan without its digest.
+#: A plan without its digest and the version of its format.
 PLAN = forms.record(
     **dict.fromkeys(
         ("command", "target", "origin", "microversion", "created", "undoes"), forms.TEXT
@@ -378,7 +358,6 @@ PLAN = forms.record(
     names=forms.mapping(forms.TEXT),
     existing=forms.mapping(forms.AMOUNT),
     max_percent={"type": ["integer", "null"], "minimum": 0, "maximum": 100},
-    format_version=forms.INTEGER,
     identity=forms.record(url=forms.TEXT, region=forms.TEXT, file=forms.TEXT),
     changes=forms.array(CHANGE),
     skipped=forms.array(SKIPPED),

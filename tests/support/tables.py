@@ -79,7 +79,8 @@ def plan_schema() -> dict[str, Any]:
     """The JSON schema of a plan file, with the states of each kind of change."""
     document: dict[str, Any] = json.loads(json.dumps(plan.PLAN))
     document["properties"]["digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-    document["required"] = sorted({*document["required"], "digest"})
+    document["properties"]["format_version"] = {"type": "integer"}
+    document["required"] = sorted({*document["required"], "digest", "format_version"})
     by_kind = [
         {
             "if": {"properties": {"kind": {"const": name}}},

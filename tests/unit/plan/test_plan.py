@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -209,17 +208,6 @@ def made_for(target: transport.Target) -> plan.Plan:
     return dataclasses.replace(some(), target=str(target), identity=target.identity)
 
 
-def in_format_4(stored: plan.Plan) -> str:
-    """The text of a plan as the program of format 4 wrote it."""
-    document = json.loads(stored.to_json())
-    for name in ("identity", "digest"):
-        del document[name]
-    document["format_version"] = 4
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    return json.dumps({**document, "digest": digest})
-
-
 NAMES = ("", " (prod)", " (test)", " (cloud a)", " (cloud a, region b)", "(", " ((", ") (")
 FILES = [transport.Target.local(f"/x{name}.sqlite") for name in NAMES] + [
     transport.Target.local(f"the database of /x{name}.conf") for name in NAMES
@@ -232,43 +220,27 @@ SERVICES = [
 ]
 
 
-@pytest.mark.parametrize("read", [plan.Plan.to_json, in_format_4])
 @pytest.mark.parametrize("target", [*FILES, *SERVICES])
-def test_a_plan_is_refused_on_every_target_but_its_own(
-    target: transport.Target, read: Callable[[plan.Plan], str]
-) -> None:
-    stored = plan.from_json(read(made_for(target)))
+def test_a_plan_is_refused_on_every_target_but_its_own(target: transport.Target) -> None:
+    stored = plan.from_json(made_for(target).to_json())
     plan.check_target(stored, target)
     for other in (*FILES, *SERVICES):
-        is_format_4 = stored.format_version == 4
-        # Format 4 has the region in the text only, which these services do not name.
-        if other == target and (is_format_4 or other.identity.may_be(target.identity)):
+        if other.identity == target.identity:
             continue
         with pytest.raises(plan.PlanRefused, match="the plan was made for"):
             plan.check_target(stored, other)
 
 
-@pytest.mark.parametrize("read", [plan.Plan.to_json, in_format_4])
-def test_the_name_of_a_cloud_is_not_compared_but_the_region_is(
-    read: Callable[[plan.Plan], str],
-) -> None:
+def test_the_name_of_a_cloud_is_not_compared_but_the_region_is() -> None:
     def service(name: str, region: str) -> transport.Target:
         label = f"cloud {name}, region {region}" if region else f"cloud {name}"
         return transport.Target.service("http://p/placement/", label, region)
 
-    stored = plan.from_json(read(made_for(service("one (a), region x", "east"))))
+    stored = plan.from_json(made_for(service("one (a), region x", "east")).to_json())
     for region in ("east", ""):
         plan.check_target(stored, service("another", region))
     with pytest.raises(plan.PlanRefused):
         plan.check_target(stored, service("one", "west"))
-
-
-def test_a_plan_of_format_4_keeps_its_digest_and_its_format() -> None:
-    text = in_format_4(made_for(transport.Target.service("http://p", "cloud a, region b", "b")))
-    stored = plan.from_json(text)
-    assert stored.digest == json.loads(text)["digest"]
-    assert json.loads(stored.to_json()) == json.loads(text)
-    assert stored.identity == transport.Identity("http://p", "b")
 
 
 def test_no_file_of_a_plan_has_the_password_of_the_endpoint() -> None:
@@ -276,10 +248,6 @@ def test_no_file_of_a_plan_has_the_password_of_the_endpoint() -> None:
     assert "s3cret" not in stored.to_json()
     assert "s3cret" not in apply.inverse_of(stored).to_json()
     assert "me" not in stored.target
-    old = dataclasses.replace(stored, target="https://me:s3cret@p:8778/x (cloud a)")
-    plan.check_target(
-        plan.from_json(in_format_4(old)), transport.Target.service("https://p:8778/x", None, None)
-    )
 
 
 def test_a_plan_of_a_snapshot_is_accepted_on_its_cloud_and_on_other_snapshots_of_it() -> None:
