@@ -27,6 +27,7 @@ PACKAGE = "osc_placement"
 #: Modules of plan/ that describe a change and that plan/kinds builds on. Each is a part itself.
 CHANGE_LEVEL = {
     "plan.change",
+    "plan.forms",
     "plan.guards",
     "plan.reasons",
     "plan.workers",
@@ -114,7 +115,7 @@ LAYERS: dict[str, set[str]] = {
     "server.store": {"engine", "model"},
     **{module: {"model"} for module in CHANGE_LEVEL},
     "plan.workers": {"client"},
-    "plan.change": {"plan.reasons", "model"},
+    "plan.change": {"plan.forms", "plan.reasons", "model"},
     "plan.reasons": {"plan.guards"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,

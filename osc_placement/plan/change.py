@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Protocol
 
 import typing_extensions
 
-from osc_placement.plan import reasons
+from osc_placement.plan import forms, reasons
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ServerState:
+class ServerState(forms.Record):
     """A server as nova reported it; ``resources`` is ``{resource class: amount}``."""
 
     host: str | None
     node: str | None
     vm_state: str | None
     task_state: str | None
-    resources: Mapping[str, int]
+    resources: Mapping[str, forms.Amount]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Precondition:
+class Precondition(forms.Record):
     """The server must still be in this state; None: nova must have no such server.
 
     ``no_migration``: nova must not have a migration of the consumer's UUID either.
@@ -37,16 +37,6 @@ class Precondition:
 
     server: ServerState | None = None
     no_migration: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """The form of a plan file."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Precondition:
-        """Read ``to_dict``'s form; LookupError or TypeError for anything else."""
-        server = document["server"]
-        return cls(None if server is None else ServerState(**server), document["no_migration"])
 
 
 #: ``{provider uuid: its name}``
@@ -69,9 +59,6 @@ class State(Protocol):
 #: A bare ``Change`` holds states of any kind. ``typing`` has no defaults before Python 3.13.
 S = typing_extensions.TypeVar("S", bound=State, default=Any)
 
-#: ``(kind, to_dict's form)`` -> the state; None for None.
-Loader = Callable[[str, Any], Any]
-
 
 class Subject(NamedTuple):
     """The thing that a change is about; sorts by name, as operators look for it."""
@@ -81,7 +68,7 @@ class Subject(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change(Generic[S]):
+class Change(forms.Record, Generic[S]):
     """One thing to do: ``before`` and ``after`` are states of one kind.
 
     ``generation`` is the provider generation on which the change was decided, None without one.
@@ -129,27 +116,9 @@ class Change(Generic[S]):
             over=(),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The form of a plan file."""
-        expected = self.precondition
-        return _shallow(self) | {
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict(),
-            "precondition": None if expected is None else expected.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any], load: Loader) -> Change:
-        """Read ``to_dict``'s form; LookupError, TypeError or ValueError for anything else."""
-        expected = document["precondition"]
-        if expected is not None:
-            expected = Precondition.from_dict(expected)
-        fields = {"precondition": expected, "over": tuple(document["over"])}
-        return cls(**_loaded(document, load) | fields)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(forms.Record):
     """One thing that a plan does not change, and why.
 
     ``unchanged``: it is already in the requested state. ``refused``: a guard or a limit
@@ -169,18 +138,6 @@ class Skipped:
     def sort_key(self) -> tuple[int, Subject, str]:
         """The order in the list of changes."""
         return (0, self.subject, self.kind)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The form of a plan file."""
-        return _shallow(self) | {
-            "before": None if self.before is None else self.before.to_dict(),
-            "after": None if self.after is None else self.after.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any], load: Loader) -> Skipped:
-        """Read ``to_dict``'s form; LookupError, TypeError or ValueError for anything else."""
-        return cls(**_loaded(document, load))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -204,18 +161,3 @@ def values_equal(one: Value, other: Value) -> bool:
             return False
         return math.isclose(one, other, rel_tol=_RATIO_TOLERANCE)
     return one == other
-
-
-def _shallow(item: Change | Skipped) -> dict[str, Any]:
-    fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-    return fields | {"subject": item.subject._asdict()}
-
-
-def _loaded(document: Mapping[str, Any], load: Loader) -> dict[str, Any]:
-    kind = document["kind"]
-    return {
-        **document,
-        "subject": Subject(**document["subject"]),
-        "before": load(kind, document["before"]),
-        "after": load(kind, document["after"]),
-    }

@@ -16,8 +16,9 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, transport
+from osc_placement.plan import forms
 from osc_placement.plan.change import Change, Names, Observed, Skipped
-from osc_placement.plan.kinds import forms, registry
+from osc_placement.plan.kinds import registry
 
 #: Format 5 has the ``identity`` of the target.
 FORMAT_VERSION = 5
@@ -30,7 +31,7 @@ class PlanRefused(errors.PlacementError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CapacityChange:
+class CapacityChange(forms.Record):
     """The capacity of one resource class over all providers of a plan, before and after.
 
     ``over``: the number of providers that have more usage than capacity after the plan.
@@ -42,7 +43,7 @@ class CapacityChange:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(forms.Record):
     """Changes and skipped items, each in the order of ``sort_key``.
 
     ``target`` is the text of the cloud or file that it was made for, and ``identity`` what is
@@ -70,8 +71,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     capacities: Mapping[str, CapacityChange] = dataclasses.field(default_factory=dict)
     names: Names = dataclasses.field(default_factory=dict)
-    existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    max_percent: int | None = None
+    existing: Mapping[str, forms.Amount] = dataclasses.field(default_factory=dict)
+    max_percent: forms.Percent = None
     identity: transport.Identity = _NOWHERE
 
     @functools.cached_property
@@ -130,14 +131,14 @@ class Plan:
     def json_parts(self) -> Iterator[str]:
         """The text of a plan file in parts: a plan may have 100,000 items."""
         items = {"changes": self.changes, "skipped": self.skipped}
-        document = {**self._fields(), **items, "digest": self.digest}
+        document = {**self._without_items(), **items, "digest": self.digest}
         yield from json.JSONEncoder(indent=1, default=_item_to_dict).iterencode(document)
         yield "\n"
 
     def _compact_json(self) -> Iterator[str]:
         """The document without its digest, with sorted keys and without spaces, in parts."""
         texts: dict[str, Iterable[str]] = {
-            key: [_compact(value)] for key, value in self._fields().items()
+            key: [_compact(value)] for key, value in self._without_items().items()
         }
         for key, items in (("changes", self.changes), ("skipped", self.skipped)):
             texts[key] = _list_of(_compact(item.to_dict()) for item in items)
@@ -146,24 +147,11 @@ class Plan:
             yield from texts[key]
         yield "}"
 
-    def _fields(self) -> dict[str, Any]:
+    def _without_items(self) -> dict[str, Any]:
         """The document of a plan file without changes, skipped items and digest."""
-        other = {"changes", "skipped", "capacities", "identity"}
-        document = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in other
-        }
-        return {
-            "format_version": FORMAT_VERSION,
-            **document,
-            "identity": self.identity._asdict(),
-            "names": dict(self.names),
-            "existing": dict(self.existing),
-            "capacities": {
-                name: dataclasses.asdict(capacity) for name, capacity in self.capacities.items()
-            },
-        }
+        other = dataclasses.replace(self, changes=(), skipped=()).to_dict()
+        del other["changes"], other["skipped"]
+        return {"format_version": FORMAT_VERSION, **other}
 
 
 def _item_to_dict(item: Change | Skipped) -> dict[str, Any]:
@@ -259,7 +247,8 @@ def from_json(text: str) -> Plan:
         )
     try:
         check_plan(document)
-        plan = _from_document(document)
+        items = {part: map(registry.with_states, document[part]) for part in ("changes", "skipped")}
+        plan = Plan.from_dict({**document, **items})
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise PlanRefused(f"the plan is damaged: {error}") from error
     if plan.digest != digest:
@@ -268,25 +257,6 @@ def from_json(text: str) -> Plan:
             " Make a new plan"
         )
     return plan
-
-
-def _from_document(document: Mapping[str, Any]) -> Plan:
-    return Plan(
-        **{
-            **document,
-            "changes": tuple(Change.from_dict(item, registry.load) for item in document["changes"]),
-            "skipped": tuple(
-                Skipped.from_dict(item, registry.load) for item in document["skipped"]
-            ),
-            "capacities": {
-                name: CapacityChange(**capacity)
-                for name, capacity in document["capacities"].items()
-            },
-            "allow": tuple(document["allow"]),
-            "notes": tuple(document["notes"]),
-            "identity": transport.Identity(**document["identity"]),
-        }
-    )
 
 
 def place(target: str) -> str:
@@ -314,56 +284,8 @@ def check_target(plan: Plan, target: str, origin: str = "") -> None:
 #: The longest text that an error quotes.
 _QUOTED = 200
 
-_STATE = {"type": "object"}
-_SUBJECT = forms.record(name=forms.TEXT, uuid=forms.TEXT)
-_SERVER = forms.record(
-    **dict.fromkeys(("host", "node", "vm_state", "task_state"), forms.OPTIONAL_TEXT),
-    resources=forms.mapping(forms.AMOUNT),
-)
-_PRECONDITION = forms.record(server=forms.nullable(_SERVER), no_migration=forms.FLAG)
-CHANGE = forms.record(
-    kind=forms.TEXT,
-    subject=_SUBJECT,
-    before=_STATE,
-    after=_STATE,
-    generation={"type": ["integer", "null"]},
-    reason=forms.TEXT,
-    stage=forms.INTEGER,
-    irreversible=forms.TEXT,
-    precondition=forms.nullable(_PRECONDITION),
-    group=forms.TEXT,
-    capacity=forms.mapping(forms.INTEGER),
-    over=forms.array(forms.TEXT),
-)
-SKIPPED = forms.record(
-    kind=forms.TEXT,
-    subject=_SUBJECT,
-    before=forms.nullable(_STATE),
-    after=forms.nullable(_STATE),
-    reason=forms.TEXT,
-    code=forms.TEXT,
-    unchanged=forms.FLAG,
-    refused=forms.FLAG,
-)
-#: A plan without its digest and the version of its format.
-PLAN = forms.record(
-    **dict.fromkeys(
-        ("command", "target", "origin", "microversion", "created", "undoes"), forms.TEXT
-    ),
-    relative=forms.FLAG,
-    **dict.fromkeys(("allow", "notes"), forms.array(forms.TEXT)),
-    capacities=forms.mapping(
-        forms.record(before=forms.INTEGER, after=forms.INTEGER, over=forms.INTEGER)
-    ),
-    names=forms.mapping(forms.TEXT),
-    existing=forms.mapping(forms.AMOUNT),
-    max_percent={"type": ["integer", "null"], "minimum": 0, "maximum": 100},
-    identity=forms.record(url=forms.TEXT, region=forms.TEXT, file=forms.TEXT),
-    changes=forms.array(CHANGE),
-    skipped=forms.array(SKIPPED),
-)
 #: One line of a journal.
-LINE = forms.record({"before": _STATE}, key=forms.TEXT, state=forms.TEXT)
+LINE = forms.record({"before": forms.STATE}, key=forms.TEXT, state=forms.TEXT)
 
 #: The key of a line that describes the run.
 RUN_KEY = "run"
@@ -418,8 +340,13 @@ def _validator(name: str) -> Callable[[Any], tuple[str, str] | None]:
     # Imported here: most commands read no plan file.
     import jsonschema
 
-    schemas: Mapping[str, forms.Schema] = {"plan": PLAN, "line": LINE, RUN_KEY: RUN}
-    schema = schemas.get(name) or registry.CHANGE_TYPES[name].schema
+    schemas: Mapping[str, Callable[[], forms.Schema]] = {
+        "plan": Plan.schema,
+        "line": lambda: LINE,
+        RUN_KEY: lambda: RUN,
+        **{kind: item.state.schema for kind, item in registry.CHANGE_TYPES.items()},
+    }
+    schema = schemas[name]()
     validator = jsonschema.Draft202012Validator(schema)
 
     def first_error(document: Any) -> tuple[str, str] | None:

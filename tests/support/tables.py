@@ -77,7 +77,7 @@ def exit_codes() -> str:
 
 def plan_schema() -> dict[str, Any]:
     """The JSON schema of a plan file, with the states of each kind of change."""
-    document: dict[str, Any] = json.loads(json.dumps(plan.PLAN))
+    document: dict[str, Any] = json.loads(json.dumps(plan.Plan.schema()))
     document["properties"]["digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
     document["properties"]["format_version"] = {"type": "integer"}
     document["required"] = sorted({*document["required"], "digest", "format_version"})
@@ -97,7 +97,7 @@ def plan_schema() -> dict[str, Any]:
         items = document["properties"][part]["items"]
         items["properties"]["kind"] = {"enum": list(registry.CHANGE_TYPES)}
         items["allOf"] = by_kind
-    states = {name: kind.schema for name, kind in registry.CHANGE_TYPES.items()}
+    states = {name: kind.state.schema() for name, kind in registry.CHANGE_TYPES.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A plan file of osc-placement",

@@ -11,28 +11,22 @@ from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors
 from osc_placement.model import allocation, shared
 from osc_placement.neutron import api as neutron_api
-from osc_placement.plan import change
-from osc_placement.plan.kinds import base, forms
+from osc_placement.plan import change, forms
+from osc_placement.plan.kinds import base
 
 TYPE_STAYS = "a consumer's type cannot be unset"
-
-#: The properties of a consumer's state.
-STATE: dict[str, forms.Schema] = {
-    "allocations": forms.ALLOCATIONS,
-    **dict.fromkeys(("project_id", "user_id", "consumer_type"), forms.OPTIONAL_TEXT),
-}
 
 _OWNER = ("project_id", "user_id", "consumer_type")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ConsumerState:
+class ConsumerState(forms.Record):
     """Everything of a consumer; without allocations it does not exist and has no owner.
 
     ``allocations`` is ``{provider uuid: {resource class: amount}}``.
     """
 
-    allocations: allocation.Allocations = dataclasses.field(default_factory=dict)
+    allocations: forms.Allocations = dataclasses.field(default_factory=dict)
     project_id: str | None = None
     user_id: str | None = None
     consumer_type: str | None = None
@@ -59,15 +53,6 @@ class ConsumerState:
             generation=generation,
             consumer_type=self.consumer_type,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The form of a plan file."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Read ``to_dict``'s form."""
-        return cls(**document)
 
 
 C = TypeVar("C", bound=ConsumerState)
@@ -106,7 +91,6 @@ class Allocations(ConsumerType[ConsumerState]):
 
     name = "allocations"
     state = ConsumerState
-    schema = forms.record(**STATE)
     #: One second of work for a server; six more requests find the cause of a refusal.
     bulk_size = 64
 
@@ -230,7 +214,6 @@ class BoundPorts(ConsumerType[BoundState]):
 
     name = "bound allocations"
     state = BoundState
-    schema = forms.record(**STATE, ports=forms.mapping(forms.mapping(forms.TEXT)))
     in_parts = True
     needs_neutron = True
 

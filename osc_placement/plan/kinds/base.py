@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from osc_placement.client import api
 from osc_placement.neutron.api import Neutron
 from osc_placement.plan import change, reasons
 from osc_placement.plan.change import S
-from osc_placement.plan.kinds import forms
 
 #: The value of each fact on one side of a change.
 Side = Iterable[tuple["Fact", change.Value]]
@@ -66,10 +65,8 @@ class ChangeType(abc.ABC, Generic[S]):
 
     #: The name in plan files and rows.
     name: str
-    #: The class of its states; its ``from_dict`` reads the form of a plan file.
+    #: The class of its states.
     state: type[S]
-    #: The JSON schema of the form in which plan files have its states.
-    schema: ClassVar[forms.Schema]
     #: A state holds everything about its subject: a change replaces all of it.
     whole: ClassVar[bool] = False
     #: A change takes several requests, and can stop between them.
@@ -149,11 +146,6 @@ class ChangeType(abc.ABC, Generic[S]):
     def in_placement(self, item: change.Change[S]) -> change.Change[Any]:
         """The same change without what it writes to other services."""
         return item
-
-    def load(self, document: Mapping[str, Any]) -> S:
-        """Read the form of a plan file; LookupError, TypeError or ValueError for anything else."""
-        loaded: S = self.state.from_dict(document)  # type: ignore[attr-defined]
-        return loaded
 
     def equal(self, one: S, other: S) -> bool:
         """Whether two states are equal, as far as a database can tell."""

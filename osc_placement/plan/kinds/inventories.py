@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement import microversion
 from osc_placement.model import inventory
-from osc_placement.plan import change
-from osc_placement.plan.kinds import base, forms
+from osc_placement.plan import change, forms
+from osc_placement.plan.kinds import base
 from osc_placement.plan.reasons import Code, Reason
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 ONE_TIME_USE = "HW_PCI_ONE_TIME_USE"
 
 #: ``{field: value}`` of an inventory, all fields or some.
-Fields = Mapping[str, int | float]
+Fields = Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class InventoryState:
+class InventoryState(forms.Single):
     """``{resource class: its fields}``; None for a class without inventory."""
 
     classes: Mapping[str, Fields | None]
@@ -42,24 +42,12 @@ class InventoryState:
             if fields is not None
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """The form of a plan file."""
-        return {
-            name: None if fields is None else dict(fields) for name, fields in self.classes.items()
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> InventoryState:
-        """Read ``to_dict``'s form."""
-        return cls(dict(document))
-
 
 class Inventories(base.ChangeType[InventoryState]):
     """Written under the provider's generation; fields that are not named keep their value."""
 
     name = "inventories"
     state = InventoryState
-    schema = forms.mapping(forms.nullable(forms.FIELDS))
     unit = "inventories"
 
     def removes(self, before: InventoryState, after: InventoryState) -> int:

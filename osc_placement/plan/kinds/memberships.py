@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from osc_placement.client import api_errors
-from osc_placement.plan import change
-from osc_placement.plan.kinds import base, forms
+from osc_placement.plan import change, forms
+from osc_placement.plan.kinds import base
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(forms.Single):
     """``{name: whether it is present}`` of the names concerned."""
 
     present: Mapping[str, bool]
@@ -26,15 +26,6 @@ class Membership:
     def names(self) -> list[str]:
         """The names that are present."""
         return [name for name, is_present in self.present.items() if is_present]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The form of a plan file."""
-        return dict(self.present)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Read ``to_dict``'s form."""
-        return cls(dict(document))
 
 
 class Traits(Membership):
@@ -50,8 +41,6 @@ M = TypeVar("M", bound=Membership)
 
 class MembershipType(base.ChangeType[M]):
     """Only the named members change; all others stay."""
-
-    schema = forms.mapping(forms.FLAG)
 
     def read_to_undo(
         self, services: base.Services, subject: change.Subject, after: M

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from osc_placement.client import api, api_errors
-from osc_placement.plan import change
-from osc_placement.plan.kinds import base, forms
+from osc_placement.plan import change, forms
+from osc_placement.plan.kinds import base
 from osc_placement.plan.reasons import Code, Reason
 
 
@@ -50,6 +50,11 @@ class ProviderState:
         """Read ``to_dict``'s form."""
         return cls(**document)
 
+    @classmethod
+    def schema(cls) -> forms.Schema:
+        """The JSON schema of ``to_dict``'s form."""
+        return forms.record(dict.fromkeys(("name", "parent"), forms.OPTIONAL_TEXT))
+
 
 ABSENT = ProviderState(None, None)
 
@@ -59,7 +64,6 @@ class ProviderType(base.ChangeType[ProviderState]):
 
     name = "provider"
     state = ProviderState
-    schema = forms.record(dict.fromkeys(("name", "parent"), forms.OPTIONAL_TEXT))
     unit = "providers"
 
     def removes(self, before: ProviderState, after: ProviderState) -> int:

@@ -28,7 +28,12 @@ def load(kind: str, document: Mapping[str, Any] | None) -> Any:
     """Read the state of a change from a plan file; LookupError for an unknown kind."""
     if kind not in CHANGE_TYPES:
         raise LookupError(f"unknown kind of change {kind!r}")
-    return None if document is None else CHANGE_TYPES[kind].load(document)
+    return None if document is None else CHANGE_TYPES[kind].state.from_dict(document)
+
+
+def with_states(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A change or a skipped item of a plan file, with states in place of their form."""
+    return {**item, **{side: load(item["kind"], item[side]) for side in ("before", "after")}}
 
 
 def facts(

@@ -6,21 +6,20 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from osc_placement import microversion
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation, inventory
 from osc_placement.model.name import and_more
-from osc_placement.plan import change, workers
-from osc_placement.plan.kinds import base, forms
+from osc_placement.plan import change, forms, workers
+from osc_placement.plan.kinds import base
 
 #: ``{resource class: inventory}`` of the classes that change; None for no inventory.
 Classes = Mapping[str, inventory.Inventory | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ReshapeState:
+class ReshapeState(forms.Record):
     """What a reshape changes.
 
     ``inventories`` is ``{provider: {class: inventory}}``. ``allocations`` is ``{consumer:
@@ -30,34 +29,8 @@ class ReshapeState:
     """
 
     inventories: Mapping[str, Classes] = dataclasses.field(default_factory=dict)
-    allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
-    others: allocation.Allocations = dataclasses.field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The form of a plan file."""
-        inventories = {
-            uuid: {name: None if item is None else item.as_dict() for name, item in classes.items()}
-            for uuid, classes in self.inventories.items()
-        }
-        return {
-            "inventories": inventories,
-            "allocations": {
-                consumer: _copy(allocations) for consumer, allocations in self.allocations.items()
-            },
-            "others": _copy(self.others),
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> ReshapeState:
-        """Read ``to_dict``'s form."""
-        inventories = {
-            uuid: {
-                name: None if fields is None else inventory.Inventory.from_dict(fields)
-                for name, fields in classes.items()
-            }
-            for uuid, classes in document["inventories"].items()
-        }
-        return cls(inventories, document["allocations"], document["others"])
+    allocations: Mapping[str, forms.Allocations] = dataclasses.field(default_factory=dict)
+    others: forms.Allocations = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,11 +101,6 @@ class ReshapeType(base.ChangeType[ReshapeState]):
 
     name = "reshape"
     state = ReshapeState
-    schema = forms.record(
-        inventories=forms.mapping(forms.mapping(forms.nullable(forms.INVENTORY))),
-        allocations=forms.mapping(forms.ALLOCATIONS),
-        others=forms.ALLOCATIONS,
-    )
 
     def read(
         self, services: base.Services, subject: change.Subject, after: ReshapeState
@@ -267,10 +235,6 @@ def capacities(inventories: Mapping[str, Classes]) -> collections.Counter[str]:
     for classes in inventories.values():
         total.update({name: item.capacity for name, item in classes.items() if item is not None})
     return total
-
-
-def _copy(allocations: allocation.Allocations) -> dict[str, dict[str, int]]:
-    return {uuid: dict(resources) for uuid, resources in allocations.items()}
 
 
 TYPE = ReshapeType()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recipe for a new kind of change, with custom resource classes as the example.
 
-1. One file: a frozen state with ``to_dict`` and ``from_dict``, and a subclass of
+1. One file: a frozen state that is a ``forms.Record``, and a subclass of
    ``base.ChangeType`` with ``name``, ``state``, ``read``, ``write`` and ``facts``.
 2. One line: the kind in ``registry.CHANGE_TYPES`` (here the fixture ``registered``).
 3. One planner: a function that returns a plan of changes (here ``plan_classes``).
@@ -13,31 +13,22 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from osc_placement.client import api
-from osc_placement.plan import apply, change, executor, file, plan, result
-from osc_placement.plan.kinds import base, forms, registry
+from osc_placement.plan import apply, change, executor, file, forms, plan, result
+from osc_placement.plan.kinds import base, registry
 from tests.support import embedded, plans
 
 NAMES = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ClassState:
+class ClassState(forms.Record):
     """Whether a resource class exists."""
 
     exists: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"exists": self.exists}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> ClassState:
-        return cls(**document)
 
 
 class ResourceClass(base.ChangeType[ClassState]):
@@ -45,7 +36,6 @@ class ResourceClass(base.ChangeType[ClassState]):
 
     name = "resource class"
     state = ClassState
-    schema = forms.record(exists=forms.FLAG)
     has_uuid = False
 
     def read(

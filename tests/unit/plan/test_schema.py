@@ -77,20 +77,6 @@ def test_every_kind_has_a_plan_that_is_written_and_read() -> None:
     assert plan.from_json(made.to_json()) == made
 
 
-@pytest.mark.parametrize(
-    ("kind", "form"),
-    [
-        (plan.Plan, plan.PLAN),
-        (change.Change, plan.CHANGE),
-        (change.Skipped, plan.SKIPPED),
-        (plan.CapacityChange, plan.PLAN["properties"]["capacities"]["additionalProperties"]),
-    ],
-)
-def test_the_schema_has_the_fields_of_the_value(kind: Any, form: dict[str, Any]) -> None:
-    assert form["properties"].keys() == {field.name for field in dataclasses.fields(kind)}
-    assert set(form["required"]) == form["properties"].keys()
-
-
 def test_an_error_names_the_place_and_quotes_little() -> None:
     document = json.loads(every_kind().to_json())
     document["changes"][0]["before"]["allocations"] = "x" * 100_000

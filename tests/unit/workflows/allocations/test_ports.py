@@ -245,5 +245,5 @@ def test_change_contains_the_whole_consumer() -> None:
     (item,) = (one for one in run.planned().plan.changes if one.kind == "bound allocations")
     assert isinstance(item.after, kinds_allocations.BoundState)
     assert item.after.ports == {uuid_of("p"): {uuid_of("p"): CARDS[0]}}
-    assert change.Change.from_dict(item.to_dict(), registry.load) == item
+    assert change.Change.from_dict(registry.with_states(item.to_dict())) == item
     assert isinstance(run.client.show_allocations(item.subject.uuid), allocation.Consumer)
