@@ -7,7 +7,6 @@ reshape per group of trees that share consumers, and then the deletions, from th
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import standard
@@ -24,26 +23,13 @@ _NEEDED = "the reshape needs it"
 _DELETED = "its provider is deleted"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReshapeDecision:
-    """All demands with their targets, and the snapshots before and after the reshape.
-
-    ``after`` still has the providers that are deleted once they are empty.
-    """
-
-    resolved: resolve.Resolved
-    placed: Sequence[consumers.Placed]
-    before: snapshot.TreeSnapshot
-    after: snapshot.TreeSnapshot
-
-
-def list_changes(decision: ReshapeDecision) -> list[change.Change]:
+def list_changes(decision: consumers.ReshapeDecision) -> list[change.Change]:
     """All changes of a decision, and the deletions of empty providers."""
     return list(_Changes(decision).all())
 
 
 class _Changes:
-    def __init__(self, decision: ReshapeDecision) -> None:
+    def __init__(self, decision: consumers.ReshapeDecision) -> None:
         before, after, resolved = decision.before, decision.after, decision.resolved
         self._before, self._after, self._deleted = before, after, resolved.deleted
         self._reasons = _reasons(after, decision.placed)
@@ -54,7 +40,7 @@ class _Changes:
         self._reshape = self._traits + 2
         self._strip = self._reshape + 1
         self._delete = self._strip + 2
-        self._moving = list(self._moving_consumers())
+        self._moving = before.changed_allocations(after)
         self._groups = self._grouped(resolved)
 
     def all(self) -> Iterator[change.Change]:
@@ -153,7 +139,7 @@ class _Changes:
         moving: dict[str, list[str]] = {}
         for uuid in self._changed_providers():
             providers.setdefault(self._group_of(uuid), []).append(uuid)
-        for uuid, changed in self._moving:
+        for uuid, changed in self._moving.items():
             moving.setdefault(self._group_of(changed[0]), []).append(uuid)
         for name in sorted(providers):
             yield self._reshape_group(name, providers[name], moving.get(name, []))
@@ -207,9 +193,9 @@ class _Changes:
 
     def _grouped(self, resolved: resolve.Resolved) -> dict[str, set[str]]:
         """``{root: all roots that go in one request with it}``."""
-        touched = {*self._changed_providers(), *(key for _, keys in self._moving for key in keys)}
+        touched = {*self._changed_providers()}.union(*self._moving.values())
         groups = {root: {root} for root in map(self._after.root_of, touched)}
-        for uuid, _ in self._moving:
+        for uuid in self._moving:
             used = {
                 *self._before.consumers[uuid].allocations,
                 *self._after.consumers[uuid].allocations,
@@ -218,18 +204,6 @@ class _Changes:
         for move in resolved.moves:
             _join(groups, {self._after.root_of(key) for key in (move.source, move.target)})
         return groups
-
-    def _moving_consumers(self) -> Iterator[tuple[str, list[str]]]:
-        """``(consumer, providers on which its allocation changes)``"""
-        for uuid, consumer in sorted(self._after.consumers.items()):
-            was, now = self._before.consumers[uuid].allocations, consumer.allocations
-            changed = [
-                key
-                for key in sorted({*was, *now})
-                if dict(was.get(key, {})) != dict(now.get(key, {}))
-            ]
-            if changed:
-                yield uuid, changed
 
     def _changed_providers(self) -> Iterator[str]:
         for uuid, node in self._after.inside.items():

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement.model import allocation, inventory
+from osc_placement.model import allocation
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 
 LOG = logging.getLogger(__name__)
@@ -69,13 +69,32 @@ class Placed:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReshapeDecision:
+    """All demands with their targets, and the snapshots before and after the reshape.
+
+    ``after`` still has the providers that are deleted once they are empty.
+    """
+
+    resolved: resolve.Resolved
+    placed: Sequence[Placed]
+    before: snapshot.TreeSnapshot
+    after: snapshot.TreeSnapshot
+
+
+def decided(
+    resolved: resolve.Resolved, placed: Sequence[Placed], before: snapshot.TreeSnapshot
+) -> ReshapeDecision:
+    """The decision to move these allocations, with the snapshot after it."""
+    after = before.after(resolved.nodes, [one.move for one in placed])
+    return ReshapeDecision(resolved, placed, before, after)
+
+
 def demands(
-    before: snapshot.TreeSnapshot,
-    resolved: resolve.Resolved,
-    inventories: Mapping[str, inventory.Inventories],
+    before: snapshot.TreeSnapshot, resolved: resolve.Resolved
 ) -> tuple[list[MovingAllocation], list[str]]:
     """All demands, by consumer; and the evidence that does not fit."""
-    destinations = _destinations(resolved, inventories)
+    destinations = _destinations(resolved)
     by_consumer = {
         uuid: list(_demands_of(consumer, destinations))
         for uuid, consumer in sorted(before.consumers.items())
@@ -92,16 +111,14 @@ def demands(
     return parts, [reason for item in evidence.values() for reason in item.reasons]
 
 
-def _destinations(
-    resolved: resolve.Resolved, inventories: Mapping[str, inventory.Inventories]
-) -> dict[resolve.Place, list[resolve.Place]]:
+def _destinations(resolved: resolve.Resolved) -> dict[resolve.Place, list[resolve.Place]]:
     """The possible destinations of each origin; an origin that keeps an amount is one itself."""
     destinations: dict[resolve.Place, list[resolve.Place]] = {}
     for move in resolved.moves:
         destinations.setdefault(move.origin, []).append(move.destination)
     for (source, resource_class), places in destinations.items():
         stays = source, resource_class
-        if resource_class in inventories[source] and stays not in places:
+        if resource_class in resolved.nodes[source].inventories and stays not in places:
             places.append(stays)
     return destinations
 
@@ -230,7 +247,6 @@ def assign(
     demands: Sequence[MovingAllocation],
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
-    inventories: Mapping[str, inventory.Inventories],
     options: AssignOptions,
 ) -> tuple[list[Placed], list[str]]:
     """The target of each demand, and why demands cannot be placed."""
@@ -244,7 +260,7 @@ def assign(
     reasons: list[str] = []
     for group in _groups(demands):
         LOG.debug("assigning targets to %d allocations", len(group))
-        one = _Question(group, before, resolved, inventories, moving)
+        one = _Question(group, before, resolved, moving)
         answer = one.answer(options, max(end - time.monotonic(), 0.1))
         if isinstance(answer, str):
             reasons.append(answer)
@@ -286,11 +302,10 @@ class _Question:
         demands: Sequence[MovingAllocation],
         before: snapshot.TreeSnapshot,
         resolved: resolve.Resolved,
-        inventories: Mapping[str, inventory.Inventories],
         moving: Mapping[resolve.Place, Mapping[str, int]],
     ) -> None:
-        self._demands, self._before, self._resolved = demands, before, resolved
-        self._inventories, self._moving = inventories, moving
+        self._demands, self._before = demands, before
+        self._resolved, self._moving = resolved, moving
         becomes: dict[resolve.Place, set[str]] = {}
         for demand in demands:
             for option in demand.options:
@@ -399,7 +414,7 @@ class _Question:
             for consumer, amount in self._before.consumers_of(uuid, there).items():
                 if consumer in competing and consumer not in moving:
                     present.setdefault(consumer, {})[name] = amount
-        offered = self._inventories[uuid]
+        offered = self._resolved.nodes[uuid].inventories
         return assignment.TargetProvider(
             target,
             {name: offered[there] for name, there in becomes.items() if there in offered},

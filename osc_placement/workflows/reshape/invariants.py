@@ -19,13 +19,14 @@ An example, with a move of 4 VCPU of cn1 to PCPU of cn1::
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import guards
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
+from osc_placement.plan.reasons import Code
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 #: ``{resource class: the class that it counts as}``: joined classes count as one.
@@ -44,116 +45,51 @@ def join_classes(moves: Iterable[resolve.InventoryMove]) -> dict[str, str]:
     return joined
 
 
-class ExpectedChanges(NamedTuple):
-    """What a document changes: the classes that its moves join, and the totals that it gives.
-
-    ``growth`` is ``{place: how much its total changes besides the moves}``.
-    """
-
-    classes: Classes = {}
-    growth: Mapping[resolve.Place, int] = {}
+def violations(decision: consumers.ReshapeDecision) -> list[str]:
+    """The invariants that the snapshot after a reshape violates."""
+    return [reason for invariant in _INVARIANTS for reason in invariant(decision)]
 
 
-def expected(resolved: resolve.Resolved) -> ExpectedChanges:
-    """What the invariants must allow for a document."""
-    return ExpectedChanges(join_classes(resolved.moves), resolved.growth)
-
-
-def violations(
-    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: ExpectedChanges
-) -> list[str]:
-    """The invariants that ``after`` violates."""
-    return [
-        *_consumers(before, after, allowed.classes),
-        *_totals(before, after, allowed),
-        *_capacities(before, after),
-        *_units(before, after),
-        *_outside(before, after),
-    ]
-
-
-def unexpected_changes(
-    before: snapshot.TreeSnapshot,
-    after: snapshot.TreeSnapshot,
-    moves: Iterable[resolve.InventoryMove],
-    with_fields: Collection[resolve.Place],
-    given_growth: Mapping[resolve.Place, int] | None = None,
-) -> Iterator[str]:
-    """Changes that no move and no given total explains.
-
-    ``given`` are the places with given inventory fields, ``given_growth`` is of their totals.
-    """
-    growth = collections.Counter(given_growth or {})
-    for move in moves:
-        growth[move.origin] -= move.amount
-        growth[move.destination] += move.amount
-    was, now = _inventories(before), _inventories(after)
-    for place in sorted(was.keys() | now.keys() | growth.keys()):
-        old, new = was.get(place), now.get(place)
-        difference = (new.total if new else 0) - (old.total if old else 0)
-        expected = place in growth or place in with_fields or old == new
-        if difference != growth[place] or not expected:
-            yield f"{place[1]} of {after.name_of(place[0])} would change without a move"
-    for uuid, consumer in sorted(after.consumers.items()):
-        if unexpected := _changed(before.consumers[uuid], consumer) - growth.keys():
-            names = ", ".join(f"{name} of {after.name_of(key)}" for key, name in sorted(unexpected))
-            yield f"consumer {uuid} would have another amount of {names}, without a move"
-
-
-def misplaced(after: snapshot.TreeSnapshot, placed: Iterable[consumers.Placed]) -> Iterator[str]:
-    """Consumers without the amounts that were decided, or against the evidence."""
-    for one in placed:
-        move = one.move
-        present = after.consumers[move.consumer].allocations.get(move.target, {})
-        is_there = all(present.get(name, 0) >= amount for name, amount in move.given.items())
-        if not is_there or one.demand.assigned not in (None, one.option):
-            yield f"consumer {move.consumer} would not be on its target"
-
-
-def differences(actual: snapshot.TreeSnapshot, expected: snapshot.TreeSnapshot) -> list[str]:
-    """The differences in named trees and consumers, without generations."""
-    names = {**expected.names(), **actual.names()}
-    inside = {uuid for trees in (actual, expected) for uuid in trees.inside}
-    return [
-        f"{names[uuid]}: {what}"
-        for uuid in sorted(inside)
-        for what in _node_differences(actual.nodes.get(uuid), expected.nodes.get(uuid))
-    ] + [
-        f"consumer {uuid} differs"
-        for uuid in sorted(actual.consumers.keys() | expected.consumers.keys())
-        if _comparable(actual.consumers.get(uuid)) != _comparable(expected.consumers.get(uuid))
-    ]
-
-
-def _consumers(
-    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, classes: Classes
-) -> Iterator[str]:
-    for uuid in sorted(before.consumers.keys() | after.consumers.keys()):
-        was, now = before.consumers.get(uuid), after.consumers.get(uuid)
-        if was is None or now is None:
-            yield f"consumer {uuid} would {'appear' if was is None else 'disappear'}"
-            continue
-        if _owner(was) != _owner(now):
-            yield f"consumer {uuid} would have another owner"
+def _sums_of_consumers(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    classes = join_classes(decision.resolved.moves)
+    for uuid, was in sorted(decision.before.consumers.items()):
+        now = decision.after.consumers[uuid]
         if _counted(was, classes) != _counted(now, classes):
             yield f"consumer {uuid} would have {now.total()} in sum instead of {was.total()}"
 
 
-def _totals(
-    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: ExpectedChanges
-) -> Iterator[str]:
-    target, now = _offered(before, allowed.classes), _offered(after, allowed.classes)
-    for (_, name), amount in allowed.growth.items():
-        target[allowed.classes.get(name, name)] += amount
-    for resource_class in sorted(target.keys() | now.keys()):
-        if target[resource_class] != now[resource_class]:
-            yield (
-                f"the trees would have {now[resource_class]} {resource_class} in sum"
-                f" instead of {target[resource_class]}"
-            )
+def _inventories_change_by_moves(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """No inventory changes without a move, a given total or given fields."""
+    growth = _growth(decision.resolved)
+    was, now = _inventories(decision.before.inside), _inventories(decision.after.inside)
+    for place in sorted(was.keys() | now.keys() | growth.keys()):
+        old, new = was.get(place), now.get(place)
+        difference = (new.total if new else 0) - (old.total if old else 0)
+        expected = place in growth or place in decision.resolved.fields or old == new
+        if difference != growth[place] or not expected:
+            yield f"{place[1]} of {decision.after.name_of(place[0])} would change without a move"
 
 
-def _capacities(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
+def _allocations_change_by_moves(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """No consumer has another amount where nothing moves; so nothing changes in other trees."""
+    before, after, growth = decision.before, decision.after, _growth(decision.resolved)
+    for uuid, providers in before.changed_allocations(after).items():
+        was, now = before.consumers[uuid].allocations, after.consumers[uuid].allocations
+        unexpected = [
+            f"{name} of {after.name_of(key)}"
+            for key in providers
+            for name in sorted({*was.get(key, {}), *now.get(key, {})})
+            if was.get(key, {}).get(name) != now.get(key, {}).get(name)
+            and (key, name) not in growth
+        ]
+        if unexpected:
+            names = ", ".join(unexpected)
+            yield f"consumer {uuid} would have another amount of {names}, without a move"
+
+
+def _capacities(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """No provider is over capacity that was not so before."""
+    before, after = decision.before, decision.after
     for uuid, node in after.nodes.items():
         old = before.nodes.get(uuid, snapshot.Node(node.provider))
         for name, used, capacity in node.over_capacity:
@@ -166,12 +102,11 @@ def _capacities(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> 
                 yield f"{after.name_of(uuid)} would be over capacity: {what}"
 
 
-def _units(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
-    for uuid, consumer in sorted(after.consumers.items()):
-        was = before.consumers.get(uuid)
-        if was is None or was.allocations == consumer.allocations:
-            continue
-        for provider_uuid, resources in consumer.allocations.items():
+def _units(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """The amounts of consumers that change suit the units of their providers."""
+    before, after = decision.before, decision.after
+    for uuid in before.changed_allocations(after):
+        for provider_uuid, resources in after.consumers[uuid].allocations.items():
             offered = after.nodes[provider_uuid].inventories
             for resource_class, amount in resources.items():
                 item = offered.get(resource_class)
@@ -183,52 +118,61 @@ def _units(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Itera
                     )
 
 
-def _outside(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
-    for uuid, node in before.nodes.items():
-        if before.is_inside(uuid):
-            continue
-        now = after.nodes.get(uuid)
-        if now is None or (now.inventories, _present(now.used)) != (
-            node.inventories,
-            _present(node.used),
-        ):
-            yield f"{node.provider.name} is outside the named trees and would change"
-    for uuid, consumer in before.consumers.items():
-        now_has = after.consumers[uuid].allocations if uuid in after.consumers else {}
-        for provider_uuid, resources in consumer.allocations.items():
-            outside = not before.is_inside(provider_uuid)
-            if outside and dict(now_has.get(provider_uuid, {})) != dict(resources):
-                name = before.name_of(provider_uuid)
-                yield f"consumer {uuid} would lose its allocation on {name}"
+def _targets(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """Consumers have the amounts that were decided, where evidence says."""
+    for one in decision.placed:
+        move = one.move
+        present = decision.after.consumers[move.consumer].allocations.get(move.target, {})
+        is_there = all(present.get(name, 0) >= amount for name, amount in move.given.items())
+        if not is_there or one.demand.assigned not in (None, one.option):
+            yield f"consumer {move.consumer} would not be on its target"
 
 
-def _offered(trees: snapshot.TreeSnapshot, classes: Classes) -> collections.Counter[str]:
-    """The totals of the named trees by class."""
-    total: collections.Counter[str] = collections.Counter()
-    for (_, name), item in _inventories(trees).items():
-        total[classes.get(name, name)] += item.total
-    return total
+_INVARIANTS = (
+    _targets,
+    _sums_of_consumers,
+    _capacities,
+    _units,
+    _inventories_change_by_moves,
+    _allocations_change_by_moves,
+)
 
 
-def _inventories(trees: snapshot.TreeSnapshot) -> dict[resolve.Place, inventory.Inventory]:
+def _growth(resolved: resolve.Resolved) -> collections.Counter[resolve.Place]:
+    """How much each total changes, by moves and by given totals."""
+    growth = collections.Counter(resolved.growth)
+    for move in resolved.moves:
+        growth[move.origin] -= move.amount
+        growth[move.destination] += move.amount
+    return growth
+
+
+def differences(actual: snapshot.TreeSnapshot, expected: snapshot.TreeSnapshot) -> list[str]:
+    """The differences in consumers and providers, without generations.
+
+    A provider outside the named trees counts if both snapshots have it.
+    """
+    names = {**expected.names(), **actual.names()}
+    both = actual.nodes.keys() & expected.nodes.keys()
+    return [
+        f"{names[uuid]}: {what}"
+        for uuid in sorted(both | actual.inside.keys() | expected.inside.keys())
+        for what in _node_differences(actual.nodes.get(uuid), expected.nodes.get(uuid))
+    ] + [
+        f"consumer {uuid} differs"
+        for uuid in sorted(actual.consumers.keys() | expected.consumers.keys())
+        if _comparable(actual.consumers.get(uuid)) != _comparable(expected.consumers.get(uuid))
+    ]
+
+
+def _inventories(
+    nodes: Mapping[str, snapshot.Node],
+) -> dict[resolve.Place, inventory.Inventory]:
     return {
         (uuid, name): item
-        for uuid, node in trees.inside.items()
+        for uuid, node in nodes.items()
         for name, item in node.inventories.items()
     }
-
-
-def _changed(before: allocation.Consumer, after: allocation.Consumer) -> set[resolve.Place]:
-    """The places where a consumer has another amount."""
-    was, now = (
-        {
-            (uuid, name, amount)
-            for uuid, resources in consumer.allocations.items()
-            for name, amount in resources.items()
-        }
-        for consumer in (before, after)
-    )
-    return {(uuid, name) for uuid, name, _ in was ^ now}
 
 
 def _counted(consumer: allocation.Consumer, classes: Classes) -> dict[str, int]:
@@ -240,15 +184,11 @@ def _counted(consumer: allocation.Consumer, classes: Classes) -> dict[str, int]:
     return total
 
 
-def _owner(consumer: allocation.Consumer) -> tuple[str | None, ...]:
-    return consumer.project_id, consumer.user_id, consumer.consumer_type
-
-
 def _comparable(consumer: allocation.Consumer | None) -> object:
     if consumer is None:
         return None
     allocations = {uuid: dict(resources) for uuid, resources in consumer.allocations.items()}
-    return allocations, _owner(consumer)
+    return allocations, consumer.project_id, consumer.user_id, consumer.consumer_type
 
 
 def _node_differences(
@@ -287,51 +227,44 @@ _ENCRYPTED = frozenset({"amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"})
 _REPORTED = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})
 
 
-class DeviceReleased(errors.InvalidInput):
-    """Only the guard one-time-use refuses the reshape."""
+class Refused(errors.InvalidInput):
+    """A document is refused; ``code`` is a guard's if only guards refuse it."""
 
-
-class NovaOwned(errors.InvalidInput):
-    """Only the guard nova-owned refuses the reshape."""
+    def __init__(self, reasons: Iterable[str], code: Code) -> None:
+        super().__init__(reasons)
+        self.code = code
 
 
 def check(
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
-    inventories: Mapping[str, inventory.Inventories],
     allow: Collection[str],
     reasons: Iterable[str],
 ) -> None:
-    """Raise InvalidInput with ``reasons`` and all refusals; ``allow`` are the guards to skip.
-
-    ``inventories`` are those after the reshape, by provider.
-    """
-    wrong = [*reasons, *_impossible_deletions(before, resolved, inventories)]
-    devices = [] if guards.ONE_TIME_USE in allow else [*_released(before, resolved, inventories)]
-    owned = [] if guards.NOVA_OWNED in allow else _nova_owned(before, resolved)
-    if devices and not wrong:
-        raise DeviceReleased(devices)
-    if owned and not (wrong or devices):
-        raise NovaOwned(owned)
-    errors.InputErrors([*wrong, *devices, *owned]).check()
+    """Raise Refused with ``reasons`` and all refusals; ``allow`` are the guards to skip."""
+    refused = {Code.RESHAPE_REFUSED: [*reasons, *_impossible_deletions(before, resolved)]}
+    for guard, code, refusals in (
+        (guards.ONE_TIME_USE, Code.ONE_TIME_USE, _released),
+        (guards.NOVA_OWNED, Code.NOVA_OWNED, _nova_owned),
+    ):
+        refused[code] = [] if guard in allow else [*refusals(before, resolved)]
+    first = next((code for code, found in refused.items() if found), None)
+    if first is not None:
+        raise Refused(dict.fromkeys(itertools.chain(*refused.values())), first)
 
 
-def _released(
-    before: snapshot.TreeSnapshot,
-    resolved: resolve.Resolved,
-    inventories: Mapping[str, inventory.Inventories],
-) -> Iterator[str]:
+def _released(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> Iterator[str]:
     """One-time-use devices in use that would get capacity, where they are or where they move."""
     destinations: dict[resolve.Place, set[resolve.Place]] = {}
     for move in resolved.moves:
         destinations.setdefault(move.origin, {move.origin}).add(move.destination)
-    for (uuid, name), item in _inventories(before).items():
+    for (uuid, name), item in _inventories(before.inside).items():
         node = before.nodes[uuid]
         is_device = ONE_TIME_USE in node.traits
         if not (is_device and node.used.get(name) and is_used_up(item)):
             continue
         for target, becomes in sorted(destinations.get((uuid, name), {(uuid, name)})):
-            renewed = inventories.get(target, {}).get(becomes)
+            renewed = resolved.nodes[target].inventories.get(becomes)
             if renewed is not None and renewed.capacity > 0:
                 yield (
                     f"{resolved.document.at(0)}{becomes} of the one-time-use device"
@@ -341,9 +274,7 @@ def _released(
 
 
 def _impossible_deletions(
-    before: snapshot.TreeSnapshot,
-    resolved: resolve.Resolved,
-    inventories: Mapping[str, inventory.Inventories],
+    before: snapshot.TreeSnapshot, resolved: resolve.Resolved
 ) -> Iterator[str]:
     """Why providers cannot be deleted.
 
@@ -356,8 +287,7 @@ def _impossible_deletions(
             for key, node in resolved.nodes.items()
             if node.provider.parent_uuid == uuid and key not in resolved.deleted
         ]
-        if inventories[uuid]:
-            kept = ", ".join(sorted(inventories[uuid]))
+        if kept := ", ".join(sorted(resolved.nodes[uuid].inventories)):
             yield f"{prefix} deleted: it keeps {kept}; move that too"
         if children:
             yield f"{prefix} deleted: it has the children {', '.join(sorted(children))}"

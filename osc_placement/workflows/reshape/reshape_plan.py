@@ -129,14 +129,13 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
     )
     if not full_plan.changes:
         return prepared
-    allowed = invariants.expected(decision.resolved)
-    rehearsed = rehearse(decision.before, after, full_plan.changes, allowed, client.microversion)
+    rehearsed = rehearse(decision.before, after, full_plan.changes, client.microversion)
     return dataclasses.replace(prepared, rehearsed=rehearsed)
 
 
 def decide_request(
     request: ReshapeRequest, before: snapshot.TreeSnapshot
-) -> tuple[changes.ReshapeDecision, list[change.Skipped]]:
+) -> tuple[consumers.ReshapeDecision, list[change.Skipped]]:
     """Decide a request. Errors: InvalidInput with all reasons.
 
     With ``roots``, a tree that cannot be reshaped is skipped instead.
@@ -155,26 +154,21 @@ def decide_request(
         except errors.InvalidInput as error:
             if root is None:
                 raise
-            subject = change.Subject(root.name, root.uuid)
-            reason, refused = "; ".join(error.reasons), own is not None
-            code = _code(error) if refused else Code.NOTHING_TO_MOVE
-            LOG.info("skipping the tree of %s: %s", root.name, reason)
+            code = error.code if isinstance(error, invariants.Refused) else Code.RESHAPE_REFUSED
             skipped.append(
                 change.Skipped(
-                    reshape.TYPE.name, subject, reason=reason, code=code, refused=refused
+                    reshape.TYPE.name,
+                    change.Subject(root.name, root.uuid),
+                    reason="; ".join(error.reasons),
+                    code=Code.NOTHING_TO_MOVE if own is None else code,
+                    refused=own is not None,
                 )
             )
+            LOG.info("skipping the tree of %s: %s", root.name, error)
         else:
             taken |= decision.resolved.new_names
             decisions.append(decision)
     return (_merge(decisions, before) if request.roots else decisions[0]), skipped
-
-
-def _code(error: errors.InvalidInput) -> Code:
-    if isinstance(error, invariants.NovaOwned):
-        return Code.NOVA_OWNED
-    is_device = isinstance(error, invariants.DeviceReleased)
-    return Code.ONE_TIME_USE if is_device else Code.RESHAPE_REFUSED
 
 
 def decide(
@@ -183,58 +177,41 @@ def decide(
     options: consumers.AssignOptions,
     allow: Collection[str] = (),
     taken: Collection[str] = (),
-) -> changes.ReshapeDecision:
+) -> consumers.ReshapeDecision:
     """Decide one document. ``taken`` are the UUIDs and names in other trees.
 
     Errors: InvalidInput with all reasons.
     """
-    resolved = resolve.resolve(document, before, taken)
-    inventories, reasons = resolve.inventories(resolved)
-    demands, misfits = consumers.demands(before, resolved, inventories)
-    invariants.check(before, resolved, inventories, allow, [*reasons, *misfits])
-    placed, reasons = consumers.assign(demands, before, resolved, inventories, options)
+    resolved, reasons = resolve.resolve(document, before, taken)
+    demands, misfits = consumers.demands(before, resolved)
+    invariants.check(before, resolved, allow, [*reasons, *misfits])
+    placed, reasons = consumers.assign(demands, before, resolved, options)
     errors.InputErrors(reasons).check()
-    after = before.after(resolved.nodes, inventories, [one.move for one in placed])
-    decision = changes.ReshapeDecision(resolved, placed, before, after)
-    errors.InputErrors(
-        (
-            *invariants.misplaced(after, placed),
-            *invariants.violations(before, after, invariants.expected(resolved)),
-            *invariants.unexpected_changes(
-                before, after, resolved.moves, resolved.fields, resolved.growth
-            ),
-        )
-    ).check()
+    decision = consumers.decided(resolved, placed, before)
+    errors.InputErrors(invariants.violations(decision)).check()
     return decision
 
 
 def _merge(
-    decisions: Sequence[changes.ReshapeDecision], trees: snapshot.TreeSnapshot
-) -> changes.ReshapeDecision:
+    decisions: Sequence[consumers.ReshapeDecision], trees: snapshot.TreeSnapshot
+) -> consumers.ReshapeDecision:
     """The decisions on several trees as one."""
     resolved = resolve.Resolved(
         decisions[0].resolved.document if len(decisions) == 1 else documents.Document(),
         {uuid: node for decision in decisions for uuid, node in decision.resolved.nodes.items()},
         tuple(move for decision in decisions for move in decision.resolved.moves),
-        {
-            place: fields
+        growth={
+            place: amount
             for decision in decisions
-            for place, fields in decision.resolved.fields.items()
+            for place, amount in decision.resolved.growth.items()
         },
         deleted=frozenset().union(*(decision.resolved.deleted for decision in decisions)),
     )
     placed = [one for decision in decisions for one in decision.placed]
-    before = trees.restricted_to(resolved.nodes)
-    inventories = {
-        uuid: decision.after.nodes[uuid].inventories
-        for decision in decisions
-        for uuid in decision.resolved.nodes
-    }
-    after = before.after(resolved.nodes, inventories, [one.move for one in placed])
-    return changes.ReshapeDecision(resolved, placed, before, after)
+    return consumers.decided(resolved, placed, trees.restricted_to(resolved.nodes))
 
 
-def notes(decision: changes.ReshapeDecision) -> tuple[str, ...]:
+def notes(decision: consumers.ReshapeDecision) -> tuple[str, ...]:
     """All notes of a plan."""
     before, after = decision.before, decision.after
     return (
@@ -267,9 +244,8 @@ def _over_capacity(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) 
     """Providers that stay over capacity and whose allocations are written again."""
     written = {
         (uuid, name)
-        for key, consumer in after.consumers.items()
-        if consumer.allocations != before.consumers[key].allocations
-        for uuid, resources in consumer.allocations.items()
+        for key in before.changed_allocations(after)
+        for uuid, resources in after.consumers[key].allocations.items()
         for name in resources
     }
     for provider_name, name in sorted(
@@ -299,7 +275,6 @@ def rehearse(
     before: snapshot.TreeSnapshot,
     after: snapshot.TreeSnapshot,
     changes: Sequence[change.Change],
-    allowed: invariants.ExpectedChanges,
     version: microversion.Microversion,
 ) -> snapshot.TreeSnapshot:
     """Apply ``changes`` to ``before`` in an embedded Placement; a result that equals ``after``.
@@ -322,19 +297,11 @@ def rehearse(
             raise RehearsalFailed(_failures(failed))
         context = ReadContext(workers=1)
         rehearsed = _comparable(observe.read_trees(client, after.roots, context))
-    # Providers that no consumer uses any more are not read; they cannot have changed.
-    unread = {uuid: node for uuid, node in after.nodes.items() if uuid not in rehearsed.nodes}
     consumers = {
         uuid: item for uuid, item in rehearsed.consumers.items() if uuid in before.consumers
     }
-    rehearsed = dataclasses.replace(
-        rehearsed, nodes={**rehearsed.nodes, **unread}, consumers=consumers
-    )
-    problems = [
-        *invariants.violations(before, rehearsed, allowed),
-        *invariants.differences(rehearsed, after),
-    ]
-    if problems:
+    rehearsed = dataclasses.replace(rehearsed, consumers=consumers)
+    if problems := invariants.differences(rehearsed, after):
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
         raise RehearsalFailed("\n".join([header, *problems]))
     return rehearsed
@@ -507,7 +474,10 @@ class ReshapeRows:
             reason = "assigned" if one.demand.assigned else ""
             reason = f"guessed ({one.guess})" if one.guess else reason
             self._guesses[key] = self._guesses.get(key, "") or reason
-        self._consumers = self._changed()
+        self._consumers: dict[str, list[str]] = {}
+        for uuid, providers in before.changed_allocations(after).items():
+            for provider_uuid in providers:
+                self._consumers.setdefault(provider_uuid, []).append(uuid)
 
     def tree(self) -> provider.ProviderTree:
         """All providers before or after the reshape, in their tree after it."""
@@ -534,16 +504,6 @@ class ReshapeRows:
             guess = self._guesses.get((consumer, uuid), "") if now else ""
             status = _status(results)
             yield ReshapeRow(consumer, was, now, status, guess, _row_code(results, status))
-
-    def _changed(self) -> dict[str, list[str]]:
-        """``{provider uuid: consumers whose allocation on it changes}``"""
-        by_provider: dict[str, list[str]] = {}
-        for uuid, consumer in sorted(self._after.consumers.items()):
-            was = self._before.consumers[uuid].allocations
-            for key in sorted({*was, *consumer.allocations}):
-                if dict(was.get(key, {})) != dict(consumer.allocations.get(key, {})):
-                    by_provider.setdefault(key, []).append(uuid)
-        return by_provider
 
 
 def _providers(item: result.ChangeResult) -> list[str]:

@@ -50,9 +50,10 @@ class InventoryMove:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resolved:
-    """``nodes`` are the providers of the named trees after the reshape, with old inventories.
+    """``nodes`` are the providers of the named trees after the reshape, with the usage before it.
 
-    ``fields`` are the inventory fields that the document gives. ``deleted`` are the UUIDs of
+    ``fields`` are the inventory fields that the document gives. ``growth`` is how much given
+    totals change inventories, besides the moves; negative if less. ``deleted`` are the UUIDs of
     providers that are deleted once they are empty. ``new_names`` are the UUIDs and names of
     providers to create.
     """
@@ -61,6 +62,7 @@ class Resolved:
     nodes: Mapping[str, snapshot.Node]
     moves: tuple[InventoryMove, ...]
     fields: Mapping[Place, documents.Fields] = dataclasses.field(default_factory=dict)
+    growth: Mapping[Place, int] = dataclasses.field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
     new_names: frozenset[str] = frozenset()
 
@@ -68,34 +70,16 @@ class Resolved:
         """The name of a provider after the reshape."""
         return self.nodes[uuid].provider.name
 
-    @property
-    def growth(self) -> dict[Place, int]:
-        """How much given totals change inventories, besides the moves; negative if less."""
-        growth = {
-            place: int(fields["total"]) - self._total_before(place)
-            for place, fields in self.fields.items()
-            if "total" in fields
-        }
-        for move in self.moves:
-            if move.origin in growth:
-                growth[move.origin] += move.amount
-            if move.destination in growth:
-                growth[move.destination] -= move.amount
-        return {place: amount for place, amount in growth.items() if amount}
-
-    def _total_before(self, place: Place) -> int:
-        item = self.nodes[place[0]].inventories.get(place[1])
-        return item.total if item is not None else 0
-
 
 def resolve(
     document: documents.Document,
     before: snapshot.TreeSnapshot,
     taken: Collection[str] = (),
-) -> Resolved:
-    """Resolve all providers and amounts of a document. Errors: InvalidInput with all reasons.
+) -> tuple[Resolved, list[str]]:
+    """Resolve all providers and amounts of a document; and what is wrong with the inventories.
 
-    ``taken`` are the UUIDs and names that a new provider must not have.
+    ``taken`` are the UUIDs and names that a new provider must not have. Errors: InvalidInput with
+    all reasons if providers or amounts cannot be resolved.
     """
     index = ProviderIndex(document, before)
     for target in document.providers:
@@ -109,19 +93,25 @@ def resolve(
     index.check_names()
     index.check_new(taken)
     deleted = {index.find(item.text, item.line) for item in document.delete}
-    merged = tuple(_merge(_with_amounts(requested, index)))
-    for move in _circular(merged):
+    moves = tuple(_merge(_with_amounts(requested, index)))
+    for move in _circular(moves):
         what = f"{move.resource_class} of {index.name_of(move.source)}"
         index.add_problem(move.line, f"{what} would return to its own provider")
     errors.InputErrors(index.reasons).check()
-    return Resolved(
+    inventories = _inventories(moves, index)
+    resolved = Resolved(
         document,
-        index.nodes,
-        merged,
+        {
+            uuid: dataclasses.replace(node, inventories=inventories[uuid])
+            for uuid, node in index.nodes.items()
+        },
+        moves,
         index.fields,
+        _growth(moves, index),
         frozenset(filter(None, deleted)),
         frozenset(text for pair in index.new.items() for text in pair),
     )
+    return resolved, index.reasons
 
 
 class ProviderIndex:
@@ -258,25 +248,20 @@ class ProviderIndex:
         for uuid, (text, line) in self._parents.items():
             parent = None if text is None else self.find(text, line)
             if text is None or parent is not None:
-                self._set_parent(uuid, parent, line)
+                node = self.nodes[uuid]
+                placed = dataclasses.replace(node.provider, parent_uuid=parent)
+                self.nodes[uuid] = dataclasses.replace(node, provider=placed)
+        for uuid, (_, line) in self._parents.items():
+            if uuid in self._ancestors(uuid):
+                self.add_problem(line, f"{self.name_of(uuid)} would be its own ancestor")
 
-    def _set_parent(self, uuid: str, parent: str | None, line: int) -> None:
-        ancestor, visited = parent, {uuid}
-        while ancestor is not None and ancestor not in visited:
-            visited.add(ancestor)
-            ancestor = self._parent_of(ancestor)
-        if ancestor is not None:
-            self.add_problem(line, f"{self.name_of(uuid)} would be its own ancestor")
-            return
-        node = self.nodes[uuid]
-        placed = dataclasses.replace(node.provider, parent_uuid=parent)
-        self.nodes[uuid] = dataclasses.replace(node, provider=placed)
-
-    def _parent_of(self, uuid: str) -> str | None:
-        pending = self._parents.get(uuid)
-        if pending is not None and pending[0] is not None:
-            return self.known(pending[0])
-        return self.nodes[uuid].provider.parent_uuid if uuid in self.nodes else None
+    def _ancestors(self, uuid: str) -> set[str]:
+        ancestors: set[str] = set()
+        parent = self.nodes[uuid].provider.parent_uuid
+        while parent is not None and parent not in ancestors:
+            ancestors.add(parent)
+            parent = self.nodes[parent].provider.parent_uuid
+        return ancestors
 
     def rename(self, named: documents.Named) -> None:
         """Give a provider another name."""
@@ -409,88 +394,110 @@ def _circular(moves: Iterable[InventoryMove]) -> Iterator[InventoryMove]:
             yield move
 
 
+def _growth(moves: Iterable[InventoryMove], index: ProviderIndex) -> dict[Place, int]:
+    growth: dict[Place, int] = {}
+    for (uuid, resource_class), fields in index.fields.items():
+        if "total" in fields:
+            item = index.nodes[uuid].inventories.get(resource_class)
+            before = item.total if item is not None else 0
+            growth[uuid, resource_class] = int(fields["total"]) - before
+    for move in moves:
+        if move.origin in growth:
+            growth[move.origin] += move.amount
+        if move.destination in growth:
+            growth[move.destination] -= move.amount
+    return {place: amount for place, amount in growth.items() if amount}
+
+
 #: ``{provider uuid: {class: inventory}}``
 Inventories = dict[str, dict[str, inventory.Inventory]]
 
 
-def inventories(resolved: Resolved) -> tuple[Inventories, list[str]]:
-    """The inventories of the named trees after the reshape, and what is wrong with them."""
-    after = {uuid: dict(node.inventories) for uuid, node in resolved.nodes.items()}
+def _inventories(moves: Iterable[InventoryMove], index: ProviderIndex) -> Inventories:
+    """The inventories of the named trees after the reshape; adds what is wrong with them."""
+    after = {uuid: dict(node.inventories) for uuid, node in index.nodes.items()}
     by_origin: dict[Place, list[InventoryMove]] = {}
-    for move in resolved.moves:
+    by_destination: dict[Place, list[InventoryMove]] = {}
+    for move in moves:
         by_origin.setdefault(move.origin, []).append(move)
-    reasons = [*_different_sources(resolved)]
-    for origin, moves in by_origin.items():
-        reasons += _move(after, origin, moves, resolved)
-    for (uuid, resource_class), fields in resolved.fields.items():
-        item = _with_total(after[uuid].get(resource_class), fields.get("total"))
+        by_destination.setdefault(move.destination, []).append(move)
+    for destination, several in by_destination.items():
+        _check_sources(destination, several, index)
+    for origin, several in by_origin.items():
+        _move(after, origin, several, index)
+    for (uuid, name), fields in index.fields.items():
+        item = _with_total(after[uuid].get(name), fields.get("total"))
         if fields.get("total") == 0:
-            after[uuid].pop(resource_class, None)
+            after[uuid].pop(name, None)
         elif item is None:
-            what = f"{resolved.name_of(uuid)} gets no {resource_class} to set fields of"
-            reasons.append(resolved.document.at(0) + what)
+            index.add_problem(0, f"{index.name_of(uuid)} gets no {name} to set fields of")
         else:
-            values = {**item.as_dict(), **fields}
-            after[uuid][resource_class] = inventory.Inventory.from_dict(values)
-    return after, [*reasons, *_excess_reserved(after, resolved)]
+            after[uuid][name] = inventory.Inventory.from_dict({**item.as_dict(), **fields})
+    for uuid, items in after.items():
+        for name, item in items.items():
+            changed = item != index.nodes[uuid].inventories.get(name)
+            if changed and item.reserved > item.total:
+                what = f"reserved {item.reserved} above total {item.total}"
+                index.reasons.append(f"{index.name_of(uuid)}: {name} would have {what}")
+    return after
 
 
 def _move(
-    after: Inventories,
-    origin: Place,
-    moves: Sequence[InventoryMove],
-    resolved: Resolved,
-) -> list[str]:
-    """Move the amounts of one class of one provider; what is wrong with them."""
-    source, resource_class = origin
-    before = resolved.nodes[source].inventories[resource_class]
+    after: Inventories, origin: Place, moves: Sequence[InventoryMove], index: ProviderIndex
+) -> None:
+    """Move the amounts of one class of one provider."""
+    source, name = origin
+    before = index.nodes[source].inventories[name]
     moved = sum(move.amount for move in moves)
-    present = after[source][resource_class]
-    kept = resolved.fields.get(origin, {}).get("total", before.total - moved)
+    present = after[source][name]
+    kept = index.fields.get(origin, {}).get("total", before.total - moved)
     if present.total > moved:
-        after[source][resource_class] = _resize(present, present.total - moved)
+        after[source][name] = _resize(present, present.total - moved)
     elif not kept:
-        del after[source][resource_class]
-    reserved, reasons = 0, []
+        del after[source][name]
+    reserved = 0
     if not kept and before.reserved:
         if len(moves) == 1:
             reserved = before.reserved
-        elif not any("reserved" in resolved.fields.get(move.destination, {}) for move in moves):
-            reasons.append(_undecided_reserved(before, moves[0], resolved))
+        elif not any("reserved" in index.fields.get(move.destination, {}) for move in moves):
+            index.add_problem(
+                moves[0].line,
+                f"{index.name_of(source)} reserves {before.reserved} {name}: say where that moves,"
+                f" with inventories: {{{moves[0].becomes}: {{reserved: {before.reserved}}}}} of a"
+                " target",
+            )
     for move in moves:
         item = after[move.target].get(move.becomes)
         after[move.target][move.becomes] = _add(before, item, move, reserved)
-    return reasons
 
 
 #: The fields of an inventory that a new one takes from its source.
 _INHERITED = ("min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
-def _different_sources(resolved: Resolved) -> Iterator[str]:
-    """New inventories whose sources have different fields that the document does not give."""
-    by_target: dict[Place, list[InventoryMove]] = {}
-    for move in resolved.moves:
-        if move.becomes not in resolved.nodes[move.target].inventories:
-            by_target.setdefault(move.destination, []).append(move)
-    for (target, name), moves in by_target.items():
-        described = resolved.fields.get((target, name), {})
-        inherited = [_inherited(move, resolved) for move in moves]
-        for field in _INHERITED:
-            values = {fields[field] for fields in inherited}
-            if len(values) > 1 and field not in described:
-                sources = ", ".join(resolved.name_of(move.source) for move in moves)
-                yield (
-                    f"{resolved.document.at(moves[-1].line)}{resolved.name_of(target)} gets"
-                    f" {name} from {sources}, whose {field} differ"
-                    f" ({', '.join(sorted(map(str, values)))}): give it, with"
-                    f" inventories: {{{name}: {{{field}: ...}}}}"
-                )
+def _check_sources(
+    destination: Place, moves: Sequence[InventoryMove], index: ProviderIndex
+) -> None:
+    """The sources of a new inventory have the same fields, unless the document gives them."""
+    target, name = destination
+    if name in index.nodes[target].inventories:
+        return
+    inherited = [_inherited(move, index) for move in moves]
+    for field in _INHERITED:
+        values = {fields[field] for fields in inherited}
+        if len(values) > 1 and field not in index.fields.get(destination, {}):
+            sources = ", ".join(index.name_of(move.source) for move in moves)
+            index.add_problem(
+                moves[-1].line,
+                f"{index.name_of(target)} gets {name} from {sources}, whose {field} differ"
+                f" ({', '.join(sorted(map(str, values)))}): give it, with"
+                f" inventories: {{{name}: {{{field}: ...}}}}",
+            )
 
 
-def _inherited(move: InventoryMove, resolved: Resolved) -> Mapping[str, int | float | str]:
+def _inherited(move: InventoryMove, index: ProviderIndex) -> Mapping[str, int | float | str]:
     """The fields that a new inventory takes from one source."""
-    item = resolved.nodes[move.source].inventories[move.resource_class]
+    item = index.nodes[move.source].inventories[move.resource_class]
     if move.becomes != move.resource_class:
         item = inventory.Inventory(item.total, max_unit=item.total)
     max_unit = "the total" if item.max_unit == item.total else item.max_unit
@@ -525,22 +532,3 @@ def _add(
     if move.becomes != move.resource_class:
         return inventory.Inventory(move.amount, reserved, max_unit=move.amount)
     return dataclasses.replace(_resize(before, move.amount), reserved=reserved)
-
-
-def _undecided_reserved(
-    before: inventory.Inventory, first: InventoryMove, resolved: Resolved
-) -> str:
-    return (
-        f"{resolved.document.at(first.line)}{resolved.name_of(first.source)} reserves"
-        f" {before.reserved} {first.resource_class}: say where that moves, with"
-        f" inventories: {{{first.becomes}: {{reserved: {before.reserved}}}}} of a target"
-    )
-
-
-def _excess_reserved(after: Inventories, resolved: Resolved) -> Iterator[str]:
-    for uuid, items in after.items():
-        for name, item in items.items():
-            changed = item != resolved.nodes[uuid].inventories.get(name)
-            if changed and item.reserved > item.total:
-                what = f"reserved {item.reserved} above total {item.total}"
-                yield f"{resolved.name_of(uuid)}: {name} would have {what}"

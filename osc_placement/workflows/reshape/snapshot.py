@@ -102,12 +102,21 @@ class TreeSnapshot:
             if (amount := item.allocations.get(uuid, {}).get(resource_class))
         }
 
-    def after(
-        self,
-        nodes: Mapping[str, Node],
-        inventories: Mapping[str, inventory.Inventories],
-        moves: Iterable[AllocationMove],
-    ) -> TreeSnapshot:
+    def changed_allocations(self, after: TreeSnapshot) -> dict[str, list[str]]:
+        """``{consumer: the providers on which it has other amounts afterwards}``, both sorted."""
+        changed = {}
+        for uuid, consumer in sorted(self.consumers.items()):
+            was, now = consumer.allocations, after.consumers[uuid].allocations
+            providers = [
+                key
+                for key in sorted({*was, *now})
+                if dict(was.get(key, {})) != dict(now.get(key, {}))
+            ]
+            if providers:
+                changed[uuid] = providers
+        return changed
+
+    def after(self, nodes: Mapping[str, Node], moves: Iterable[AllocationMove]) -> TreeSnapshot:
         """The snapshot with these providers in the named trees, and with allocations moved."""
         placed = _with_roots(nodes)
         outside = {uuid: node for uuid, node in self.nodes.items() if uuid not in nodes}
@@ -121,11 +130,7 @@ class TreeSnapshot:
         return dataclasses.replace(
             self,
             nodes={
-                uuid: dataclasses.replace(
-                    node,
-                    inventories=inventories.get(uuid, node.inventories),
-                    used=used.get(uuid, {}),
-                )
+                uuid: dataclasses.replace(node, used=used.get(uuid, {}))
                 for uuid, node in {**placed, **outside}.items()
             },
             roots=roots | self.roots,

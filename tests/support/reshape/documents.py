@@ -53,7 +53,7 @@ def decided(
     text: str,
     before: snapshot.TreeSnapshot | None = None,
     options: consumers_module.AssignOptions = PLAIN,
-) -> reshape_changes.ReshapeDecision:
+) -> consumers_module.ReshapeDecision:
     return reshape_plan.decide(documents.parse(text, "m"), before or cloud(), options)
 
 
