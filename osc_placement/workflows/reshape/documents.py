@@ -36,8 +36,8 @@ class MoveTarget:
 
     A ``described`` provider is created if it does not exist. ``parent`` None means a root.
     ``traits`` and ``aggregates`` are added, or replace those of the provider where ``only`` lists
-    them. ``inventories`` has fields per class; ``total`` is the total after the moves, and 0
-    removes the inventory.
+    them; of a target tree it also lists ``inventories``. ``inventories`` has fields per class;
+    ``total`` is the total after the moves, and 0 removes the inventory.
     """
 
     name: str

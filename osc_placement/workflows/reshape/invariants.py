@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reshape must not change or do: its invariants, and the refusals of a document. Pure.
 
-The invariants are checked between the snapshots before and after, for the planned result and again
-for the result of the rehearsal. The refusals are deletions and moves that would not work or would
+The invariants are checked between the snapshots before and after; the rehearsal must reach the same
+snapshot. The refusals are deletions and moves that would not work or would
 not last: nova-compute writes the inventories of its own trees at each periodic run, libvirt's
 driver VCPU, MEMORY_MB and others on the root, VGPU on children with the name ``<root's
 name>_<physical GPU>``, and MEM_ENCRYPTION_CONTEXT on children such as ``<root's name>_amd_sev``. A
@@ -13,7 +13,7 @@ An example, with a move of 4 VCPU of cn1 to PCPU of cn1::
     before  cn1: 16 VCPU; server a has 4 VCPU
     after   cn1: 12 VCPU, 4 PCPU; server a has 4 PCPU   kept: VCPU and PCPU count as one class
     after   cn1: 12 VCPU, 4 PCPU; server a has 4 VCPU   kept: a stays on shared CPUs
-    after   cn1: 12 VCPU, 6 PCPU                        violated: 18 in sum instead of 16
+    after   cn1: 12 VCPU, 6 PCPU                        violated: 2 PCPU appear without a move
 """
 
 from __future__ import annotations

@@ -13,17 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from osc_placement import errors
-from osc_placement.model import allocation, provider, yaml_lines
+from osc_placement.model import allocation, inventory, provider, yaml_lines
 from osc_placement.model.name import canonical_uuid
 from osc_placement.workflows.reshape import documents, snapshot
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Branch:
-    """A provider of the target tree; ``totals`` None leaves its inventories unchanged."""
-
-    target: documents.MoveTarget
-    totals: Mapping[str, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,14 +25,10 @@ class Tree:
     ``change_totals``: the classes whose sum may differ from that of the present tree.
     """
 
-    branches: tuple[Branch, ...]
+    targets: tuple[documents.MoveTarget, ...]
     assign: tuple[documents.ConsumerEvidence, ...] = ()
     source: str = ""
     change_totals: frozenset[str] = frozenset()
-
-    @property
-    def targets(self) -> tuple[documents.MoveTarget, ...]:
-        return tuple(branch.target for branch in self.branches)
 
     @property
     def names(self) -> list[str]:
@@ -57,15 +45,14 @@ def parse(text: str, source: str) -> Tree:
     """Read a target tree. Errors: InvalidInput with all errors, each with its line."""
     text_data = documents.read(text, source, documents.TREE)
     assign, reasons = documents.evidence(text_data, source)
-    branches = tuple(_branches(text_data.data["tree"], None, ("tree",), text_data))
-    for branch in branches:
-        where = f"{source}:{branch.target.line}: "
-        reasons += documents.invalid_memberships(branch.target, where)
-    called = [branch.target.name for branch in branches]
+    targets = tuple(_targets(text_data.data["tree"], None, ("tree",), text_data))
+    for target in targets:
+        reasons += documents.invalid_memberships(target, f"{source}:{target.line}: ")
+    called = [target.name for target in targets]
     for name in sorted({name for name in called if called.count(name) > 1}):
         reasons.append(f"{source}: the tree has more than one {name!r}")
     errors.InputErrors(reasons).check()
-    return Tree(branches, assign, source, frozenset(text_data.data.get("change_totals", ())))
+    return Tree(targets, assign, source, frozenset(text_data.data.get("change_totals", ())))
 
 
 def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
@@ -73,19 +60,21 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
 
     Errors: InvalidInput if the root does not exist, or if the totals differ.
     """
-    first = tree.branches[0].target
+    first = tree.targets[0]
     root = _find(first, before)
     if root is None or before.nodes[root].provider.parent_uuid is not None:
         what = "the root provider is missing" if root is None else "not a root provider:"
         raise errors.InvalidInput([f"{tree.source}: {what} {first.text!r}"])
     kept = {_find(target, before) for target in tree.targets}
     deleted = [uuid for uuid in before.inside if before.root_of(uuid) == root and uuid not in kept]
-    deficits = _deficits(tree, before, deleted)
+    targets = [_with_removals(target, before) for target in tree.targets]
+    targets += [_without_inventories(before.nodes[uuid]) for uuid in deleted]
+    deficits = _deficits(targets, before)
     _check_sums(tree, before, deficits)
     listed = tuple(_moves(tree, deficits))
     return documents.Document(
         moves=listed,
-        providers=tuple(_with_totals(tree, before, deleted, _unmoved(deficits, listed))),
+        providers=tuple(targets),
         # The same file a second time moves nothing, and its evidence is already true.
         assign=tuple(item for item in tree.assign if listed or not _is_met(item, before)),
         rename=tuple(_renames(tree, before)),
@@ -94,28 +83,26 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
     )
 
 
-def _branches(
+def _targets(
     data: Mapping[str, Any], parent: str | None, path: yaml_lines.Path, text_data: yaml_lines.Data
-) -> Iterator[Branch]:
-    inventories = {
-        name: {"total": fields} if isinstance(fields, int) else dict(fields)
-        for name, fields in data.get("inventories", {}).items()
-    }
-    totals = {name: fields.pop("total", -1) for name, fields in inventories.items()}
+) -> Iterator[documents.MoveTarget]:
     target = documents.MoveTarget(
         name=data["name"],
         uuid=canonical_uuid(data["uuid"]) if "uuid" in data else "",
         parent=parent,
         traits=tuple(data.get("traits", ())),
         aggregates=tuple(data.get("aggregates", ())),
-        inventories={name: fields for name, fields in inventories.items() if fields},
+        inventories={
+            name: {"total": fields} if isinstance(fields, int) else fields
+            for name, fields in data.get("inventories", {}).items()
+        },
         described=True,
-        only=frozenset({"traits", "aggregates"} & data.keys()),
+        only=frozenset({"traits", "aggregates", "inventories"} & data.keys()),
         line=text_data.line(*path),
     )
-    yield Branch(target, totals if "inventories" in data else None)
+    yield target
     for position, child in enumerate(data.get("children", ())):
-        yield from _branches(child, target.text, (*path, "children", position), text_data)
+        yield from _targets(child, target.text, (*path, "children", position), text_data)
 
 
 def _find(target: documents.MoveTarget, before: snapshot.TreeSnapshot) -> str | None:
@@ -123,6 +110,11 @@ def _find(target: documents.MoveTarget, before: snapshot.TreeSnapshot) -> str | 
         return target.uuid if target.uuid in before.nodes else None
     uuids = (uuid for uuid, node in before.inside.items() if node.provider.name == target.name)
     return next(uuids, None)
+
+
+def _present(target: documents.MoveTarget, before: snapshot.TreeSnapshot) -> inventory.Inventories:
+    uuid = _find(target, before)
+    return before.nodes[uuid].inventories if uuid is not None else {}
 
 
 def _is_met(item: documents.ConsumerEvidence, before: snapshot.TreeSnapshot) -> bool:
@@ -153,19 +145,35 @@ def _renames(tree: Tree, before: snapshot.TreeSnapshot) -> Iterator[documents.Na
             yield documents.Named(uuid, target.name, target.line)
 
 
+def _with_removals(
+    target: documents.MoveTarget, before: snapshot.TreeSnapshot
+) -> documents.MoveTarget:
+    """The target with a total of 0 for each class that its inventories leave out."""
+    if "inventories" not in target.only:
+        return target
+    removed = {name: {"total": 0} for name in sorted(_present(target, before))}
+    return dataclasses.replace(target, inventories={**removed, **target.inventories})
+
+
+def _without_inventories(node: snapshot.Node) -> documents.MoveTarget:
+    removed = {name: {"total": 0} for name in sorted(node.inventories)}
+    item = node.provider
+    return documents.MoveTarget(item.name, item.uuid, inventories=removed, described=True)
+
+
 #: ``{class: {provider: the amount that it lacks}}``; negative for a surplus.
 _Deficits = dict[str, dict[str, int]]
 
 
-def _deficits(tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str]) -> _Deficits:
-    """The differences between the present and the target tree, in the tree's order."""
+def _deficits(targets: Iterable[documents.MoveTarget], before: snapshot.TreeSnapshot) -> _Deficits:
+    """The differences between the present and the target tree, in the order of the targets."""
     deficits: _Deficits = {}
-    for branch in tree.branches:
-        for name, amount in _deficit(branch, before).items():
-            deficits.setdefault(name, {})[branch.target.text] = amount
-    for uuid in deleted:
-        for name, item in before.nodes[uuid].inventories.items():
-            deficits.setdefault(name, {})[uuid] = -item.total
+    for target in targets:
+        present = _present(target, before)
+        for name, fields in target.inventories.items():
+            was = present[name].total if name in present else 0
+            if lacking := int(fields.get("total", was)) - was:
+                deficits.setdefault(name, {})[target.text] = lacking
     return dict(sorted(deficits.items()))
 
 
@@ -180,6 +188,18 @@ def _check_sums(tree: Tree, before: snapshot.TreeSnapshot, deficits: _Deficits) 
     ).check()
 
 
+def _hint(tree: Tree, before: snapshot.TreeSnapshot, resource_class: str) -> str:
+    """The first provider that keeps its amount because the file gives it no inventories."""
+    for target in tree.targets:
+        item = _present(target, before).get(resource_class)
+        if "inventories" not in target.only and item is not None:
+            return (
+                f"; {target.name} keeps its {item.total} {resource_class}, because the file"
+                " does not give its inventories: list those that stay (inventories: {} for none)"
+            )
+    return ""
+
+
 def _moves(tree: Tree, deficits: _Deficits) -> Iterator[documents.ResourceMove]:
     """Moves from providers with a surplus to providers with a deficit, in the tree's order."""
     targets = {target.text: target for target in tree.targets}
@@ -192,70 +212,6 @@ def _moves(tree: Tree, deficits: _Deficits) -> Iterator[documents.ResourceMove]:
                 documents.MoveTarget(target.name, target.uuid),
                 line=target.line,
             )
-
-
-def _unmoved(deficits: _Deficits, moves: Iterable[documents.ResourceMove]) -> dict[str, set[str]]:
-    """``{provider: classes}`` whose total differs from the target after the moves."""
-    left = {name: dict(of) for name, of in deficits.items()}
-    for move in moves:
-        for name, amount in move.resources.items():
-            left[name][move.source] += int(amount)
-            left[name][move.target.text] -= int(amount)
-    unmoved: dict[str, set[str]] = {}
-    for name, of in left.items():
-        for text, amount in of.items():
-            if amount:
-                unmoved.setdefault(text, set()).add(name)
-    return unmoved
-
-
-def _with_totals(
-    tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str], unmoved: dict[str, set[str]]
-) -> Iterator[documents.MoveTarget]:
-    """The described providers, with a total for each class that moves do not complete."""
-    for branch in tree.branches:
-        target, totals = branch.target, branch.totals or {}
-        inventories = {name: dict(fields) for name, fields in target.inventories.items()}
-        for name in sorted(unmoved.get(target.text, ())):
-            inventories.setdefault(name, {})["total"] = max(totals.get(name, 0), 0)
-        yield dataclasses.replace(target, inventories=inventories)
-    for uuid in deleted:
-        removed: dict[str, documents.Fields] = {
-            name: {"total": 0} for name in sorted(unmoved.get(uuid, ()))
-        }
-        if removed:
-            name = before.name_of(uuid)
-            yield documents.MoveTarget(name, uuid, inventories=removed, described=True)
-
-
-def _hint(tree: Tree, before: snapshot.TreeSnapshot, resource_class: str) -> str:
-    """The first provider that keeps its amount because the file gives it no inventories."""
-    for branch in tree.branches:
-        uuid = _find(branch.target, before)
-        item = before.nodes[uuid].inventories.get(resource_class) if uuid is not None else None
-        if branch.totals is None and item is not None:
-            return (
-                f"; {branch.target.name} keeps its {item.total} {resource_class}, because the file"
-                " does not give its inventories: list those that stay (inventories: {} for none)"
-            )
-    return ""
-
-
-def _deficit(branch: Branch, before: snapshot.TreeSnapshot) -> dict[str, int]:
-    """``{class: amount}`` that a provider needs; negative for a surplus."""
-    if branch.totals is None:
-        return {}
-    uuid = _find(branch.target, before)
-    present = before.nodes[uuid].inventories if uuid is not None else {}
-    was = {name: item.total for name, item in present.items()}
-    target = {
-        name: was.get(name, 0) if total < 0 else total for name, total in branch.totals.items()
-    }
-    return {
-        name: difference
-        for name in sorted(was.keys() | target.keys())
-        if (difference := target.get(name, 0) - was.get(name, 0))
-    }
 
 
 def _pair(deficits: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:

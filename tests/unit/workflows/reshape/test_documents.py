@@ -169,18 +169,21 @@ tree:
 assign: {{{CONSUMER}: cn1_gpu}}
 """
     found = target_tree.parse(text, "tree.yaml")
-    assert [(branch.target.name, branch.target.parent) for branch in found.branches] == [
+    assert [(target.name, target.parent) for target in found.targets] == [
         ("cn1", None),
         ("cn1_gpu", "cn1"),
         ("deep", "cn1_gpu"),
     ]
-    assert [branch.totals for branch in found.branches] == [
-        {"VCPU": 8, "MEMORY_MB": 512},
-        {"VGPU": 4},
-        None,
+    assert [target.inventories for target in found.targets] == [
+        {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 512, "reserved": 64}},
+        {"VGPU": {"total": 4}},
+        {},
     ]
-    assert found.branches[0].target.inventories == {"MEMORY_MB": {"reserved": 64}}
-    assert found.branches[1].target.only == {"traits"}
+    assert [target.only for target in found.targets] == [
+        {"inventories"},
+        {"traits", "inventories"},
+        set(),
+    ]
     assert found.assign[0].line == 6
     twice = "tree: {name: a, children: [{name: a}]}"
     assert problems(twice, target_tree.parse) == ["moves.yaml: the tree has more than one 'a'"]
