@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 
 from osc_placement import errors, microversion, server
 from osc_placement.client import api, transport, wsgi
-from osc_placement.engine import state
+from osc_placement.engine import record, state
 from osc_placement.plan import apply, change, executor, guards, journal, plan, result
 from osc_placement.plan.kinds import registry
-from osc_placement.server.store import document
+from osc_placement.server.store import document, errors as store_errors
 from osc_placement.workflows.cloud import observe
 
 _NAME = "a copy in memory"
@@ -35,6 +35,18 @@ def opened(
         yield client
     finally:
         client.close()
+
+
+def loaded(records: record.Changes) -> server.App:
+    """An embedded Placement with these records and their generations, in memory.
+
+    Errors: PlacementError for records that contradict each other.
+    """
+    if problems := document.find_problems(records):
+        raise errors.PlacementError(f"a copy cannot be made: {store_errors.listed(problems)}")
+    app = server.create_app()
+    app.repository.load(records)
+    return app
 
 
 @contextlib.contextmanager
@@ -83,7 +95,8 @@ def applied(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> I
             f"{path} is an undo file: only the journal of the run shows which of its changes were"
             " applied. Give a plan of new changes"
         )
-    app = server.create_app(load=document.dump_document(base))
+    records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
+    app = loaded(records)
     with opened(lambda: app) as client:
         report = apply_plan(client, _for_copy(planned, client.target), path, tuple(guards.ALL))
         with app.repository.snapshot() as after:

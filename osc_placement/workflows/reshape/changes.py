@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.engine import standard
 from osc_placement.model import allocation, inventory, provider
-from osc_placement.model.name import and_more, counted
+from osc_placement.model.name import and_more, counted, is_custom
 from osc_placement.plan import change
 from osc_placement.plan.kinds import memberships, reshape
 from osc_placement.plan.kinds.provider import ABSENT, TYPE, ProviderState
@@ -55,7 +54,7 @@ class _Changes:
     def _custom_traits(self) -> Iterator[change.Change]:
         existing = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
         target = {name for _, node in self._after.inside.items() for name in node.traits}
-        for name in sorted(target - existing - standard.traits()):
+        for name in sorted(filter(is_custom, target - existing)):
             yield memberships.creation(name, _NEEDED, _CUSTOM_TRAITS)
 
     def _provider(

@@ -17,22 +17,19 @@ result with the second::
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from osc_placement import errors, microversion, server
+from osc_placement import errors, microversion
 from osc_placement.client import api
-from osc_placement.engine import standard
+from osc_placement.engine import record, standard
 from osc_placement.model import allocation, provider
 from osc_placement.model.name import is_custom
 from osc_placement.plan import attempt, change, executor, journal, plan, result
-from osc_placement.plan.kinds import base, memberships, registry, reshape
+from osc_placement.plan.kinds import base, registry, reshape
 from osc_placement.plan.reasons import Code
-from osc_placement.server.store.errors import StoreError
 from osc_placement.workflows import on_a_copy, selector
 from osc_placement.workflows.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
@@ -78,10 +75,6 @@ class Prepared:
     after: snapshot.TreeSnapshot
     placed: tuple[consumers.Placed, ...] = ()
     rehearsed: snapshot.TreeSnapshot | None = None
-
-
-class CannotRehearse(errors.PlacementError):
-    """The snapshot is not a valid state of the embedded Placement."""
 
 
 class RehearsalFailed(errors.PlacementError):
@@ -279,15 +272,12 @@ def rehearse(
 ) -> snapshot.TreeSnapshot:
     """Apply ``changes`` to ``before`` in an embedded Placement; a result that equals ``after``.
 
-    Errors: RehearsalFailed with all failures and differences; CannotRehearse.
+    Errors: RehearsalFailed with all failures and differences; PlacementError if ``before`` is not
+    a valid state.
     """
     LOG.info("rehearsing %d changes", len(changes))
-    before, after = _comparable(before), _comparable(after)
-    changes = _only_known(changes)
-    # The cloud has all these classes, as ``observe`` has checked.
-    nodes = [*before.nodes.values(), *after.nodes.values()]
-    classes = {name for node in nodes for name in node.inventories}
-    with _embedded(before, classes, version) as client:
+    app = on_a_copy.loaded(_records(before, after))
+    with on_a_copy.opened(lambda: app, "the rehearsal", version) as client:
         run_context = attempt.RunContext(
             base.Services(client), journal.MemoryJournal(), threading.Event()
         )
@@ -295,8 +285,7 @@ def rehearse(
         failed = [item for item in run.results if not item.succeeded]
         if failed:
             raise RehearsalFailed(_failures(failed))
-        context = ReadContext(workers=1)
-        rehearsed = _comparable(observe.read_trees(client, after.roots, context))
+        rehearsed = observe.read_trees(client, after.roots, ReadContext(workers=1))
     consumers = {
         uuid: item for uuid, item in rehearsed.consumers.items() if uuid in before.consumers
     }
@@ -311,107 +300,54 @@ def rehearse(
 _OTHERS = "others"
 
 
-@contextlib.contextmanager
-def _embedded(
-    trees: snapshot.TreeSnapshot, classes: Collection[str], version: microversion.Microversion
-) -> Iterator[api.Client]:
-    """A Placement with the state of a snapshot, including generations, and these classes.
+def _records(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> record.Changes:
+    """The records of the snapshot before, with generations.
 
-    Errors: CannotRehearse if the snapshot is not a valid state.
+    ``observe`` has checked that the cloud has all classes and standard traits of the snapshot
+    after; its release may be newer than the standard traits of this program.
     """
-    try:
-        app = server.create_app(load=_document(trees, classes))
-    except StoreError as error:
-        raise CannotRehearse(f"the plan cannot be rehearsed: {error}") from error
-    with on_a_copy.opened(lambda: app, "the rehearsal", version) as client:
-        yield client
-
-
-def _document(trees: snapshot.TreeSnapshot, classes: Collection[str]) -> dict[str, Any]:
-    """The snapshot as a state document of the embedded server; ``classes`` are all that exist."""
-    traits = {name for node in trees.nodes.values() for name in node.traits}
-    return {
-        "custom_resource_classes": sorted(filter(is_custom, classes)),
-        "custom_traits": sorted(filter(is_custom, traits | trees.traits)),
-        "providers": {uuid: _provider(node) for uuid, node in trees.nodes.items()},
-        "consumers": {
-            **{uuid: _consumer(item) for uuid, item in trees.consumers.items()},
-            **_other_consumers(trees),
+    nodes = [*before.nodes.values(), *after.nodes.values()]
+    classes = {name for node in nodes for name in node.inventories if is_custom(name)}
+    traits = before.traits.union(*(node.traits for node in before.nodes.values()))
+    traits |= {name for node in nodes for name in node.traits if not is_custom(name)}
+    traits -= standard.traits()
+    return record.Changes(
+        {
+            uuid: record.ProviderRecord(
+                uuid,
+                node.provider.name,
+                before.root_of(uuid),
+                node.provider.parent_uuid,
+                node.provider.generation,
+                node.inventories,
+                node.traits,
+                tuple(sorted(node.aggregates)),
+            )
+            for uuid, node in before.nodes.items()
         },
-    }
+        {
+            item.uuid: record.ConsumerRecord(
+                item.uuid,
+                item.generation or 0,
+                item.project_id or _OTHERS,
+                item.user_id or _OTHERS,
+                item.allocations,
+                None if item.consumer_type == allocation.UNKNOWN_TYPE else item.consumer_type,
+            )
+            for item in (*before.consumers.values(), *_other_consumers(before))
+        },
+        dict.fromkeys(traits, 0.0),
+        dict.fromkeys(classes, 0.0),
+    )
 
 
-def _provider(node: snapshot.Node) -> dict[str, Any]:
-    item = node.provider
-    return {
-        "name": item.name,
-        "parent": item.parent_uuid,
-        "root": item.root_uuid or item.uuid,
-        "generation": item.generation,
-        "inventories": {name: held.as_dict() for name, held in node.inventories.items()},
-        "traits": sorted(node.traits),
-        "aggregates": sorted(node.aggregates),
-    }
-
-
-def _consumer(item: allocation.Consumer) -> dict[str, Any]:
-    return {
-        "allocations": {uuid: dict(held) for uuid, held in item.allocations.items()},
-        "generation": item.generation or 0,
-        "project": item.project_id or _OTHERS,
-        "user": item.user_id or _OTHERS,
-        "type": item.consumer_type or allocation.UNKNOWN_TYPE,
-    }
-
-
-def _other_consumers(trees: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
+def _other_consumers(trees: snapshot.TreeSnapshot) -> Iterator[allocation.Consumer]:
     """One consumer per provider for the usage of all consumers that are not in the snapshot."""
     usage: dict[str, dict[str, int]] = {}
     for (uuid, resource_class), amount in trees.other_usage().items():
         usage.setdefault(uuid, {})[resource_class] = amount
-    consumers = {}
     for uuid, resources in usage.items():
-        key = resolve.new_uuid(f"others:{uuid}")
-        consumers[key] = _consumer(allocation.Consumer(key, {uuid: resources}, generation=0))
-    return consumers
-
-
-def _comparable(trees: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
-    """The snapshot without standard traits that are newer than this program.
-
-    No rule depends on them. Below 1.38 consumers have no type, which is read as unknown.
-    """
-    return dataclasses.replace(
-        trees,
-        nodes={
-            uuid: dataclasses.replace(node, traits=frozenset(filter(_is_known, node.traits)))
-            for uuid, node in trees.nodes.items()
-        },
-        consumers={
-            uuid: dataclasses.replace(
-                item, consumer_type=item.consumer_type or allocation.UNKNOWN_TYPE
-            )
-            for uuid, item in trees.consumers.items()
-        },
-    )
-
-
-def _only_known(changes: Sequence[change.Change]) -> list[change.Change]:
-    """The changes without standard traits that are newer than this program."""
-    kept = []
-    for item in changes:
-        if isinstance(item.after, memberships.Traits):
-            present = {name: has for name, has in item.after.present.items() if _is_known(name)}
-            if not present:
-                continue
-            before = memberships.Traits({name: not has for name, has in present.items()})
-            item = dataclasses.replace(item, before=before, after=memberships.Traits(present))
-        kept.append(item)
-    return kept
-
-
-def _is_known(trait: str) -> bool:
-    return is_custom(trait) or trait in standard.traits()
+        yield allocation.Consumer(resolve.new_uuid(f"others:{uuid}"), {uuid: resources})
 
 
 def _failures(results: Sequence[result.ChangeResult]) -> str:
