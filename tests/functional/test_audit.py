@@ -134,8 +134,8 @@ def test_every_wrong_allocation_has_its_code_and_right_ones_have_none(
 
 
 def test_rows_for_programs_have_codes_and_documented_fields(openstack: shell.OpenStack) -> None:
-    page = (guide.DOCS / "user/repair/audit.rst").read_text()
-    fields = page.partition("Fields of ``evidence``")[2].partition("Actions, ")[0]
+    page = (guide.DOCS / "user/repair/audit-output.rst").read_text()
+    fields = page.partition("Fields of ``evidence``")[2].partition("\nActions\n")[0]
     documented = {*re.findall(r"``([a-z_]+)``", fields)}
     written = {"allocations", "ports", "removed", "project_id", "user_id"}
     for row in [*audited(openstack), *audited(openstack, "--repair", "--dry-run")]:

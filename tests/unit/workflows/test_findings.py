@@ -12,7 +12,7 @@ PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user/repair"
 
 
 def test_the_documentation_lists_all_actions() -> None:
-    section = _section("audit.rst", "\nActions, ", "\n===")
+    section = _section("audit-output.rst", "\nActions, ", "\n===")
     listed = re.findall(r"^``([a-z-]+)``$", section, re.MULTILINE)
     assert len(listed) == len(set(listed))
     of_providers = re.findall(

@@ -208,9 +208,8 @@ def test_the_published_schemas_are_those_of_the_code() -> None:
 
 
 def test_the_documents_of_the_guide_are_valid() -> None:
-    guide = (
-        pathlib.Path(__file__).parents[4] / "doc" / "source" / "user" / "reshape" / "reshape.rst"
-    )
+    folder = pathlib.Path(__file__).parents[4] / "doc" / "source" / "user" / "reshape"
+    guide = folder / "reshape-document.rst"
     blocks = re.findall(r"::\n\n((?:    .*\n)+)", guide.read_text())
     moves = [block for block in blocks if block.strip().startswith("moves:")]
     trees = [block for block in blocks if block.strip().startswith("tree:")]
