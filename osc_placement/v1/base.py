@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.v1.output import tables
 
+    DisplayCommandBase = display.DisplayCommandBase[Any]
+else:
+    #: It is generic since cliff 4.13.
+    DisplayCommandBase = display.DisplayCommandBase
 
 #: In ``hints``: a word where the command has none, and the word itself in the right command line.
 WORD = "<word>"
@@ -514,7 +518,7 @@ class ShowOne(PlacementCommand, command.ShowOne):
         return code
 
 
-class ReportCommand(PlacementCommand, display.DisplayCommandBase[Any]):
+class ReportCommand(PlacementCommand, DisplayCommandBase):
     """A command that upstream does not have: its tables fit the terminal, and a summary follows."""
 
     #: The columns of a table, unless the operator selects others; empty for all columns.
