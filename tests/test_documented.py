@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import importlib
 import importlib.metadata
@@ -14,7 +15,8 @@ from collections.abc import Iterator
 import docutils.core
 import pytest
 
-from osc_placement import microversion, v1
+from osc_placement import microversion, plugin, v1
+from osc_placement.server import options
 from osc_placement.v1 import base, services
 from tests.support.commands import (
     COMMANDS,
@@ -150,6 +152,33 @@ def test_every_command_of_the_readme_exists() -> None:
     assert len(named) >= 13
     known = {name.replace("_", " ") for name in COMMANDS} | {"placement recipe", "snapshot diff"}
     assert {name for name in named if name not in known} == set()
+
+
+def _notes() -> str:
+    notes = sorted((process.ROOT / "releasenotes" / "notes").glob("*.yaml"))
+    return "\n".join(path.read_text() for path in notes)
+
+
+def test_every_command_in_the_release_notes_exists() -> None:
+    """What came and went before the release is in no note."""
+    names = {command_name(entry) for entry in COMMANDS}
+    words = r"``(?:openstack )?((?:placement|resource|allocation candidate) [a-z][a-z -]*[a-z])"
+    named = {re.split(" -| FILE", text)[0] for text in re.findall(words, _notes())}
+    assert len(named) > 20
+    assert {
+        text for text in named if not any(f"{n} ".startswith(f"{text} ") for n in names)
+    } == set()
+
+
+def test_every_option_in_the_release_notes_exists() -> None:
+    parsers = [parser_of(entry) for entry in COMMANDS]
+    parsers += [options.parser(), plugin.build_option_parser(argparse.ArgumentParser())]
+    present = {option for parser in parsers for option in parser._option_string_actions}
+    # Options of pytest and of the conformance kit.
+    present |= {"--pyargs", "--placement-url"}
+    named = set(re.findall(r"``[^`]*?(--[a-z][a-z-]+)", _notes()))
+    assert len(named) > 30
+    assert named - present == set()
 
 
 def test_the_documentation_names_the_newest_microversion() -> None:

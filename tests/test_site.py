@@ -164,6 +164,16 @@ def test_no_synopsis_divides_a_metavar(pages: dict[pathlib.Path, Page]) -> None:
     assert [line for line in lines if re.match(r"[:=,]\S*<", line)] == []
 
 
+def test_the_release_notes_are_a_page_for_an_operator_of_4_x(site: pathlib.Path) -> None:
+    text = (site / "about" / "release-notes.html").read_text("utf-8")
+    titles = ["New features", "Upgrading", "Deprecations", "Fixed", "Security"]
+    places = [text.find(f"<h3>{title}<") for title in titles]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "osc-placement 5 is a new implementation" in text
+    assert "To go back, run" in text
+
+
 def test_no_option_is_printed_with_a_typographic_dash(pages: dict[pathlib.Path, Page]) -> None:
     assert [path.name for path in pages if re.search("\u2013[a-z]", path.read_text("utf-8"))] == []
 
