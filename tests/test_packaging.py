@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import configparser
 import html
+import importlib.metadata
 import io
 import pathlib
 import re
@@ -27,6 +29,43 @@ def test_the_readme_renders_on_a_package_index() -> None:
     assert errors.getvalue() == ""
     assert rendered is not None
     assert rendered.index("<h1") < rendered.index("<pre")
+
+
+PICTURE = re.compile(r"^\.\. image:: (\S+)$", re.MULTILINE)
+
+
+def test_a_checkout_and_a_package_index_show_the_pictures_of_the_readme() -> None:
+    relative = PICTURE.findall((ROOT / "README.rst").read_text())
+    assert len(relative) == 2
+    assert [name for name in relative if not (ROOT / name).is_file()] == []
+    shown = subprocess.run(
+        [sys.executable, "-W", "ignore", "setup.py", "-q", "--long-description"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    config = configparser.ConfigParser(delimiters=("=",))
+    config.read(ROOT / "setup.cfg")
+    assert (
+        "Source = https://opendev.org/openstack/osc-placement" in config["metadata"]["project_urls"]
+    )
+    folder = f"https://opendev.org/openstack/osc-placement/raw/tag/{config['metadata']['version']}/"
+    assert PICTURE.findall(shown.stdout) == [f"{folder}{name}" for name in relative]
+
+
+def test_the_version_is_written_in_one_place() -> None:
+    config = configparser.ConfigParser(delimiters=("=",))
+    config.read(ROOT / "setup.cfg")
+    version = config["metadata"]["version"]
+    assert importlib.metadata.version("osc-placement") == version
+    files = [
+        *ROOT.glob("osc_placement/**/*.py"),
+        *ROOT.glob("doc/source/**/*.rst"),
+        ROOT / "README.rst",
+    ]
+    literal = re.compile(rf"(?<![\d.]){re.escape(version)}(?![\d.])")
+    assert [path for path in files if literal.search(path.read_text())] == []
 
 
 def test_a_readme_that_does_not_render_is_noticed() -> None:
