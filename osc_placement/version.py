@@ -42,40 +42,18 @@ def _parse(version: str) -> microversion.Microversion:
 
 def _predicate(
     holds: Callable[[microversion.Microversion, microversion.Microversion], bool],
-    limit: str,
     text: str,
+    limit: str,
 ) -> Predicate:
     return lambda version: holds(_parse(version), _parse(limit)) or f"{text} {limit}"
 
 
-def lt(limit: str) -> Predicate:
-    """Versions below the limit."""
-    return _predicate(operator.lt, limit, "requires version less than")
-
-
-def le(limit: str) -> Predicate:
-    """Versions up to the limit."""
-    return _predicate(operator.le, limit, "requires at most version")
-
-
-def eq(limit: str) -> Predicate:
-    """One version."""
-    return _predicate(operator.eq, limit, "requires version")
-
-
-def ne(limit: str) -> Predicate:
-    """Every version but one."""
-    return _predicate(operator.ne, limit, "can not use version")
-
-
-def ge(limit: str) -> Predicate:
-    """Versions from the limit on."""
-    return _predicate(operator.ge, limit, "requires at least version")
-
-
-def gt(limit: str) -> Predicate:
-    """Versions above the limit."""
-    return _predicate(operator.gt, limit, "requires version greater than")
+lt = functools.partial(_predicate, operator.lt, "requires version less than")
+le = functools.partial(_predicate, operator.le, "requires at most version")
+eq = functools.partial(_predicate, operator.eq, "requires version")
+ne = functools.partial(_predicate, operator.ne, "can not use version")
+ge = functools.partial(_predicate, operator.ge, "requires at least version")
+gt = functools.partial(_predicate, operator.gt, "requires version greater than")
 
 
 def compare(

@@ -46,7 +46,7 @@ class ShowAllocation(base.Lister):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_consumer(parser)
-        parser.add_argument("--long", action="store_true", help="Show type and generation")
+        arguments.add_flag(parser, "--long", "Show type and generation")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         optional = ["consumer generation", "consumer types"] if parsed_args.long else []

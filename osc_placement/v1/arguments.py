@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
+from osc_placement.plan.guards import MANY
 from osc_placement.v1.output import help_text
 
 if TYPE_CHECKING:
@@ -77,6 +78,24 @@ def read_file(path: pathlib.Path) -> str:
         raise errors.PlacementError(
             f"{path} cannot be read: {errors.file_reason(error)}"
         ) from error
+
+
+def add_flag(group: argparse._ActionsContainer, option: str, text: str) -> None:
+    """Add an option without a value."""
+    group.add_argument(option, action="store_true", help=text)
+
+
+def add_max_percent(
+    group: argparse._ActionsContainer, limited: str, default: str = "no limit"
+) -> None:
+    """Add ``--max-percent``; ``limited``: what it limits."""
+    group.add_argument(
+        "--max-percent",
+        metavar="<percent>",
+        type=percent,
+        help=f"Change nothing if more than this part of {limited} would be removed (default:"
+        f" {default}). --allow {MANY} overrides it.",
+    )
 
 
 def add_repeated(
@@ -395,10 +414,10 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
         help="File with more provider names or UUIDs, one per line; - is standard input",
     )
     _add_conditions(group)
-    group.add_argument(
+    add_flag(
+        group,
         "--unused",
-        action="store_true",
-        help="Providers from which nothing is allocated. One request for each provider that"
+        "Providers from which nothing is allocated. One request for each provider that"
         " matches the other options.",
     )
     group.add_argument(

@@ -83,13 +83,13 @@ class AuditCommand(plan_command.PlanCommand):
             f"Only findings with this code: {', '.join(self.codes())}.",
             choices=self.codes(),
         )
-        group.add_argument(
+        arguments.add_flag(
+            group,
             "--strict",
-            action="store_true",
-            help="Exit with 3 also if no finding can be repaired, and with 4 instead of 0 if the"
+            "Exit with 3 also if no finding can be repaired, and with 4 instead of 0 if the"
             " answer lists something as not judged",
         )
-        group.add_argument("--repair", action="store_true", help="Make the proposed repairs")
+        arguments.add_flag(group, "--repair", "Make the proposed repairs")
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
         options = [name for name in _REQUIRE_REPAIR if getattr(parsed_args, name)]
@@ -332,9 +332,7 @@ openstack placement provider audit --provider-config \\
             " [pci]device_spec does not match. Where the hosts differ, run the command once for"
             " each file, with --host.",
         )
-        group.add_argument(
-            "--skip-agents", action="store_true", help="Do not read neutron's agents"
-        )
+        arguments.add_flag(group, "--skip-agents", "Do not read neutron's agents")
         self.add_change_options(parser)
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:

@@ -22,7 +22,6 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors, retry
-from osc_placement.plan.guards import MANY
 from osc_placement.v1 import arguments
 from osc_placement.v1.output import help_text, rows, streams
 
@@ -82,8 +81,8 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-class TargetCommand(command.Command):
-    """A command that checks its target before the first request."""
+class PlacementCommand(command.Command):
+    """The base class of every command: it checks its target before the first request."""
 
     #: Whether the command writes, so that it may create a missing database file.
     writes: ClassVar[bool] = True
@@ -98,119 +97,6 @@ class TargetCommand(command.Command):
     guards: ClassVar[Collection[str]] = ()
 
     _arguments: argparse.Namespace = argparse.Namespace(**_DEFAULTS)
-
-    @property
-    def auth_required(self) -> bool:
-        """Whether osc-lib authenticates before it runs the command."""
-        return not self.is_local
-
-    def add_allow(self, group: argparse._ActionsContainer) -> None:
-        """Add ``--allow`` with the guards of the command."""
-        guards = sorted(self.guards)
-        arguments.add_repeated(
-            group,
-            "--allow",
-            "<guard>",
-            f"Make changes that this guard refuses. May be repeated. Guards: {', '.join(guards)}.",
-            choices=guards,
-        )
-
-    def add_max_percent(
-        self, group: argparse._ActionsContainer, limited: str, default: str = "no limit"
-    ) -> None:
-        """Add ``--max-percent``; ``limited``: what it limits."""
-        group.add_argument(
-            "--max-percent",
-            metavar="<percent>",
-            type=arguments.percent,
-            help=f"Change nothing if more than this part of {limited} would be removed (default:"
-            f" {default}). --allow {MANY} overrides it.",
-        )
-
-    def _check_target(self, client: api.Client) -> None:
-        """Name a database on stderr. Errors: PlacementError for one that must not be used."""
-        if plugin.offline_configuration(self._settings()):
-            self._check_users(client)
-        database = self._database()
-        if database is not None:
-            self._check_database(database)
-
-    def _check_database(self, database: str) -> None:
-        if not self._may_write and not os.path.exists(database):
-            raise errors.PlacementError(
-                f"the database file {os.path.abspath(database)} does not exist, and only a command"
-                " that writes creates it: check --os-placement-database and"
-                " OSC_PLACEMENT_DATABASE"
-            )
-        if self.names_database:
-            self._write_note(f"Database file: {os.path.abspath(database)}")
-
-    def _check_users(self, client: api.Client) -> None:
-        """Refuse to write to openstack-placement's database while it has other users."""
-        placement = client.transport.local()
-        if placement is None:
-            raise AssertionError(client.target)
-        self._write_note(f"Using {placement.database}")
-        if not placement.users or self.reads_one_moment:
-            return
-        used = f"{client.target} is in use: {', '.join(placement.users)}"
-        if self._may_write and not self._settings().get(plugin.IN_USE_SETTING):
-            raise errors.PlacementError(
-                f"{used}; nothing was changed. Stop the Placement services, or add"
-                f" {plugin.global_option(plugin.IN_USE_SETTING)}"
-            )
-        self._write_note(f"Warning: {used}")
-
-    def _write_note(self, text: str) -> None:
-        if not self.is_quiet:
-            sys.stderr.write(f"{text}\n")
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether -q was given."""
-        options = getattr(self.app, "options", None)
-        return getattr(options, "verbose_level", 1) == 0
-
-    @property
-    def _may_write(self) -> bool:
-        return self.writes and not self._arguments.dry_run
-
-    @property
-    def is_local(self) -> bool:
-        """Whether Placement runs in this process."""
-        return bool(self._database() or plugin.offline_configuration(self._settings()))
-
-    def _database(self) -> str | None:
-        """The database file that the command uses; None for openstack-placement."""
-        return plugin.embedded_database(self._settings())
-
-    def _settings(self) -> dict[str, Any]:
-        """The settings of the command line, the environment and clouds.yaml."""
-        self._choose_target()
-        options = self._options()
-        settings: dict[str, Any] = {} if options is None else options.config
-        return settings
-
-    def _choose_target(self) -> None:
-        """Prefer the command line to the environment, before the client reads the settings.
-
-        The shell reads the options again for each command, and for nova.
-        """
-        options = self._options()
-        if options is not None:
-            plugin.prefer_named_target(options, self._command_line())
-
-    def _options(self) -> Any:
-        """The options of the client manager; None without one."""
-        manager = getattr(self.app, "client_manager", None)
-        return getattr(manager, "_cli_options", None)
-
-    def _command_line(self) -> Sequence[str]:
-        return getattr(self.app, "command_options", None) or ()
-
-
-class PlacementCommand(TargetCommand):
-    """The base class of every command."""
 
     #: The feature (a key of microversion.FEATURES) that the whole command needs.
     required_feature: ClassVar[str | None] = None
@@ -354,14 +240,14 @@ class PlacementCommand(TargetCommand):
         for argument in getattr(parsed_args, arguments.PROVIDER_ARGUMENTS):
             value = getattr(parsed_args, argument)
             texts = value if isinstance(value, list) else [value]
-            uuids = [text and lookup.named_like_uuid(self._client(), text) for text in texts]
+            uuids = [text and lookup.named_like_uuid(self.client(), text) for text in texts]
             renewed = [uuid or text for uuid, text in zip(uuids, texts, strict=True)]
             setattr(parsed_args, argument, renewed if texts is value else renewed[0])
             replaced = replaced or any(uuids)
         return replaced
 
     def _has_written(self) -> bool:
-        return self._is_connected and self._client().transport.has_written
+        return self._is_connected and self.client().transport.has_written
 
     def _report_lost_output(self, error: streams.OutputFailed) -> int:
         """Say whether changes were made; the exit code. "list | head" is silent."""
@@ -421,13 +307,14 @@ class PlacementCommand(TargetCommand):
         features = [*required]
         if self.required_feature is not None:
             features.insert(0, (self.required_feature, "this command"))
-        client = self._client()
+        client = self.client()
         version = self._version(client, [*(feature for feature, _ in features), *optional])
         _check(version, features)
         return client.at(version)
 
-    def _client(self) -> api.Client:
-        self._choose_target()
+    def client(self) -> api.Client:
+        """The client at the microversion of the command line. Sends no request."""
+        self._settings()
         shell: Any = self.app
         client: api.Client = shell.client_manager.placement
         if not self._is_connected:
@@ -437,14 +324,10 @@ class PlacementCommand(TargetCommand):
         client.transport.pace.rate = self._arguments.rate
         return client
 
-    def client(self) -> api.Client:
-        """The client at the microversion of the command line. Sends no request."""
-        return self._client()
-
     @property
     def runs_on_recording(self) -> bool:
         """Whether the command runs on a snapshot with responses of nova."""
-        return self._database() is not None and self._client().has_recording
+        return self._database() is not None and self.client().has_recording
 
     @property
     def nova_recording(self) -> str | None:
@@ -463,6 +346,96 @@ class PlacementCommand(TargetCommand):
         if self.is_local:
             shell: Any = self.app
             shell.client_manager.placement.close()
+
+    @property
+    def auth_required(self) -> bool:
+        """Whether osc-lib authenticates before it runs the command."""
+        return not self.is_local
+
+    def add_allow(self, group: argparse._ActionsContainer) -> None:
+        """Add ``--allow`` with the guards of the command."""
+        guards = sorted(self.guards)
+        arguments.add_repeated(
+            group,
+            "--allow",
+            "<guard>",
+            f"Make changes that this guard refuses. May be repeated. Guards: {', '.join(guards)}.",
+            choices=guards,
+        )
+
+    def _check_target(self, client: api.Client) -> None:
+        """Name a database on stderr. Errors: PlacementError for one that must not be used."""
+        if plugin.offline_configuration(self._settings()):
+            self._check_users(client)
+        database = self._database()
+        if database is not None:
+            self._check_database(database)
+
+    def _check_database(self, database: str) -> None:
+        if not self._may_write and not os.path.exists(database):
+            raise errors.PlacementError(
+                f"the database file {os.path.abspath(database)} does not exist, and only a command"
+                " that writes creates it: check --os-placement-database and"
+                " OSC_PLACEMENT_DATABASE"
+            )
+        if self.names_database:
+            self._write_note(f"Database file: {os.path.abspath(database)}")
+
+    def _check_users(self, client: api.Client) -> None:
+        """Refuse to write to openstack-placement's database while it has other users."""
+        placement = client.transport.local()
+        if placement is None:
+            raise AssertionError(client.target)
+        self._write_note(f"Using {placement.database}")
+        if not placement.users or self.reads_one_moment:
+            return
+        used = f"{client.target} is in use: {', '.join(placement.users)}"
+        if self._may_write and not self._settings().get(plugin.IN_USE_SETTING):
+            raise errors.PlacementError(
+                f"{used}; nothing was changed. Stop the Placement services, or add"
+                f" {plugin.global_option(plugin.IN_USE_SETTING)}"
+            )
+        self._write_note(f"Warning: {used}")
+
+    def _write_note(self, text: str) -> None:
+        if not self.is_quiet:
+            sys.stderr.write(f"{text}\n")
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether -q was given."""
+        options = getattr(self.app, "options", None)
+        return getattr(options, "verbose_level", 1) == 0
+
+    @property
+    def _may_write(self) -> bool:
+        return self.writes and not self._arguments.dry_run
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Placement runs in this process."""
+        return bool(self._database() or plugin.offline_configuration(self._settings()))
+
+    def _database(self) -> str | None:
+        """The database file that the command uses; None for openstack-placement."""
+        return plugin.embedded_database(self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings of the command line, the environment and clouds.yaml.
+
+        The target of the command line replaces that of the environment, each time: the shell reads
+        the options again for each command, and for nova.
+        """
+        manager = getattr(self.app, "client_manager", None)
+        options = getattr(manager, "_cli_options", None)
+        if options is None:
+            return {}
+        plugin.prefer_named_target(options, self._command_line())
+        settings: dict[str, Any] = options.config
+        return settings
+
+    def _command_line(self) -> Sequence[str]:
+        return getattr(self.app, "command_options", None) or ()
 
 
 def _check(version: microversion.Microversion, required: Iterable[tuple[str, str]]) -> None:

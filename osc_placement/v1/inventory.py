@@ -54,7 +54,7 @@ class ListInventory(base.Lister):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
-        parser.add_argument("--long", action="store_true", help="Show capacity and free")
+        arguments.add_flag(parser, "--long", "Show capacity and free")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
@@ -154,7 +154,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
                 type=int if field in inventory.INTEGER_FIELDS else float,
                 help=FIELD_HELP[field],
             )
-        self.add_max_percent(parser, "the capacity of the class")
+        arguments.add_max_percent(parser, "the capacity of the class")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
@@ -250,11 +250,10 @@ openstack resource provider inventory amend rack1-node7 \\
             " allocation_ratio) and its new value; ``+=``, ``-=`` and ``*=`` are relative.",
             required=True,
         )
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--create",
-            action="store_true",
-            help="Create the inventory of a class that a provider does not have; a total is"
-            " required",
+            "Create the inventory of a class that a provider does not have; a total is required",
         )
         arguments.add_selector(parser)
         self.add_change_options(parser)
@@ -312,19 +311,21 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             f"{RESOURCE_CLASS_HELP}; with a field and its value. May be"
             f" repeated. Fields: {fields}.",
         )
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--aggregate",
-            action="store_true",
-            help="Set the inventories of every member of the aggregate."
+            "Set the inventories of every member of the aggregate."
             + arguments.since("provider member_of"),
         )
-        parser.add_argument("--amend", action="store_true", help="Do not change what is not given")
-        parser.add_argument(
+        arguments.add_flag(parser, "--amend", "Do not change what is not given")
+        arguments.add_flag(
+            parser,
             "--dry-run",
-            action="store_true",
-            help="Show the new inventories, or why they would be refused; change nothing",
+            "Show the new inventories, or why they would be refused; change nothing",
         )
-        self.add_max_percent(parser, "the capacity of a resource class, summed over the providers,")
+        arguments.add_max_percent(
+            parser, "the capacity of a resource class, summed over the providers,"
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         required = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []

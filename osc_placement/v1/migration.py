@@ -67,10 +67,8 @@ openstack placement migration run --migration import_aggregate_ratios"""
             "<migration>",
             'Only this migration ("migration list" shows them).',
         )
-        parser.add_argument(
-            "--dry-run",
-            action="store_true",
-            help="Count the changes of each migration; change nothing",
+        arguments.add_flag(
+            parser, "--dry-run", "Count the changes of each migration; change nothing"
         )
         plan_command.add_log_json(parser)
         parser.add_argument(

@@ -27,7 +27,6 @@ class MirrorAggregates(plan_command.PlanCommand):
     removes them with --prune. It does not change providers that are not compute nodes, unless
     --provider names them, or aggregates that are not nova's. It skips hosts without a compute
     node, compute nodes without a provider, and cells that are down, and shows the reason.
-    With --prune, it changes nothing if it would remove more than --max-percent of the memberships.
 
     With --ratios, the command changes no membership: it sets the ratios in the metadata of nova's
     host aggregates (cpu_allocation_ratio and others) on the inventories of their hosts, the
@@ -69,10 +68,10 @@ openstack placement aggregate mirror --ratios --dry-run"""
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to mirror")
         arguments.add_hosts(group, "Only the compute nodes of", "Only this host aggregate")
-        group.add_argument(
+        arguments.add_flag(
+            group,
             "--prune",
-            action="store_true",
-            help="Remove compute nodes from aggregates that their host is not a member of",
+            "Remove compute nodes from aggregates that their host is not a member of",
         )
         arguments.add_repeated(
             group,
@@ -89,10 +88,10 @@ openstack placement aggregate mirror --ratios --dry-run"""
             " nova has deleted. Not needed for host aggregates deleted since the last run:"
             " --prune removes their members.",
         )
-        group.add_argument(
+        arguments.add_flag(
+            group,
             "--ratios",
-            action="store_true",
-            help="Set the allocation ratios of the host aggregates, instead of the memberships",
+            "Set the allocation ratios of the host aggregates, instead of the memberships",
         )
         self.add_change_options(parser)
 

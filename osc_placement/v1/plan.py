@@ -95,10 +95,8 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
-        parser.add_argument(
-            "--impact",
-            action="store_true",
-            help="Show flavors and servers before and after the plan, on a snapshot",
+        arguments.add_flag(
+            parser, "--impact", "Show flavors and servers before and after the plan, on a snapshot"
         )
         arguments.add_repeated(
             parser,
@@ -211,7 +209,7 @@ class _PlanFileCommand(plan_command.PlanCommand):
         from osc_placement.plan import file, plan
 
         self._plan = file.read(parsed_args.file)
-        client = self._client()
+        client = self.client()
         plan.check_target(self._plan, client.target, client.origin)
 
     def execute(
@@ -255,10 +253,10 @@ openstack placement plan apply ratios.json"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--restart",
-            action="store_true",
-            help="Ignore the journal of earlier runs, after the cloud or a file was restored",
+            "Ignore the journal of earlier runs, after the cloud or a file was restored",
         )
 
     def _with_services(
@@ -394,12 +392,10 @@ openstack placement plan prune --older-than 90 --delete"""
             default=_DAYS,
             help=f"Only plans that were made at least this many days ago (default: {_DAYS})",
         )
-        parser.add_argument(
-            "--unfinished",
-            action="store_true",
-            help="Also unfinished plans, which then can no longer be continued",
+        arguments.add_flag(
+            parser, "--unfinished", "Also unfinished plans, which then can no longer be continued"
         )
-        parser.add_argument("--delete", action="store_true", help="Delete the files")
+        arguments.add_flag(parser, "--delete", "Delete the files")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import journal

@@ -262,13 +262,11 @@ class PlanCommand(base.ReportLister):
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of every changing command."""
         group = parser.add_argument_group("how to change")
-        group.add_argument(
-            "--dry-run", action="store_true", help="Show the planned changes; change nothing"
-        )
-        group.add_argument(
+        arguments.add_flag(group, "--dry-run", "Show the planned changes; change nothing")
+        arguments.add_flag(
+            group,
             "--detailed-exitcode",
-            action="store_true",
-            help="With --dry-run: exit with 3 for changes to make, and with 6 for refused changes",
+            "With --dry-run: exit with 3 for changes to make, and with 6 for refused changes",
         )
         if self.makes_plan:
             group.add_argument(
@@ -312,7 +310,7 @@ class PlanCommand(base.ReportLister):
             else "no limit"
         )
         if self.limits_removals:
-            self.add_max_percent(group, self.limited, default)
+            arguments.add_max_percent(group, self.limited, default)
 
 
 def add_log_json(group: argparse._ActionsContainer) -> None:

@@ -78,11 +78,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             "An amount that a provider must have free. May be repeated."
             + arguments.since("provider resources"),
         )
-        parser.add_argument(
-            "--long",
-            action="store_true",
-            help="Also show traits, aggregates, inventories, updated",
-        )
+        arguments.add_flag(parser, "--long", "Also show traits, aggregates, inventories, updated")
         arguments.add_selector(parser, arguments.OPTIONAL)
         parser.add_argument("--aggregate-uuid", action="append", default=[], help=argparse.SUPPRESS)
 
@@ -148,11 +144,7 @@ class ShowResourceProvider(base.ShowOne):
     example = "openstack resource provider show --allocations rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--allocations",
-            action="store_true",
-            help="Also show the allocations of each consumer",
-        )
+        arguments.add_flag(parser, "--allocations", "Also show the allocations of each consumer")
         arguments.add_provider(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
@@ -246,10 +238,10 @@ openstack resource provider delete rack1-node7 rack1-node8
 openstack resource provider delete --tree rack1-node7"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--tree",
-            action="store_true",
-            help="Delete the descendants of the provider too, from the bottom up."
+            "Delete the descendants of the provider too, from the bottom up."
             + arguments.since("nested providers"),
         )
         parser.add_argument(
@@ -387,9 +379,7 @@ class ShowResourceProviderTree(base.ReportLister):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
-        parser.add_argument(
-            "--long", action="store_true", help="Also show parent, aggregates and inventories"
-        )
+        arguments.add_flag(parser, "--long", "Also show parent, aggregates and inventories")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.model import provider
@@ -499,10 +489,10 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
             help="Only consumers of this type; 'unknown' selects consumers without a type, 'all'"
             " adds all types up." + arguments.since("consumer types"),
         )
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--long",
-            action="store_true",
-            help="Show consumer types and counts also if no version is pinned."
+            "Show consumer types and counts also if no version is pinned."
             + arguments.since("consumer types"),
         )
 

@@ -64,12 +64,10 @@ openstack resource provider trait set rack1-node7 \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser, "; with --aggregate, UUID of an aggregate")
         _add_trait(parser, required=False)
-        parser.add_argument(
-            "--aggregate",
-            action="store_true",
-            help="Set these traits on every member of the aggregate.",
+        arguments.add_flag(
+            parser, "--aggregate", "Set these traits on every member of the aggregate."
         )
-        self.add_max_percent(
+        arguments.add_max_percent(
             parser, "the providers of the cloud that have a trait, with --aggregate,"
         )
 
@@ -141,9 +139,7 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_trait(parser, required=True)
-        parser.add_argument(
-            "--create", action="store_true", help="Create custom traits that do not exist"
-        )
+        arguments.add_flag(parser, "--create", "Create custom traits that do not exist")
         arguments.add_selector(parser)
         self.add_change_options(parser)
 
@@ -240,10 +236,10 @@ openstack resource provider trait compare --member-of az1 --differing"""
             "Only traits with a name that matches this pattern, as in ``COMPUTE_*``. May be"
             " repeated.",
         )
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--differing",
-            action="store_true",
-            help="Only traits that some of the providers have and others do not have",
+            "Only traits that some of the providers have and others do not have",
         )
         arguments.add_selector(parser)
 

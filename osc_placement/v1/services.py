@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from osc_placement import errors
-from osc_placement.v1 import base
+from osc_placement.v1 import arguments, base
 
 if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
@@ -40,19 +40,16 @@ class NovaServices:
     @functools.cached_property
     def nova(self) -> api.Nova:
         """Nova of the cloud, or of the recording."""
-        if self._parsed_args.nova_recording is not None:
-            return _recorded(self._parsed_args.nova_recording)
-        if self._command.runs_on_recording:
-            return _saved(self._command)
-        shell: Any = self._command.app
-        if not self._command.auth_required:
-            authenticate(
-                shell,
-                "reads nova",
-                "Select a cloud (OS_CLOUD), a recording of nova's responses (--os-nova-recording)"
-                " or a snapshot that was saved --with-nova",
-            )
-        return _session_nova(shell.client_manager.sdk_connection)
+        opened = nova_at_hand(self._command)
+        if opened is not None:
+            return opened()
+        authenticate(
+            self._command.app,
+            "reads nova",
+            "Select a cloud (OS_CLOUD), a recording of nova's responses (--os-nova-recording)"
+            " or a snapshot that was saved --with-nova",
+        )
+        return _session_nova(self._command.app)
 
     @functools.cached_property
     def neutron(self) -> Neutron:
@@ -112,17 +109,12 @@ def _or_reason(opened: Callable[[], T]) -> T | str:
 
 def nova_at_hand(command: base.PlacementCommand) -> Callable[[], api.Nova] | None:
     """How to open nova: of the recording, the snapshot or the cloud; None on a database file."""
-
     recording = command.nova_recording
     if recording is not None:
         return lambda: _recorded(recording)
     if command.runs_on_recording:
         return lambda: _saved(command)
-    if not command.auth_required:
-        return None
-
-    shell: Any = command.app
-    return lambda: _session_nova(shell.client_manager.sdk_connection)
+    return (lambda: _session_nova(command.app)) if command.auth_required else None
 
 
 def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
@@ -147,25 +139,21 @@ def optional_nova(
 ) -> api.Nova | None:
     """Nova of the cloud, of a snapshot or of a recording; None with --no-nova or without a nova.
 
-    Requests: none to nova. Errors: those of ``Services.nova``.
+    Requests: none to nova. Errors: those of ``NovaServices.nova``.
     """
-    from osc_placement.nova import api
-
-    if parsed_args.no_nova:
+    opened = None if parsed_args.no_nova else nova_at_hand(command)
+    try:
+        return None if opened is None else opened()
+    except _NoNova:
         return None
-    if parsed_args.nova_recording is None and not command.runs_on_recording:
-        shell: Any = command.app
-        if not command.auth_required or not api.has_endpoint(shell.client_manager.sdk_connection):
-            return None
-    return NovaServices(command, parsed_args).nova
 
 
 def add_judgement(group: argparse._ActionsContainer) -> None:
     """Add ``--no-nova`` and ``--strict``, for commands that judge hosts."""
-    group.add_argument(
+    arguments.add_flag(
+        group,
         "--no-nova",
-        action="store_true",
-        help="Do not read nova's compute services and servers: hosts whose nova-compute is down"
+        "Do not read nova's compute services and servers: hosts whose nova-compute is down"
         " are then counted",
     )
     add_strict(group)
@@ -173,10 +161,8 @@ def add_judgement(group: argparse._ActionsContainer) -> None:
 
 def add_strict(group: argparse._ActionsContainer) -> None:
     """Add ``--strict``, for commands that list what they did not judge."""
-    group.add_argument(
-        "--strict",
-        action="store_true",
-        help="Exit with 4 instead of 0 if the answer lists something as not judged",
+    arguments.add_flag(
+        group, "--strict", "Exit with 4 instead of 0 if the answer lists something as not judged"
     )
 
 
@@ -205,20 +191,19 @@ def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:
 
 def add_check_owners(parser: argparse._ActionsContainer) -> None:
     """Add ``--check-owners``."""
-    parser.add_argument(
+    arguments.add_flag(
+        parser,
         "--check-owners",
-        action="store_true",
-        help="Read the project and user of every consumer, instead of comparing sums first",
+        "Read the project and user of every consumer, instead of comparing sums first",
     )
 
 
 def add_skip_port_allocations(parser: argparse._ActionsContainer) -> None:
     """Add ``--skip-port-allocations``."""
-    parser.add_argument(
+    arguments.add_flag(
+        parser,
         "--skip-port-allocations",
-        action="store_true",
-        help="Do not read neutron's ports with resource requests, and do not change their"
-        " allocations",
+        "Do not read neutron's ports with resource requests, and do not change their allocations",
     )
 
 
@@ -230,12 +215,17 @@ def _saved(command: base.PlacementCommand) -> api.RecordedNova:
     return api.RecordedNova(client.recording(), client.target)
 
 
-def _session_nova(connection: Any) -> api.SessionNova:
-    """Nova over a connection. Errors: PlacementError for a cloud without nova."""
+class _NoNova(errors.PlacementError):
+    """The catalog of the cloud has no compute service."""
+
+
+def _session_nova(shell: Any) -> api.SessionNova:
+    """Nova over the shell's session. Errors: _NoNova."""
     from osc_placement.nova import api
 
+    connection = shell.client_manager.sdk_connection
     if not api.has_endpoint(connection):
-        raise errors.PlacementError(
+        raise _NoNova(
             "this cloud has no nova: its catalog lists no compute service. Give --os-nova-recording"
         )
     return api.SessionNova(connection)

@@ -35,16 +35,16 @@ class ShowStatus(base.ReportShowOne):
     example = "openstack placement status show --check"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--check",
-            action="store_true",
-            help="Check what an upgrade needs; exit with 0, 1 (warning) or 2 (failure)",
+            "Check what an upgrade needs; exit with 0, 1 (warning) or 2 (failure)",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows import status
 
-        pinned = self._client().pinned
+        pinned = self.client().pinned
         observed = status.observe_status(self.connect(), check=parsed_args.check)
         fields: dict[str, Any] = {
             "target": observed.target,

@@ -63,15 +63,11 @@ openstack trait list --associated"""
             help="Only traits with this prefix, as in ``startswith:CUSTOM_``, or from this"
             " list, as in ``in:HW_CPU_X86_AVX,HW_CPU_X86_SSE``",
         )
-        parser.add_argument(
-            "--associated",
-            action="store_true",
-            help="Only traits that at least one resource provider uses",
+        arguments.add_flag(
+            parser, "--associated", "Only traits that at least one resource provider uses"
         )
-        parser.add_argument(
-            "--long",
-            action="store_true",
-            help="Show the time of the last change." + arguments.since("last-modified"),
+        arguments.add_flag(
+            parser, "--long", "Show the time of the last change." + arguments.since("last-modified")
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
@@ -139,10 +135,8 @@ class ListResourceClass(base.Lister):
     example = "openstack resource class list -f value"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--long",
-            action="store_true",
-            help="Show the time of the last change." + arguments.since("last-modified"),
+        arguments.add_flag(
+            parser, "--long", "Show the time of the last change." + arguments.since("last-modified")
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:

@@ -22,16 +22,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from osc_placement import errors
 from osc_placement.model.name import counted
-from osc_placement.plan.progress import RETRY, ChangeEvent, Progress
+from osc_placement.plan.progress import RETRY, ChangeEvent
 from osc_placement.v1.output import streams
-
-if TYPE_CHECKING:
-    import rich.progress
-
 
 LOG = logging.getLogger(__name__)
 
@@ -44,59 +40,22 @@ BAR_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def shown(*, quiet: bool, log: pathlib.Path | None = None, command: str = "") -> Iterator[Progress]:
+def shown(
+    *, quiet: bool, log: pathlib.Path | None = None, command: str = ""
+) -> Iterator[RunProgress]:
     """Show the progress of the block: bars on a terminal, else a line per minute; none with -q.
 
     Each part is also logged, for -v. SIGUSR1 prints the position. ``log``: changes of ``command``
     are added to this file. Errors: PlacementError for a file that cannot be opened.
     """
     with contextlib.ExitStack() as stack:
-        events = None
+        run = RunProgress()
         if log is not None:
-            events = stack.enter_context(contextlib.closing(EventLog(log, command)))
-        watched = _Watched(stack.enter_context(_shown_parts(quiet=quiet)), events)
-        stack.enter_context(_answering(watched.print_position))
-        yield watched
-
-
-@contextlib.contextmanager
-def _shown_parts(*, quiet: bool) -> Iterator[Progress]:
-    if quiet:
-        yield _Logged()
-        return
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    import rich.console
-    import rich.progress
-
-    console = rich.console.Console(file=streams.terminal())
-    columns = (
-        rich.progress.TextColumn("{task.description}"),
-        rich.progress.BarColumn(bar_width=20),
-        rich.progress.TaskProgressColumn(),
-        rich.progress.MofNCompleteColumn(),
-        rich.progress.TextColumn("{task.fields[rate]}"),
-        rich.progress.TimeRemainingColumn(),
-    )
-    with rich.progress.Progress(
-        *columns, console=console, transient=True, refresh_per_second=1 / BAR_SECONDS
-    ) as progress:
-        yield _Bars(progress)
-
-
-class _Logged:
-    """Logs the parts of the run."""
-
-    def start(self, what: str, total: int) -> None:
-        """Log a part."""
-        LOG.info("%s: %d", what, total)
-
-    def advance(self) -> None:
-        """Do nothing."""
-
-    def note(self, event: ChangeEvent) -> None:
-        """Do nothing: the plan engine logs changes."""
+            run.log = stack.enter_context(contextlib.closing(EventLog(log, command)))
+        if not quiet:
+            run.display = Bars(stack) if sys.stderr.isatty() else Lines()
+        stack.enter_context(_answering(run.print_position))
+        yield run
 
 
 @contextlib.contextmanager
@@ -112,35 +71,57 @@ def _answering(answer: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, former)
 
 
-class _Watched:
-    """Another progress, with the position of the run and the log of its changes."""
+class Display(Protocol):
+    """Shows the position of a run."""
 
-    def __init__(
-        self,
-        inner: Progress,
-        log: EventLog | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._inner, self._log, self._clock = inner, log, clock
-        self._what, self._total, self._done, self._started = "", 0, 0, clock()
+    #: Seconds between two updates.
+    seconds: float
+
+    def start(self, run: RunProgress) -> None:
+        """A part starts."""
+
+    def update(self, run: RunProgress) -> None:
+        """It is time for an update, or the last step has ended."""
+
+
+class RunProgress:
+    """The position in the present part of a run; its display and its log, if it has them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.display: Display | None = None
+        self.log: EventLog | None = None
+        self.what, self.total, self.done = "", 0, 0
+        self._clock, self._started, self._updated = clock, clock(), 0.0
         self._counts: collections.Counter[str] = collections.Counter()
 
     def start(self, what: str, total: int) -> None:
         """Begin a part."""
-        self._what, self._total, self._done, self._started = what, total, 0, self._clock()
+        LOG.info("%s: %d", what, total)
+        self.what, self.total, self.done = what, total, 0
+        self._started = self._updated = self._clock()
         self._counts.clear()
-        self._inner.start(what, total)
+        if self.display is not None:
+            self.display.start(self)
 
     def advance(self) -> None:
-        """Count a step."""
-        self._done += 1
-        self._inner.advance()
+        """Count a step; update the display when it is time."""
+        self.done += 1
+        if self.display is not None:
+            now = self._clock()
+            if now - self._updated >= self.display.seconds or self.done == self.total:
+                self._updated = now
+                self.display.update(self)
 
     def note(self, event: ChangeEvent) -> None:
         """Count and log a change."""
         self._counts[event.outcome] += 1
-        if self._log is not None:
-            self._log.write(event)
+        if self.log is not None:
+            self.log.write(event)
+
+    @property
+    def rate(self) -> float:
+        """Steps per second since the start of the part."""
+        return self.done / max(self._clock() - self._started, 0.001)
 
     @property
     def position(self) -> str:
@@ -149,16 +130,77 @@ class _Watched:
         """
         minutes, seconds = divmod(int(self._clock() - self._started), 60)
         duration = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
-        if self._what != "applying":
-            return f"{self._what or 'starting'}: {self._done} of {self._total}, {duration}"
+        if self.what != "applying":
+            return f"{self.what or 'starting'}: {self.done} of {self.total}, {duration}"
         retried, failed = self._counts[RETRY], self._counts["failed"]
-        changes = f"{self._done} of {counted(self._total, 'change')}"
+        changes = f"{self.done} of {counted(self.total, 'change')}"
         return f"{changes}, {retried} retried, {failed} failed, {duration}"
 
     def print_position(self) -> None:
         """Write the position to stderr, past Python's buffer: it may be in use."""
         with contextlib.suppress(OSError):
             os.write(2, f"{self.position}\n".encode())
+
+
+class Lines:
+    """A line on stderr for each minute of a part."""
+
+    seconds = LINE_SECONDS
+
+    def start(self, run: RunProgress) -> None:
+        """Nothing is written before the first minute has passed."""
+
+    def update(self, run: RunProgress) -> None:
+        """``reading providers: 1200 of 10000, 20/s, about 7 min left``, not after the last step."""
+        if run.done == run.total:
+            return
+        left = (run.total - run.done) / run.rate
+        duration = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
+        streams.write_message(
+            f"{run.what}: {run.done} of {run.total}, {_per_second(run.rate)}, about {duration} left"
+        )
+
+
+def _per_second(rate: float) -> str:
+    """``20/s``, or ``0.4/s`` for less than ten steps per second."""
+    return f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+
+
+class Bars:
+    """One bar on a terminal for each part."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        """Draw until the end of ``stack``."""
+        import rich.console
+        import rich.progress
+
+        self.seconds = BAR_SECONDS
+        columns = (
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(bar_width=20),
+            rich.progress.TaskProgressColumn(),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TextColumn("{task.fields[rate]}"),
+            rich.progress.TimeRemainingColumn(),
+        )
+        console = rich.console.Console(file=streams.terminal())
+        self._progress = stack.enter_context(
+            rich.progress.Progress(
+                *columns, console=console, transient=True, refresh_per_second=1 / BAR_SECONDS
+            )
+        )
+        self._task = self._progress.add_task("selecting", total=None, rate="")
+
+    def start(self, run: RunProgress) -> None:
+        """Start the bar of a part; a part without steps has none."""
+        if run.total:
+            self._progress.update(self._task, visible=False)
+            self._task = self._progress.add_task(run.what, total=run.total, rate="")
+
+    def update(self, run: RunProgress) -> None:
+        """Advance the bar when it is drawn next."""
+        rate = _per_second(run.rate)
+        self._progress.update(self._task, completed=run.done, rate=rate)
 
 
 class EventLog:
@@ -210,81 +252,3 @@ class EventLog:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
-
-
-class _Part:
-    """The steps of one part of the run, and their rate."""
-
-    def __init__(self, what: str, total: int, clock: Callable[[], float]) -> None:
-        self.what, self.total, self.done = what, total, 0
-        self._clock, self._started = clock, clock()
-
-    @property
-    def rate(self) -> float:
-        """Steps per second since the start."""
-        return self.done / max(self._clock() - self._started, 0.001)
-
-    def __str__(self) -> str:
-        """``reading providers: 1200 of 10000, 20/s, about 7 min left``"""
-        left = (self.total - self.done) / self.rate
-        duration = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
-        rate = _shown(self.rate)
-        return f"{self.what}: {self.done} of {self.total}, {rate}, about {duration} left"
-
-
-def _shown(rate: float) -> str:
-    """``20/s``, or ``0.4/s`` for less than ten steps per second."""
-    return f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
-
-
-class _Lines(_Logged):
-    """A line on stderr for each minute of a part."""
-
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        write: Callable[[str], None] = streams.write_message,
-    ) -> None:
-        self._clock, self._write = clock, write
-        self._part, self._last = _Part("", 0, clock), 0.0
-
-    def start(self, what: str, total: int) -> None:
-        """Count the steps of a part."""
-        super().start(what, total)
-        self._part, self._last = _Part(what, total, self._clock), self._clock()
-
-    def advance(self) -> None:
-        """Count a step."""
-        self._part.done += 1
-        now = self._clock()
-        if now - self._last >= LINE_SECONDS:
-            self._last = now
-            self._write(str(self._part))
-
-
-class _Bars(_Logged):
-    """One bar for each part of the run."""
-
-    def __init__(
-        self, progress: rich.progress.Progress, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._progress, self._clock = progress, clock
-        self._task = progress.add_task("selecting", total=None, rate="")
-        self._part, self._last = _Part("", 0, clock), 0.0
-
-    def start(self, what: str, total: int) -> None:
-        """Start the bar of a part; a part without steps has none."""
-        super().start(what, total)
-        if not total:
-            return
-        self._progress.update(self._task, visible=False)
-        self._task = self._progress.add_task(what, total=total, rate="")
-        self._part, self._last = _Part(what, total, self._clock), self._clock()
-
-    def advance(self) -> None:
-        """Advance by one step; the bar, when it is drawn next, and at the last step."""
-        part, now = self._part, self._clock()
-        part.done += 1
-        if now - self._last >= BAR_SECONDS or part.done == part.total:
-            self._last = now
-            self._progress.update(self._task, completed=part.done, rate=_shown(part.rate))

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from osc_placement.v1.output import progress
+from osc_placement.v1.output import progress, streams
 
 
 class Terminal(io.StringIO):
@@ -40,9 +40,13 @@ def use_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
         ),
     ],
 )
-def test_without_a_terminal_a_line_per_minute_is_written(seconds: float, lines: list[str]) -> None:
+def test_without_a_terminal_a_line_per_minute_is_written(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, lines: list[str]
+) -> None:
     now, written = [0.0], []
-    shown = progress._Lines(lambda: now[0], written.append)
+    monkeypatch.setattr(streams, "write_message", written.append)
+    shown = progress.RunProgress(lambda: now[0])
+    shown.display = progress.Lines()
     shown.start("reading providers", 200)
     for _ in range(200):
         now[0] += seconds
@@ -50,9 +54,11 @@ def test_without_a_terminal_a_line_per_minute_is_written(seconds: float, lines: 
     assert written == lines
 
 
-def test_the_estimate_of_a_long_part_is_in_minutes() -> None:
+def test_the_estimate_of_a_long_part_is_in_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     now, written = [0.0], []
-    shown = progress._Lines(lambda: now[0], written.append)
+    monkeypatch.setattr(streams, "write_message", written.append)
+    shown = progress.RunProgress(lambda: now[0])
+    shown.display = progress.Lines()
     shown.start("applying", 10_000)
     for _ in range(960):
         now[0] += 0.0625
@@ -60,9 +66,11 @@ def test_the_estimate_of_a_long_part_is_in_minutes() -> None:
     assert written == ["applying: 960 of 10000, 16/s, about 9 min left"]
 
 
-def test_each_part_has_its_own_rate() -> None:
+def test_each_part_has_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now, written = [0.0], []
-    shown = progress._Lines(lambda: now[0], written.append)
+    monkeypatch.setattr(streams, "write_message", written.append)
+    shown = progress.RunProgress(lambda: now[0])
+    shown.display = progress.Lines()
     for what in ("reading", "applying"):
         shown.start(what, 4)
         for _ in range(3):
@@ -73,13 +81,12 @@ def test_each_part_has_its_own_rate() -> None:
 
 def drawn_after(steps: int, of: int, terminal: Terminal) -> str:
     """What a terminal shows after some steps of a part."""
-    with progress._shown_parts(quiet=False) as shown:
+    with progress.shown(quiet=False) as shown:
         shown.start("reading providers", of)
         for _ in range(steps):
             time.sleep(0.002)
             shown.advance()
-        assert isinstance(shown, progress._Bars)
-        shown._progress.refresh()
+        shown.display._progress.refresh()
     return terminal.getvalue()
 
 
