@@ -233,15 +233,6 @@ openstack placement allocation audit --repair --only orphaned \\
 openstack placement allocation audit --repair --host cmp-0001"""
 
     uses_nova = True
-    recorded_arguments = (
-        "repair",
-        "host",
-        "only",
-        "check_owners",
-        "skip_port_allocations",
-        "min_age",
-        "max_percent",
-    )
 
     def codes(self) -> Sequence[str]:
         from osc_placement.workflows.allocations import audit
@@ -296,7 +287,6 @@ class AuditProviders(AuditCommand):
 
     required_feature = "provider required traits"
     guards = (RECORDED_NOVA,)
-    recorded_arguments = ("repair", "host", "only", "provider_config", "nova_conf")
     example = """\
 openstack placement provider audit
 openstack placement provider audit --repair --only wrong-status --dry-run

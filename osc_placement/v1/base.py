@@ -119,6 +119,9 @@ class PlacementCommand(command.Command):
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
 
+    #: What ``add_arguments`` and ``add_allow`` declared.
+    own_arguments: Sequence[argparse.Action] = ()
+
     _parser: argparse.ArgumentParser
     _is_connected: bool = False
 
@@ -132,6 +135,8 @@ class PlacementCommand(command.Command):
         self.add_arguments(self._parser)
         if self.guards and "--allow" not in self._parser._option_string_actions:
             self.add_allow(self._parser)
+        actions = self._parser._actions[1:]
+        self.own_arguments = [action for action in actions if action not in inherited]
         if isinstance(self, ReportCommand):
             for group in inherited:
                 if isinstance(group, argparse._ArgumentGroup):

@@ -42,16 +42,6 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
 
     uses_nova = True
     guards = (RECORDED_NOVA,)
-    recorded_arguments = (
-        "server",
-        "host",
-        "host_aggregate",
-        "consumer_type",
-        "strategy",
-        "assign",
-        "check_owners",
-        "skip_port_allocations",
-    )
 
     #: The reason contains what a server gets, with names; before and after contain UUIDs.
     table_columns = ("name", "status", "reason")

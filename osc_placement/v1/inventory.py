@@ -233,7 +233,6 @@ class AmendInventory(plan_command.SelectorCommand):
     limits_capacity = True
     has_default_limit = False
     limited = "the capacity of a resource class, summed over the selected providers"
-    recorded_arguments = ("resource", "create", "max_percent")
     example = """\
 openstack resource provider inventory amend --member-of <aggregate> \\
     --resource VCPU:allocation_ratio=4 \\

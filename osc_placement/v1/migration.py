@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,9 +119,8 @@ openstack placement migration run --migration import_aggregate_ratios"""
         return self.column_names, data
 
     def _command_again(self, parsed_args: argparse.Namespace) -> str:
-        names = ("migration", "max_count", "max_percent", "allow", "nova_recording")
-        words = plan_command.recorded_words(parsed_args, names)
-        return shlex.join(["openstack", *(self.cmd_name or "").split(), *words])
+        names = ("migration", "max_count", "max_percent", "allow")
+        return f"openstack {self.cmd_name} {self.repeated_words(parsed_args, names)}".strip()
 
     def is_unchanged(self, row: Mapping[str, Any]) -> bool:
         return not row["found"]

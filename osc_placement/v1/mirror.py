@@ -49,15 +49,6 @@ openstack placement aggregate mirror --ratios --dry-run"""
     guards = (MANY, OVER_CAPACITY, RECORDED_NOVA)
     limits_removals = True
     limits_capacity = True
-    recorded_arguments = (
-        "ratios",
-        "host",
-        "host_aggregate",
-        "provider",
-        "forget",
-        "prune",
-        "max_percent",
-    )
 
     #: The reason contains the names of host aggregates; before and after contain UUIDs.
     table_columns: Sequence[str] = ("name", "status", "reason")

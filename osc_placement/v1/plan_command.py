@@ -7,10 +7,10 @@ import argparse
 import dataclasses
 import pathlib
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from osc_placement import errors, microversion
+from osc_placement import errors, microversion, plugin
 from osc_placement.plan.guards import MAX_PERCENT, RECORDED_NOVA, SMALL
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import (
@@ -40,8 +40,7 @@ EXIT_CODES: Mapping[int, str] = {
 
 
 #: Arguments that a continued run has too; plan files do not record them.
-_REPEATED = ("max_count", "allow", "nova_recording")
-_OPTIONS = {"nova_recording": "os_nova_recording"}
+_REPEATED = ("max_count", "allow")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,9 +88,6 @@ class PlanCommand(base.ReportLister):
     column_names: ClassVar[Sequence[str]] = rows.COLUMNS
 
     table_columns: Sequence[str] = ("name", "before", "after", "status", "reason")
-
-    #: The arguments that the plan file records as the command line.
-    recorded_arguments: ClassVar[Sequence[str]] = ()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Build the parser, with the options of the rows. Sends no request."""
@@ -208,13 +204,25 @@ class PlanCommand(base.ReportLister):
         if not report.command and not report.plan_path:
             return "run the same command again"
         command = to_continue(report.command, report.plan_path, undoes=report.undoes)
-        words = recorded_words(parsed_args, [name for name in _REPEATED if name in parsed_args])
-        return " ".join([command, shlex.join(words)]).strip()
+        return " ".join([command, self.repeated_words(parsed_args, _REPEATED)]).strip()
+
+    def repeated_words(self, parsed_args: argparse.Namespace, names: Collection[str]) -> str:
+        """The arguments of these names, and the recording, as on the command line."""
+        repeated = [action for action in self.own_arguments if action.dest in names]
+        words = argument_words(parsed_args, repeated)
+        recording = parsed_args.nova_recording
+        option = plugin.global_option(plugin.RECORDING_SETTING)
+        return shlex.join([*words, *([option, recording] if recording is not None else [])])
 
     def command_line(self, parsed_args: argparse.Namespace) -> str:
-        """The command line that the plan file records."""
-        words = recorded_words(parsed_args, self.recorded_arguments)
-        return shlex.join([*(self.present_name or self.cmd_name or "").split(), *words])
+        """The command line that the plan file records, without limits and overridden guards."""
+        recorded = [
+            action
+            for action in self.own_arguments
+            if action.dest != "allow" and not help_text.is_shared(action)
+        ]
+        words = argument_words(parsed_args, recorded)
+        return shlex.join([*(self.cmd_name or "").split(), *words])
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows, with --rows changed without those of unchanged items."""
@@ -340,20 +348,17 @@ class SelectorCommand(PlanCommand):
         return f"{super().command_line(parsed_args)} {self.selected}".strip()
 
 
-def recorded_words(parsed_args: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
-    """The words of a command line for these arguments; arguments without a value are omitted."""
-    for name in names:
-        value = getattr(parsed_args, name)
-        option = "--" + _OPTIONS.get(name, name).replace("_", "-")
-        if name == "file":
-            yield from [] if value is None else [str(value)]
-        elif isinstance(value, list):
-            for item in value:
-                yield from (option, str(item))
-        elif value is True:
-            yield option
-        elif value is not None and value is not False:
-            yield from (option, str(value))
+def argument_words(
+    parsed_args: argparse.Namespace, actions: Iterable[argparse.Action]
+) -> Iterator[str]:
+    """The words of a command line for these arguments; those with their default are omitted."""
+    for action in actions:
+        value = getattr(parsed_args, action.dest)
+        if value == action.default or action.help == argparse.SUPPRESS:
+            continue
+        option = action.option_strings[-1:]
+        for item in value if isinstance(value, list) else [value]:
+            yield from option if item is True else (*option, str(item))
 
 
 def undo_command(path: pathlib.Path | str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
@@ -74,7 +74,6 @@ openstack resource provider aggregate set rack1-node7 \\
 
 class _AggregateBatch(plan_command.SelectorCommand):
     required_feature = "aggregate generation"
-    recorded_arguments: ClassVar[Sequence[str]] = ("aggregate",)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_repeated(
@@ -119,7 +118,6 @@ class RemoveAggregate(_AggregateBatch):
     Other aggregates of the providers do not change.
     """
 
-    recorded_arguments = ("aggregate", "max_percent")
     guards = (MANY,)
     limits_removals = True
     has_default_limit = False

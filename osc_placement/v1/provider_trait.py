@@ -130,7 +130,6 @@ class AddTrait(plan_command.SelectorCommand):
     """
 
     required_feature = "provider required traits"
-    recorded_arguments = ("trait", "create")
     example = """\
 openstack resource provider trait add --trait CUSTOM_GOLD --create \\
     --member-of <aggregate>
@@ -163,7 +162,6 @@ class RemoveTrait(plan_command.SelectorCommand):
     """
 
     required_feature = "provider required traits"
-    recorded_arguments = ("trait", "max_percent")
     guards = (STANDARD_TRAITS, MANY)
     limits_removals = True
     has_default_limit = False

@@ -47,7 +47,6 @@ class Reshape(plan_command.SelectorCommand):
     has_default_limit = False
     limited = "the capacity of a resource class, summed over the trees, or of the providers in them"
     table_columns = ("tree", "before", "after", "status", "reason")
-    recorded_arguments = ("file", "to_tree", "strategy", "max_percent")
     example = """\
 openstack placement reshape vgpu.yaml --dry-run
 openstack placement reshape vgpu.yaml --strategy pack

@@ -31,6 +31,11 @@ def share(group: argparse._ArgumentGroup) -> None:
     _SHARED.update(group._group_actions)
 
 
+def is_shared(action: argparse.Action) -> bool:
+    """Whether many commands have this argument."""
+    return action in _SHARED
+
+
 class FullHelpFormatter(_argparse.SmartHelpFormatter):
     """Wraps text to the width of the terminal and removes markup; indented lines stay."""
 

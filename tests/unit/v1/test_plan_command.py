@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import types
 from typing import Any
@@ -50,11 +51,17 @@ def test_a_dry_run_may_read_a_recording() -> None:
 
 
 def test_recorded_words_are_those_of_the_command_line() -> None:
-    parser = heal.HealAllocations(
-        types.SimpleNamespace(client_manager=None),
-        None,  # type: ignore[arg-type]
-    ).get_parser("openstack")
-    line = ["--host", "a", "--host", "b c", "--strategy", "pack", "--check-owners"]
-    parsed = parser.parse_args(line)
-    names = ("server", "host", "strategy", "check_owners", "skip_port_allocations")
-    assert list(plan_command.recorded_words(parsed, names)) == line
+    app = types.SimpleNamespace(client_manager=None)
+    command = heal.HealAllocations(app, None)  # type: ignore[arg-type]
+    parser = command.get_parser("openstack")
+    line = ["--host", "a", "--host", "b c", "--check-owners", "--strategy", "pack"]
+    not_recorded = ["--dry-run", "--max-count", "1", "--allow", "recorded-nova", "--instance", "s"]
+    recorded = command.command_line(parser.parse_args([*line, *not_recorded]))
+    assert shlex.split(recorded) == ["--server", "s", *line]
+
+
+def test_an_audit_records_what_it_does_not_read() -> None:
+    app = types.SimpleNamespace(client_manager=None)
+    command = audit.AuditProviders(app, None)  # type: ignore[arg-type]
+    parser = command.get_parser("openstack")
+    assert command.command_line(parser.parse_args(["--skip-agents"])) == "--skip-agents"
