@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
-from osc_placement.plan.guards import MANY
 from osc_placement.v1.output import help_text
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def add_max_percent(
         metavar="<percent>",
         type=percent,
         help=f"Change nothing if more than this part of {limited} would be removed (default:"
-        f" {default}). --allow {MANY} overrides it.",
+        f" {default}). --allow many overrides it.",
     )
 
 
