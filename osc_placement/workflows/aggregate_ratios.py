@@ -67,7 +67,14 @@ def plan_aggregate_ratios(
     LOG.info("%d compute nodes are in aggregates with ratios", len(chosen))
     # The listing of all providers had no filters.
     selection = selector.Selection(chosen, filters={})
-    planned = batch.plan_observed(client, selection, requested.of, requested.plan, context)
+    planned = batch.plan_observed(
+        client,
+        selection,
+        lambda item: amend.amended(item, requested.of(item)),
+        requested.plan,
+        context,
+        request.allow,
+    )
     return dataclasses.replace(planned, plan=batch.with_skipped(planned.plan, requested.skipped))
 
 
@@ -163,8 +170,7 @@ class RatioRequest:
         text = "; ".join(map(str, reasons))
         request = self.of(observed)
         if not request.assignments:
-            subject = change.Subject(observed.provider.name, observed.provider.uuid)
-            return change.Skipped(_KIND, subject, reason=text, code=reasons[0].code)
+            return change.Skipped(_KIND, observed.subject, reason=text, code=reasons[0].code)
         item = amend.decide(observed, request)
         return dataclasses.replace(item, reason="; ".join(filter(None, (text, item.reason))))
 

@@ -201,6 +201,23 @@ class Offered:
     usages: Mapping[str, int] | None = None
     one_time_use: bool = False
 
+    @property
+    def subject(self) -> change.Subject:
+        """The provider, as changes name it."""
+        return change.Subject(self.provider.name, self.provider.uuid)
+
+
+def read_states(
+    observed: Iterable[Offered],
+) -> dict[str, change.Observed[InventoryState]]:
+    """``{change key: what was read}``, for ``ObservedPlan``."""
+    return {
+        change.key(_KIND.name, item.subject): inventories.observed(
+            item.generation, item.inventories
+        )
+        for item in observed
+    }
+
 
 def plan_inventory(observed: Iterable[Offered], request: AmendRequest) -> plan.Plan:
     """Apply ``request`` to each provider; every provider is changed or skipped.
@@ -242,39 +259,13 @@ def plan_targets(
     return plan.make(items, allow=tuple(sorted(allow)), capacities=_capacities(observed, items))
 
 
-def releases_to(observed: Offered, target: Target) -> bool:
-    """As ``releases``, for a target; False if it is invalid."""
-    try:
-        return inventories.releases(observed.inventories, target(observed.inventories))
-    except errors.InvalidInput:
-        return False
-
-
 def _targeted(observed: Offered, target: Target, allow: Collection[str], exactly: bool) -> Item:
-    subject = change.Subject(observed.provider.name, observed.provider.uuid)
-    current = InventoryState.of(observed.inventories)
     try:
-        renewed = target(observed.inventories)
+        renewed = InventoryState.of(target(observed.inventories))
     except errors.InvalidInput as error:
-        return _invalid(subject, error)
-    target_state = InventoryState.of(renewed)
-    after = InventoryState({**dict.fromkeys(current.classes), **target_state.classes})
-    before = _KIND.select(current, after)
-    if _KIND.equal(before, after):
-        return change.Skipped(_KIND.name, subject, before, after, unchanged=True)
-    if not exactly:
-        before, after = _differing(before, after)
-    refused = _refusals(observed, renewed, allow)
-    if refused:
-        return _refused(subject, before, after, refused)
-    return change.Change(
-        _KIND.name,
-        subject,
-        before,
-        after,
-        observed.generation,
-        capacity=_added_capacity(observed.inventories, renewed),
-    )
+        return _invalid(observed, error)
+    after = InventoryState({**dict.fromkeys(observed.inventories), **renewed.classes})
+    return _item(observed, after, allow, exactly=exactly)
 
 
 def _differing(
@@ -307,96 +298,74 @@ def _refused_if_all_lack_it(items: Sequence[Item]) -> list[Item]:
     return [dataclasses.replace(item, refused=True) for item in skipped]
 
 
-def needs_usages(observed: Offered, request: AmendRequest) -> bool:
-    """Whether a guard needs the provider's usages: it would lose capacity or release a device."""
-    after = _amended(observed, request)
-    return inventories.loses_capacity(observed.inventories, after) or inventories.releases(
-        observed.inventories, after
-    )
-
-
-def releases(observed: Offered, request: AmendRequest) -> bool:
-    """Whether a guard needs to know whether the provider is a one-time-use device."""
-    return inventories.releases(observed.inventories, _amended(observed, request))
-
-
-def _amended(observed: Offered, request: AmendRequest) -> inventory.Inventories:
+def amended(observed: Offered, request: AmendRequest) -> inventory.Inventories:
     """The inventories after the request; unchanged if a value is invalid."""
     try:
-        _, after, _ = _requested(observed, request)
+        after, _ = _requested(observed, request)
     except ValueError:
         return observed.inventories
     return inventories.amended(observed.inventories, after)
 
 
+def needs_usages(observed: Offered, after: inventory.Inventories) -> bool:
+    """Whether a guard needs the provider's usages: it would lose capacity or release a device."""
+    before = observed.inventories
+    return inventories.loses_capacity(before, after) or inventories.releases(before, after)
+
+
 def decide(observed: Offered, request: AmendRequest) -> Item:
     """The change of one provider, or the reason to skip it."""
-    subject = change.Subject(observed.provider.name, observed.provider.uuid)
     try:
-        before, after, notes = _requested(observed, request)
+        after, notes = _requested(observed, request)
     except ValueError as error:
-        return _invalid(subject, error)
+        return _invalid(observed, error)
     if not after.classes:
-        return change.Skipped(_KIND.name, subject, reason="; ".join(notes), code=Code.NO_INVENTORY)
+        return change.Skipped(
+            _KIND.name, observed.subject, reason="; ".join(notes), code=Code.NO_INVENTORY
+        )
+    item = _item(observed, after, request.allow)
+    if isinstance(item, change.Change):
+        renewed = inventories.amended(observed.inventories, item.after)
+        notes = _effects(observed, renewed) + notes + _written_back(item.after)
+    return item if item.reason else dataclasses.replace(item, reason="; ".join(notes))
+
+
+def _item(
+    observed: Offered, after: InventoryState, allow: Collection[str], *, exactly: bool = False
+) -> Item:
+    """The change of a provider's inventories to ``after``, or why it is skipped."""
+    subject, usages = observed.subject, observed.usages or {}
+    before = _KIND.select(InventoryState.of(observed.inventories), after)
     if _KIND.equal(before, after):
-        return change.Skipped(_KIND.name, subject, before, after, "; ".join(notes), unchanged=True)
-    before, after = _differing(before, after)
-    amended = inventories.amended(observed.inventories, after)
-    refused = _refusals(observed, amended, request.allow)
+        return change.Skipped(_KIND.name, subject, before, after, unchanged=True)
+    if not exactly:
+        before, after = _differing(before, after)
+    renewed = inventories.amended(observed.inventories, after)
+    refused = inventories.refusals(
+        observed.inventories, renewed, usages, allow, one_time_use=observed.one_time_use
+    )
     if refused:
-        return _refused(subject, before, after, refused)
-    notes = _effects(observed, amended) + notes + _written_back(after)
+        text, code = reasons.joined_texts(refused), reasons.joined_codes(refused)
+        return change.Skipped(_KIND.name, subject, before, after, text, code, refused=True)
     return change.Change(
         _KIND.name,
         subject,
         before,
         after,
         observed.generation,
-        "; ".join(notes),
-        capacity=_added_capacity(observed.inventories, amended),
-        over=_over_capacity(amended, observed.usages or {}),
+        capacity=_added_capacity(observed.inventories, renewed),
+        over=tuple(name for name, used in usages.items() if used > _capacity(renewed, name)),
     )
 
 
-def _refusals(
-    observed: Offered, after: inventory.Inventories, allow: Collection[str]
-) -> list[reasons.Reason]:
-    return inventories.refusals(
-        observed.inventories,
-        after,
-        observed.usages or {},
-        allow,
-        one_time_use=observed.one_time_use,
-    )
-
-
-def _refused(
-    subject: change.Subject,
-    before: InventoryState,
-    after: InventoryState,
-    refused: Sequence[reasons.Reason],
-) -> change.Skipped:
+def _invalid(observed: Offered, error: Exception) -> change.Skipped:
     return change.Skipped(
-        _KIND.name,
-        subject,
-        before,
-        after,
-        reasons.joined_texts(refused),
-        reasons.joined_codes(refused),
-        refused=True,
+        _KIND.name, observed.subject, reason=str(error), code=Code.INVALID_VALUE, refused=True
     )
 
 
-def _invalid(subject: change.Subject, error: Exception) -> change.Skipped:
-    return change.Skipped(
-        _KIND.name, subject, reason=str(error), code=Code.INVALID_VALUE, refused=True
-    )
-
-
-def _requested(
-    observed: Offered, request: AmendRequest
-) -> tuple[InventoryState, InventoryState, list[str]]:
-    """``(before, after, notes)`` for every field of the request.
+def _requested(observed: Offered, request: AmendRequest) -> tuple[InventoryState, list[str]]:
+    """``(after, notes)`` for every field of the request.
 
     Raises ValueError with all errors if a value is invalid.
     """
@@ -417,8 +386,7 @@ def _requested(
         notes += rounded
     if invalid:
         raise ValueError("; ".join(invalid))
-    state = InventoryState(after)
-    return _KIND.select(InventoryState.of(observed.inventories), state), state, notes
+    return InventoryState(after), notes
 
 
 def _fields(
@@ -531,10 +499,6 @@ def _added_capacity(before: inventory.Inventories, after: inventory.Inventories)
         for name in dict.fromkeys([*before, *after])
     }
     return {name: amount for name, amount in added.items() if amount}
-
-
-def _over_capacity(amended: inventory.Inventories, usages: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(name for name, used in usages.items() if used > _capacity(amended, name))
 
 
 def _capacity(inventories: inventory.Inventories, resource_class: str) -> int:

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
-from osc_placement.model import provider
+from osc_placement.model import inventory, provider
 from osc_placement.model.name import is_custom
 from osc_placement.plan import change, guards, plan
-from osc_placement.plan.kinds import inventories, memberships
+from osc_placement.plan.kinds import base, inventories, memberships
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import amend, reading
 from osc_placement.workflows.context import ReadContext
@@ -69,9 +69,10 @@ def plan_amend(
     return plan_observed(
         client,
         chosen,
-        lambda _: request,
+        lambda item: amend.amended(item, request),
         lambda observed: amend.plan_inventory(observed, request),
         context,
+        request.allow,
     )
 
 
@@ -90,24 +91,26 @@ def plan_set_inventories(
     Requests: one GET per provider; where everything of a class was reserved, one listing of the
     one-time-use devices, and one GET of the usages of each.
     """
-    answers = observe_inventories(client, members, context)
-    observed, unread = _without_skipped(answers)
-    released = [item for item in observed if amend.releases_to(item, target)]
-    if released and guards.ONE_TIME_USE not in allow:
-        released = observe_one_time_use(client, released)
-        devices = [item for item in released if item.one_time_use]
-        filled = observe_usages(client, devices, None, context)
-        by_uuid = {item.provider.uuid: item for item in filled}
-        observed = [by_uuid.get(item.provider.uuid, item) for item in observed]
+
+    def renewed(item: amend.Offered) -> inventory.Inventories:
+        try:
+            return target(item.inventories)
+        except errors.InvalidInput:
+            return item.inventories
+
+    def is_released(item: amend.Offered, after: inventory.Inventories) -> bool:
+        return item.one_time_use and inventories.releases(item.inventories, after)
+
     allowed = {*guards.ALL_BUT_DEVICES, *allow}
-    planned = amend.plan_targets(observed, target, allowed, exactly=exactly)
-    by_key = {
-        _key(inventories.TYPE.name, item.provider): inventories.observed(
-            item.generation, item.inventories
-        )
-        for item in observed
-    }
-    return plan.ObservedPlan(with_skipped(planned, unread), by_key)
+    return plan_observed(
+        client,
+        Selection(tuple(members)),
+        renewed,
+        lambda observed: amend.plan_targets(observed, target, allowed, exactly=exactly),
+        context,
+        allowed,
+        is_released,
+    )
 
 
 def plan_traits(
@@ -142,12 +145,10 @@ def plan_traits(
     ]
     input_errors.check()
     existing = [item for item in request.names if item not in created]
-    answers = _observed_traits(client, chosen, existing, context, remove)
-    observed, unread = _without_skipped(answers)
+    observed, unread = _observe_traits(client, chosen, existing, context, remove)
     planned = with_skipped(decide_traits(observed, request, created), unread)
-    if count_existing:
-        planned = _counted(client, planned, memberships.TRAITS.unit, "required", request.remove)
-    return plan.ObservedPlan(planned)
+    removed = request.remove if count_existing else None
+    return plan.ObservedPlan(_counted(client, planned, memberships.TRAITS, removed))
 
 
 def plan_set_traits(
@@ -164,19 +165,15 @@ def plan_set_traits(
     ``_counted`` for the removed traits.
     """
     chosen = Selection(tuple(members))
-    answers = observe_traits(client, chosen, traits, context)
-    observed, unread = _without_skipped(answers)
+    kind = memberships.TRAITS
+    observed, unread = observe_members(client, kind, chosen, traits, context)
     by_key = {
-        _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
-            item.generation, (name for name, has in item.has.items() if has)
-        )
+        change.key(kind.name, item.subject): memberships.observed_traits(item.generation, item.has)
         for item in observed
     }
     planned = with_skipped(decide_replacement(observed, traits), unread)
-    if count_existing:
-        removed = {name for item in planned.changes for name in item.before.names()} - {*traits}
-        unit = memberships.TRAITS.unit
-        planned = _counted(client, planned, unit, "required", sorted(removed))
+    removed = {name for item in planned.changes for name in item.before.names()} - {*traits}
+    planned = _counted(client, planned, kind, sorted(removed) if count_existing else None)
     return plan.ObservedPlan(planned, by_key)
 
 
@@ -195,6 +192,7 @@ def plan_aggregates(
     ``_counted``.
     Errors: InvalidInput with every error.
     """
+    client.require_feature("aggregate generation", "changing aggregates safely")
     input_errors = errors.InputErrors()
     uuids: Mapping[str, str] = {}
     with input_errors.collected():
@@ -207,85 +205,86 @@ def plan_aggregates(
     )
     input_errors.reasons += _conflicts(request) if uuids else []
     input_errors.check()
-    answers = observe_aggregates(client, chosen, request.names, context)
-    observed, unread = _without_skipped(answers)
-    planned = with_skipped(decide_aggregates(observed, request), unread)
-    if count_existing:
-        unit = memberships.AGGREGATES.unit
-        planned = _counted(client, planned, unit, "member_of", request.remove)
-    return plan.ObservedPlan(planned)
+    kind = memberships.AGGREGATES
+    observed, unread = observe_members(client, kind, chosen, request.names, context)
+    decided = plan.make(decide(kind, item, request) for item in observed)
+    removed = request.remove if count_existing else None
+    return plan.ObservedPlan(_counted(client, with_skipped(decided, unread), kind, removed))
 
 
 def _counted(
-    client: api.Client, planned: plan.Plan, unit: str, parameter: str, names: Sequence[str]
+    client: api.Client,
+    planned: plan.Plan,
+    kind: memberships.MembershipType[Any],
+    removed: Sequence[str] | None,
 ) -> plan.Plan:
     """The plan with the number of providers in the whole cloud that have the removed names.
 
-    ``removal_limit`` compares its removals with them. Requests: one listing for each name.
+    ``removal_limit`` compares its removals with them. Requests: one listing for each name; none
+    if ``removed`` is None.
     """
+    if removed is None:
+        return planned
 
     def count(item: str) -> int:
-        filters: dict[str, Any] = {parameter: [item]}
+        filters: dict[str, Any] = {_PARAMETERS[kind.name]: [item]}
         return len(retry.read(functools.partial(client.list_providers, **filters)))
 
-    return dataclasses.replace(planned, existing={unit: sum(map(count, names))})
+    return dataclasses.replace(planned, existing={kind.unit: sum(map(count, removed))})
 
 
 def plan_observed(
     client: api.Client,
     chosen: Selection,
-    request_of: Callable[[amend.Offered], amend.AmendRequest],
+    amended: Callable[[amend.Offered], inventory.Inventories],
     decide: Callable[[Sequence[amend.Offered]], plan.Plan],
     context: ReadContext,
+    allow: Collection[str] = (),
+    needs_usages: Callable[[amend.Offered, inventory.Inventories], bool] = amend.needs_usages,
 ) -> plan.ObservedPlan:
     """Read the inventories of the selection, and decide; usages only where a guard needs them.
 
-    ``request_of`` returns the request for one provider.
-    Requests: those of ``observe_inventories`` and ``observe_usages``; one listing of the
-    one-time-use devices, if everything of a class was reserved.
+    ``amended`` returns the inventories of a provider after the change.
+    Requests: those of ``observe_inventories``; those of ``observe_usages`` for the providers for
+    which ``needs_usages``; one listing of the one-time-use devices, if everything of a class was
+    reserved and ``allow`` does not have their guard.
     """
-    answers = observe_inventories(client, chosen.providers, context)
-    observed, unread = _without_skipped(answers)
-    if any(amend.releases(item, request_of(item)) for item in observed):
-        observed = observe_one_time_use(client, observed)
-    losing = [item for item in observed if amend.needs_usages(item, request_of(item))]
+    observed, unread = observe_inventories(client, chosen.providers, context)
+    after = {item.provider.uuid: amended(item) for item in observed}
+    if guards.ONE_TIME_USE not in allow and any(
+        inventories.releases(item.inventories, after[item.provider.uuid]) for item in observed
+    ):
+        observed = _observe_one_time_use(client, observed)
+    losing = [item for item in observed if needs_usages(item, after[item.provider.uuid])]
     filled = observe_usages(client, losing, chosen.filters, context)
     with_usages = {item.provider.uuid: item for item in filled}
     observed = [with_usages.get(item.provider.uuid, item) for item in observed]
-    planned = with_skipped(decide(observed), unread)
-    by_uuid = {item.provider.uuid: item for item in observed}
-    by_key = {
-        item.key: inventories.observed(
-            by_uuid[item.subject.uuid].generation, by_uuid[item.subject.uuid].inventories
-        )
-        for item in planned.changes
-    }
-    return plan.ObservedPlan(planned, by_key)
+    return plan.ObservedPlan(with_skipped(decide(observed), unread), amend.read_states(observed))
 
 
-def _observed_traits(
+def _observe_traits(
     client: api.Client,
     chosen: Selection,
     names: Sequence[str],
     context: ReadContext,
     removed: Sequence[str],
-) -> list[ChosenMembership | change.Skipped]:
-    """As ``observe_traits``; an unknown trait is an error.
+) -> tuple[list[ChosenMembership], list[change.Skipped]]:
+    """As ``observe_members``; an unknown trait is an error.
 
     The server refuses a listing with an unknown trait. Without a listing, one more GET checks
     the traits that no provider has.
     """
     try:
-        answers = observe_traits(client, chosen, names, context)
+        observed, unread = observe_members(client, memberships.TRAITS, chosen, names, context)
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
         _check_traits(client, names, removed)
         raise
     if chosen.filters is None:
-        had = {name for item in _without_skipped(answers)[0] for name in item.has}
+        had = {name for item in observed for name in item.has}
         _check_traits(client, [item for item in names if item not in had], removed)
-    return answers
+    return observed, unread
 
 
 def _check_traits(client: api.Client, names: Iterable[str], removed: Sequence[str]) -> None:
@@ -318,22 +317,6 @@ def _conflicts(request: MembershipRequest) -> list[str]:
     return input_errors if request.names else ["nothing to add or to remove"]
 
 
-def _key(which: str, about: provider.Provider) -> str:
-    return change.key(which, change.Subject(about.name, about.uuid))
-
-
-def _without_skipped(answers: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
-    """The providers that were read, and the skipped ones."""
-    observed: list[T] = []
-    unread: list[change.Skipped] = []
-    for item in answers:
-        if isinstance(item, change.Skipped):
-            unread.append(item)
-        else:
-            observed.append(item)
-    return observed, unread
-
-
 def with_skipped(decided: plan.Plan, more: Sequence[change.Skipped]) -> plan.Plan:
     """The plan with more skipped items: providers that could not be read."""
     skipped = sorted([*decided.skipped, *more], key=change.Skipped.sort_key)
@@ -342,11 +325,9 @@ def with_skipped(decided: plan.Plan, more: Sequence[change.Skipped]) -> plan.Pla
 
 
 def observe_inventories(
-    client: api.Client,
-    providers: Sequence[provider.Provider],
-    context: ReadContext,
-) -> list[amend.Offered | change.Skipped]:
-    """The inventories of each provider, or the reason why they could not be read.
+    client: api.Client, providers: Sequence[provider.Provider], context: ReadContext
+) -> tuple[list[amend.Offered], list[change.Skipped]]:
+    """The inventories of each provider, and the providers that could not be read.
 
     Requests: one GET per provider.
     """
@@ -384,7 +365,7 @@ def observe_usages(
     return list(context.each(filled, observed))
 
 
-def observe_one_time_use(
+def _observe_one_time_use(
     client: api.Client, observed: Sequence[amend.Offered]
 ) -> list[amend.Offered]:
     """``observed`` with the knowledge which are one-time-use devices. Requests: one listing."""
@@ -396,57 +377,31 @@ def observe_one_time_use(
     ]
 
 
-def observe_traits(
+#: The parameter of the listing of providers that selects those with a name.
+_PARAMETERS = {memberships.TRAITS.name: "required", memberships.AGGREGATES.name: "member_of"}
+
+
+def observe_members(
     client: api.Client,
+    kind: memberships.MembershipType[Any],
     chosen: Selection,
     names: Sequence[str],
     context: ReadContext,
-) -> list[ChosenMembership | change.Skipped]:
-    """Which providers have which of the traits ``names``.
+) -> tuple[list[ChosenMembership], list[change.Skipped]]:
+    """Which providers have which of ``names``, traits or aggregates; and those not readable.
 
-    Requests: one listing per trait; without ``filters``, one GET per provider.
+    Requests: one listing per name; without ``filters``, one GET per provider.
     """
     if chosen.filters is None:
 
-        def traits(item: provider.Provider) -> ChosenMembership:
-            answer = client.list_provider_traits(item.uuid)
-            return ChosenMembership(item, answer.generation, dict.fromkeys(answer.traits, True))
+        def read(item: provider.Provider) -> ChosenMembership:
+            subject = change.Subject(item.name, item.uuid)
+            present = kind.read(base.Services(client), subject, kind.state({}))
+            return ChosenMembership(item, present.generation or 0, present.state.present)
 
-        return _read_each(client, traits, memberships.TRAITS.name, chosen.providers, context)
-    return _read_by_listing(client, chosen, "required", names)
-
-
-def observe_aggregates(
-    client: api.Client,
-    chosen: Selection,
-    uuids: Sequence[str],
-    context: ReadContext,
-) -> list[ChosenMembership | change.Skipped]:
-    """Which providers are in which of the aggregates ``uuids``.
-
-    Requests: one listing per aggregate; without ``filters``, one GET per provider.
-    """
-    client.require_feature("aggregate generation", "changing aggregates safely")
-    if chosen.filters is None:
-
-        def aggregates(item: provider.Provider) -> ChosenMembership:
-            answer = client.list_aggregates(item.uuid)
-            return ChosenMembership(
-                item, answer.generation or 0, dict.fromkeys(answer.aggregates, True)
-            )
-
-        return _read_each(
-            client, aggregates, memberships.AGGREGATES.name, chosen.providers, context
-        )
-    return _read_by_listing(client, chosen, "member_of", uuids)
-
-
-def _read_by_listing(
-    client: api.Client, chosen: Selection, parameter: str, names: Iterable[str]
-) -> list[ChosenMembership | change.Skipped]:
-    """Repeat the listing of the selection with one more condition for each name."""
-    filters = dict(chosen.filters or {})
+        return _read_each(client, read, kind.name, chosen.providers, context)
     having: dict[str, set[str]] = {}
+    filters, parameter = chosen.filters, _PARAMETERS[kind.name]
     for name in names:
         narrower = {**filters, parameter: [*filters.get(parameter, ()), name]}
         listing = functools.partial(client.list_providers, **narrower)
@@ -456,7 +411,7 @@ def _read_by_listing(
             item, item.generation, {name: item.uuid in uuids for name, uuids in having.items()}
         )
         for item in chosen.providers
-    ]
+    ], []
 
 
 def _usages_in_bulk(
@@ -493,12 +448,12 @@ def _read_each(
     kind: str,
     providers: Sequence[provider.Provider],
     context: ReadContext,
-) -> list[T | change.Skipped]:
-    """``read`` of each provider; a provider that cannot be read is skipped."""
+) -> tuple[list[T], list[change.Skipped]]:
+    """``read`` of each provider, and the providers that cannot be read."""
     reader = reading.PlacementReader(client, context)
     answers, failed = reader.readable(read, providers, f"reading {kind}")
-    skipped = {
-        item: change.Skipped(
+    unread = [
+        change.Skipped(
             kind,
             change.Subject(item.name, item.uuid),
             reason=error,
@@ -506,8 +461,8 @@ def _read_each(
             refused=True,
         )
         for item, error in failed.items()
-    }
-    return [answers[item] if item in answers else skipped[item] for item in providers]
+    ]
+    return list(answers.values()), unread
 
 
 _OWNED = (
@@ -527,6 +482,11 @@ class ChosenMembership:
     generation: int
     has: Mapping[str, bool]
 
+    @property
+    def subject(self) -> change.Subject:
+        """The provider, as changes name it."""
+        return change.Subject(self.provider.name, self.provider.uuid)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MembershipRequest:
@@ -540,13 +500,6 @@ class MembershipRequest:
     def names(self) -> tuple[str, ...]:
         """All names of the request, in the order given."""
         return tuple(dict.fromkeys((*self.add, *self.remove)))
-
-
-def decide_aggregates(
-    observed: Iterable[ChosenMembership], request: MembershipRequest
-) -> plan.Plan:
-    """Add and remove aggregates of each provider."""
-    return plan.make(decide(memberships.AGGREGATES, item, request) for item in observed)
 
 
 def decide_traits(
@@ -573,16 +526,18 @@ def decide_traits(
 def decide_replacement(observed: Iterable[ChosenMembership], traits: Iterable[str]) -> plan.Plan:
     """Replace the traits of each provider by ``traits``. No guard applies.
 
-    ``has`` of each item must have every trait of the provider.
+    ``has`` of each item are all traits of the provider, and no others.
     """
     names = tuple(dict.fromkeys(traits))
-    items = [decide(memberships.TRAITS, item, _replacement(item, names)) for item in observed]
+    items = [
+        decide(
+            memberships.TRAITS,
+            item,
+            MembershipRequest(names, tuple(sorted({*item.has} - {*names}))),
+        )
+        for item in observed
+    ]
     return plan.make(items, allow=(guards.STANDARD_TRAITS,))
-
-
-def _replacement(observed: ChosenMembership, names: tuple[str, ...]) -> MembershipRequest:
-    current = sorted(name for name, has in observed.has.items() if has)
-    return MembershipRequest(names, tuple(name for name in current if name not in names))
 
 
 def decide(
@@ -593,7 +548,7 @@ def decide(
     reason: str = "",
 ) -> change.Change | change.Skipped:
     """The change of one provider; skipped for ``reason`` if it would remove a name of ``kept``."""
-    subject = change.Subject(observed.provider.name, observed.provider.uuid)
+    subject = observed.subject
     requested = dict.fromkeys(request.add, True) | dict.fromkeys(request.remove, False)
     after = {name: requested[name] for name in request.names}
     before = {name: observed.has.get(name, False) for name in after}

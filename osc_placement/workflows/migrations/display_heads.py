@@ -63,20 +63,9 @@ def plan_removal(client: api.Client, context: ReadContext) -> plan.ObservedPlan:
     Requests: those of ``plan_traits``, and one GET per provider with such inventory.
     """
     snapshot = _observe(client, context)
-
-    def with_usages(item: amend.Offered) -> amend.Offered:
-        usages = retry.read(lambda: client.list_usages(item.provider.uuid))
-        return dataclasses.replace(item, usages=usages)
-
-    observed = list(context.each(with_usages, snapshot.observed))
+    observed = batch.observe_usages(client, snapshot.observed, None, context)
     planned = decide_removal(dataclasses.replace(snapshot, observed=observed))
-    by_key = {
-        change.key(inventories.TYPE.name, _subject(item)): inventories.observed(
-            item.generation, item.inventories
-        )
-        for item in observed
-    }
-    return plan.ObservedPlan(planned, by_key)
+    return plan.ObservedPlan(planned, amend.read_states(observed))
 
 
 def decide_traits(snapshot: HeadSnapshot) -> plan.Plan:
@@ -107,28 +96,22 @@ def trait_of(offered: Inventory) -> str | None:
 
 def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     providers = retry.read(client.list_providers)
-    answers = batch.observe_inventories(client, providers, context)
-    read = [item for item in answers if isinstance(item, amend.Offered)]
+    read, unread = batch.observe_inventories(client, providers, context)
     having = [item for item in read if CLASS in item.inventories]
     LOG.info("%d of %d providers have inventory of %s", len(having), len(read), CLASS)
-    traits: list[batch.ChosenMembership | change.Skipped] = []
+    traits: list[batch.ChosenMembership] = []
     if having:
         # The listing of all providers had no filters.
         chosen = selector.Selection(tuple(item.provider for item in having), filters={})
         names = list(TRAITS.values())
-        traits = batch.observe_traits(client, chosen, names, context)
-    return HeadSnapshot(
-        having,
-        [item for item in traits if isinstance(item, batch.ChosenMembership)],
-        [item for item in [*answers, *traits] if isinstance(item, change.Skipped)],
-        sum(len(item.inventories) for item in read),
-    )
+        traits, _ = batch.observe_members(client, memberships.TRAITS, chosen, names, context)
+    return HeadSnapshot(having, traits, unread, sum(len(item.inventories) for item in read))
 
 
 def _decide_trait(
     observed: batch.ChosenMembership, offered: Inventory
 ) -> change.Change | change.Skipped:
-    subject, kind = _subject(observed), memberships.TRAITS.name
+    subject, kind = observed.subject, memberships.TRAITS.name
     trait, present = trait_of(offered), _names(observed)
     if trait is None:
         text = _NO_HEADS.format(offered.max_unit, offered.total)
@@ -143,7 +126,7 @@ def _decide_trait(
 def _decide_removal(
     observed: amend.Offered, with_trait: Iterable[str]
 ) -> change.Change | change.Skipped:
-    subject, kind = _subject(observed), inventories.TYPE.name
+    subject, kind = observed.subject, inventories.TYPE.name
     used = (observed.usages or {}).get(CLASS, 0)
     if observed.provider.uuid not in with_trait:
         return change.Skipped(kind, subject, reason=_NO_TRAIT, code=Code.DEPENDENCY, refused=True)
@@ -157,7 +140,3 @@ def _decide_removal(
 
 def _names(observed: batch.ChosenMembership) -> list[str]:
     return [name for name in TRAITS.values() if observed.has.get(name)]
-
-
-def _subject(observed: amend.Offered | batch.ChosenMembership) -> change.Subject:
-    return change.Subject(observed.provider.name, observed.provider.uuid)

@@ -187,12 +187,14 @@ def test_usages_are_needed_only_where_capacity_shrinks() -> None:
         (["VCPU:reserved+=1"], True),
         (["CUSTOM_GPU:total=1"], False),
     ]:
-        assert amend_module.needs_usages(observed(), request(*texts)) is needed
+        after = amend_module.amended(observed(), request(*texts))
+        assert amend_module.needs_usages(observed(), after) is needed
 
 
 def test_an_invalid_request_needs_no_usages() -> None:
     amend = request("CUSTOM_GPU:total*=2", create=True)
-    assert not amend_module.needs_usages(observed(), amend)
+    after = amend_module.amended(observed(), amend)
+    assert not amend_module.needs_usages(observed(), after)
     assert decided(observed(), "CUSTOM_GPU:total*=2", create=True).refused
 
 
