@@ -24,9 +24,9 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import amend, batch, selector
 from osc_placement.workflows.compute_nodes import (
     ComputeCloud,
-    ComputeNodes,
     host_names,
     observe_cloud,
+    unknown_hosts,
 )
 from osc_placement.workflows.context import ReadContext
 
@@ -61,9 +61,8 @@ def plan_aggregate_ratios(
     context = context or ReadContext()
     cloud = observe_cloud(client, nova)
     hosts = _selected_hosts(cloud, request)
-    nodes = ComputeNodes(cloud.hosts, cloud.providers)
-    requested = request_of(cloud.aggregates, nodes, hosts, request.allow)
-    chosen = tuple(item for item in cloud.providers if item.uuid in requested.by_provider)
+    requested = request_of(cloud, hosts, request.allow)
+    chosen = tuple(item for item in cloud.providers.values() if item.uuid in requested.by_provider)
     LOG.info("%d compute nodes are in aggregates with ratios", len(chosen))
     # The listing of all providers had no filters.
     selection = selector.Selection(chosen, filters={})
@@ -81,7 +80,7 @@ def plan_aggregate_ratios(
 def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> frozenset[str] | None:
     """The selected hosts; None for all. Errors: InvalidInput with every unknown name."""
     requested = host_names(request.hosts, cloud.hosts)
-    input_errors = errors.InputErrors(cloud.unknown_hosts(requested))
+    input_errors = errors.InputErrors(unknown_hosts(requested, cloud.existing_hosts))
     by_text = lookup.find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
     input_errors.check()
     members = frozenset(host for aggregate in by_text.values() for host in aggregate.hosts)
@@ -176,10 +175,7 @@ class RatioRequest:
 
 
 def request_of(
-    aggregates: Iterable[values.HostAggregate],
-    nodes: ComputeNodes,
-    hosts: frozenset[str] | None,
-    allow: frozenset[str],
+    cloud: ComputeCloud, hosts: frozenset[str] | None, allow: frozenset[str]
 ) -> RatioRequest:
     """The ratios for the compute nodes of ``hosts``, or of all hosts if it is None.
 
@@ -187,7 +183,7 @@ def request_of(
     """
     by_host: dict[str, dict[str, list[_Value]]] = {}
     skipped = []
-    for value in _values(aggregates):
+    for value in _values(cloud.aggregates):
         selected = [host for host in value.aggregate.hosts if hosts is None or host in hosts]
         for host in selected:
             by_class = by_host.setdefault(host, {})
@@ -196,9 +192,9 @@ def request_of(
             skipped.append(_invalid(value))
     by_provider = {}
     for host, by_class in by_host.items():
-        providers, missing = nodes.providers_of(host)
+        providers, missing = cloud.providers_of(host)
         by_provider.update({item.uuid: HostRatios(by_class) for item in providers})
-        skipped += [_missing(subject, nodes) for subject in missing]
+        skipped += [_missing(subject, cloud) for subject in missing]
     return RatioRequest(by_provider, skipped, allow)
 
 
@@ -224,6 +220,6 @@ def _invalid(value: _Value) -> change.Skipped:
     return change.Skipped(_KIND, subject, reason=text, code=Code.INVALID_VALUE, refused=True)
 
 
-def _missing(subject: change.Subject, nodes: ComputeNodes) -> change.Skipped:
-    reason = nodes.why_missing(subject)
+def _missing(subject: change.Subject, cloud: ComputeCloud) -> change.Skipped:
+    reason = cloud.why_missing(subject)
     return change.Skipped(_KIND, subject, reason=reason.text, code=reason.code, refused=True)

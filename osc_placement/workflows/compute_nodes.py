@@ -8,6 +8,7 @@ needs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -30,19 +31,80 @@ _CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova cannot list its comp
 _CELLS_DOWN = "nova lists no compute node of this host, perhaps because the cell of {hosts} is down"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class ComputeCloud:
-    """All host aggregates and compute hosts of nova, and all providers of Placement."""
+    """Nova's compute hosts, Placement's providers, and which of them belong together.
 
+    ``providers``: ``{uuid: provider}``. ``aggregates``: nova's host aggregates, where they are
+    read. Readings of more than this are subclasses.
+    """
+
+    hosts: values.Hosts
+    providers: Mapping[str, provider.Provider]
     aggregates: Sequence[values.HostAggregate] = ()
-    hosts: values.Hosts = dataclasses.field(default_factory=values.Hosts)
-    providers: Sequence[provider.Provider] = ()
 
-    def unknown_hosts(self, requested: Iterable[str]) -> list[str]:
-        """An error for each requested host that nova does not have."""
-        existing = self.hosts.services | {node.host for node in self.hosts.nodes}
-        existing |= {host for aggregate in self.aggregates for host in aggregate.hosts}
-        return unknown_hosts(requested, existing)
+    @functools.cached_property
+    def compute_nodes(self) -> dict[str, values.ComputeNode]:
+        """``{uuid: compute node}``; the provider of a node has its UUID."""
+        return {node.uuid: node for node in self.hosts.nodes}
+
+    @functools.cached_property
+    def nodes_of_host(self) -> dict[str, list[values.ComputeNode]]:
+        """``{host: its compute nodes}``: one, or many with ironic."""
+        return self.hosts.of_host()
+
+    @functools.cached_property
+    def hostnames(self) -> frozenset[str]:
+        """The names of nova's compute nodes; their providers have the same names."""
+        return frozenset(node.hostname for node in self.hosts.nodes)
+
+    @functools.cached_property
+    def existing_hosts(self) -> frozenset[str]:
+        """The hosts that nova has: with a compute node or a service, or in a host aggregate."""
+        in_aggregates = {host for aggregate in self.aggregates for host in aggregate.hosts}
+        return self.hosts.services | self.nodes_of_host.keys() | in_aggregates
+
+    @functools.cached_property
+    def roots(self) -> dict[str, provider.Provider]:
+        """``{name: root provider}``."""
+        return {item.name: item for item in self.providers.values() if item.parent_uuid is None}
+
+    @functools.cached_property
+    def trees(self) -> dict[str, list[provider.Provider]]:
+        """``{root uuid: the providers of its tree}``, including the root."""
+        by_root: dict[str, list[provider.Provider]] = {}
+        for item in self.providers.values():
+            by_root.setdefault(item.root_uuid or item.uuid, []).append(item)
+        return by_root
+
+    def root_of(self, provider_uuid: str) -> str:
+        """The root of a provider's tree; the provider itself if it is not known."""
+        item = self.providers.get(provider_uuid)
+        return (item.root_uuid if item else None) or provider_uuid
+
+    def provider_of(self, node: values.ComputeNode) -> provider.Provider | None:
+        """The provider with the UUID of a node, or the root provider with its hostname."""
+        return self.providers.get(node.uuid) or self.roots.get(node.hostname)
+
+    def providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
+        """The providers of a host's nodes; and its nodes, or the host, without a provider."""
+        nodes = self.nodes_of_host.get(host, [])
+        providers = [(node, self.provider_of(node)) for node in nodes]
+        without = [change.Subject(node.hostname, node.uuid) for node, item in providers if not item]
+        existing = [item for _, item in providers if item]
+        return existing, without if nodes else [change.Subject(host, "")]
+
+    def why_missing(self, subject: change.Subject) -> Reason:
+        """Why a node, or a host, of ``providers_of`` has no provider."""
+        if subject.uuid:
+            host = self.compute_nodes[subject.uuid].host
+            return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=host))
+        if subject.name in self.hosts.unreachable:
+            return _CELL_DOWN
+        if self.hosts.unreachable:
+            hosts = ", ".join(sorted(self.hosts.unreachable))
+            return Reason(Code.CELL_DOWN, _CELLS_DOWN.format(hosts=hosts))
+        return _NO_NODE if subject.name in self.hosts.services else _UNKNOWN_HOST
 
 
 def observe_cloud(client: api.Client, nova: Nova) -> ComputeCloud:
@@ -52,15 +114,16 @@ def observe_cloud(client: api.Client, nova: Nova) -> ComputeCloud:
     Placement, one listing. Errors: InvalidInput with every missing permission.
     """
     input_errors = errors.InputErrors()
-    cloud = ComputeCloud()
+    hosts, aggregates = values.Hosts(), list[values.HostAggregate]()
+    providers: list[provider.Provider] = []
     with collected(input_errors):
-        cloud = dataclasses.replace(cloud, aggregates=host_aggregates(nova))
+        aggregates = host_aggregates(nova)
     with collected(input_errors):
-        cloud = dataclasses.replace(cloud, hosts=servers.read_hosts(nova))
+        hosts = servers.read_hosts(nova)
     with collected(input_errors):
-        cloud = dataclasses.replace(cloud, providers=retry.read(client.list_providers))
+        providers = retry.read(client.list_providers)
     input_errors.check()
-    return cloud
+    return ComputeCloud(hosts, provider.by_uuid(providers), aggregates)
 
 
 def unknown_hosts(requested: Iterable[str], existing: Container[str]) -> list[str]:
@@ -83,50 +146,6 @@ def host_names(
     names |= {text: node.host for node in hosts.nodes for text in (node.uuid, node.hostname)}
     names |= {host: host for host in hosts.services | hosts.of_host().keys()}
     return frozenset(names.get(text, text) for text in requested)
-
-
-class ComputeNodes:
-    """``by_uuid`` is ``{uuid: compute node}``; ``hostnames`` are those of all nodes."""
-
-    def __init__(self, hosts: values.Hosts, providers: Iterable[provider.Provider]) -> None:
-        providers = list(providers)
-        self.by_uuid = {node.uuid: node for node in hosts.nodes}
-        self.hostnames = frozenset(node.hostname for node in hosts.nodes)
-        self._hosts, self._nodes = hosts, hosts.of_host()
-        self._provider = {item.uuid: item for item in providers}
-        self._root = {item.name: item for item in providers if item.parent_uuid is None}
-
-    def has(self, host: str) -> bool:
-        """Whether nova lists a compute node of a host."""
-        return bool(self._nodes.get(host))
-
-    def providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
-        """The providers of a host's nodes; and its nodes, or the host, without a provider.
-
-        The provider of a node has its UUID, or is the root provider with its hostname.
-        """
-        existing, without = [], []
-        nodes = self._nodes.get(host, ())
-        for node in nodes:
-            item = self._provider.get(node.uuid) or self._root.get(node.hostname)
-            if item is None:
-                without.append(change.Subject(node.hostname, node.uuid))
-            else:
-                existing.append(item)
-        return existing, without if nodes else [change.Subject(host, "")]
-
-    def why_missing(self, subject: change.Subject) -> Reason:
-        """Why a node, or a host, of ``providers_of`` has no provider."""
-        if subject.uuid:
-            return Reason(
-                Code.NO_PROVIDER, _NO_PROVIDER.format(host=self.by_uuid[subject.uuid].host)
-            )
-        if subject.name in self._hosts.unreachable:
-            return _CELL_DOWN
-        if self._hosts.unreachable:
-            hosts = ", ".join(sorted(self._hosts.unreachable))
-            return Reason(Code.CELL_DOWN, _CELLS_DOWN.format(hosts=hosts))
-        return _NO_NODE if subject.name in self._hosts.services else _UNKNOWN_HOST
 
 
 class Doubt(NamedTuple):

@@ -27,8 +27,13 @@ from osc_placement.nova.lookup import find_host_aggregates
 from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows import compute_nodes, state_file
-from osc_placement.workflows.compute_nodes import ComputeCloud, host_names, observe_cloud
+from osc_placement.workflows import state_file
+from osc_placement.workflows.compute_nodes import (
+    ComputeCloud,
+    host_names,
+    observe_cloud,
+    unknown_hosts,
+)
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reading import PlacementReader
 
@@ -42,19 +47,15 @@ _NOT_A_NODE = "it is not a compute node of nova"
 _MAY_BE_A_NODE = Reason(Code.CELL_DOWN, "it may be a compute node that nova cannot list now")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MirrorSnapshot:
+@dataclasses.dataclass(frozen=True)
+class MirrorSnapshot(ComputeCloud):
     """The state of nova and Placement.
 
-    ``deleted`` is ``{uuid: name}`` of host aggregates that nova has deleted. ``providers`` are
-    all providers; ``members`` is ``{aggregate uuid: provider uuids}`` for every aggregate of
-    the plan.
+    ``deleted`` is ``{uuid: name}`` of host aggregates that nova has deleted. ``members`` is
+    ``{aggregate uuid: provider uuids}`` for every aggregate of the plan.
     """
 
-    aggregates: Sequence[values.HostAggregate]
-    hosts: values.Hosts
-    providers: Sequence[provider.Provider]
-    members: Mapping[str, frozenset[str]]
+    members: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     deleted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -116,8 +117,6 @@ def is_stale(item: change.Skipped) -> bool:
 class _Mirror:
     def __init__(self, snapshot: MirrorSnapshot, request: ResolvedMirror) -> None:
         self._snapshot, self._request = snapshot, request
-        self._nodes = compute_nodes.ComputeNodes(snapshot.hosts, snapshot.providers)
-        self._provider = {item.uuid: item for item in snapshot.providers}
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
 
     def items(self) -> Iterator[change.Change | change.Skipped]:
@@ -135,7 +134,7 @@ class _Mirror:
         for subject, names in missing.items():
             yield self._missing(subject, names)
         for uuid, decision in self._decisions.items():
-            yield from self._decided(self._provider[uuid], decision)
+            yield from self._decided(self._snapshot.providers[uuid], decision)
         yield from self._in_none()
 
     def _aggregates(self) -> Iterator[values.HostAggregate]:
@@ -153,7 +152,7 @@ class _Mirror:
         """Decide for one aggregate; return its hosts and nodes without a provider."""
         expected, without_provider = set(), []
         for host in dict.fromkeys(aggregate.hosts):
-            providers, without = self._nodes.providers_of(host)
+            providers, without = self._snapshot.providers_of(host)
             expected |= {item.uuid for item in providers}
             if self._request.concerns(host):
                 without_provider += without
@@ -172,9 +171,9 @@ class _Mirror:
     ) -> None:
         """Decide for the members of an aggregate that are not nodes of its hosts."""
         for uuid in self._snapshot.members.get(aggregate.uuid, frozenset()) - expected:
-            node = self._nodes.by_uuid.get(uuid)
+            node = self._snapshot.compute_nodes.get(uuid)
             named = uuid in self._request.providers
-            if uuid not in self._provider or not self._is_concerned(node, named=named):
+            if uuid not in self._snapshot.providers or not self._is_concerned(node, named=named):
                 continue
             why = self._why_kept(aggregate, uuid, named=named, deleted=deleted)
             decision = self._decisions[uuid]
@@ -198,29 +197,29 @@ class _Mirror:
         """The reason to keep a stale member; empty to remove it."""
         prune = self._request.prune or aggregate.uuid in self._request.forget
         where = "nova has deleted it" if deleted else "its host is not in it"
-        if uuid in self._nodes.by_uuid:
+        if uuid in self._snapshot.compute_nodes:
             text = f"in {aggregate.name}, but {where}: --prune removes it"
             return reasons.NONE if prune else Reason(Code.STALE_MEMBER, text)
         if not (named and prune):
-            what = self._not_a_node(self._provider[uuid])
+            what = self._not_a_node(self._snapshot.providers[uuid])
             text = f"in {aggregate.name}, but {what}: --prune --provider removes it"
             return Reason(Code.NOT_A_COMPUTE_NODE, text)
         return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else reasons.NONE
 
     def _not_a_node(self, item: provider.Provider) -> str:
-        if item.name in self._nodes.hostnames:
+        if item.name in self._snapshot.hostnames:
             return "it has the name of a compute node and another UUID"
         return _NOT_A_NODE
 
     def _may_be_a_node(self, aggregate: values.HostAggregate) -> bool:
         """Whether a member that nova does not list may be a node of a cell that is down."""
         hosts = self._snapshot.hosts
-        unresolved = any(not self._nodes.has(host) for host in aggregate.hosts)
+        unresolved = not self._snapshot.nodes_of_host.keys() >= {*aggregate.hosts}
         return bool(hosts.unreachable) or (not hosts.lists_down_cells and unresolved)
 
     def _missing(self, subject: change.Subject, names: Mapping[str, str]) -> change.Skipped:
         """A host without a node, or a node without a provider."""
-        reason = self._nodes.why_missing(subject)
+        reason = self._snapshot.why_missing(subject)
         return change.Skipped(
             _KIND,
             subject,
@@ -394,7 +393,7 @@ def _read_members(
 def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
     hosts = host_names(request.hosts, cloud.hosts)
-    input_errors = errors.InputErrors(cloud.unknown_hosts(hosts))
+    input_errors = errors.InputErrors(unknown_hosts(hosts, cloud.existing_hosts))
     aggregates = find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
     resolved = ResolvedMirror(
         hosts=hosts,
@@ -412,7 +411,7 @@ def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
 def _known_providers(
     cloud: ComputeCloud, texts: Sequence[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
-    by_text = lookup.among(cloud.providers, texts)
+    by_text = lookup.among(cloud.providers.values(), texts)
     input_errors.reasons += [
         lookup.unknown_provider(text) for text, providers in by_text.items() if not providers
     ]

@@ -29,7 +29,7 @@ from osc_placement.workflows.allocations import (
     wrong,
 )
 from osc_placement.workflows.allocations.decision import HealRequest
-from osc_placement.workflows.allocations.observe import HealReader, Reads
+from osc_placement.workflows.allocations.observe import HealReader
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
@@ -222,7 +222,7 @@ def audit_cloud(
     if not request.repair:
         return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)), not_judged)
     repairable = [item.subject.uuid for item in selected if item.repair]
-    snapshot = reader.read(snapshot, Reads(consumers=repairable))
+    snapshot = reader.with_consumers(snapshot, repairable)
     # A consumer may have changed since its allocations were read.
     selected = _find(snapshot, audit_context, request)
     planned = _plan(snapshot, selected, notes)
@@ -250,7 +250,7 @@ def read_cloud(
     snapshot = reader.read_cloud(with_deleted=True)
     hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers.values())
     findings.check_hosts(hosts, _existing_hosts(snapshot))
-    snapshot = reader.complete(snapshot, observe.AUDIT_ROUNDS, reader.request)
+    snapshot = reader.with_everything(snapshot)
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
         min_age=request.min_age,
@@ -282,9 +282,8 @@ def _plan(
 
 
 def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:
-    hosts = {node.host for node in snapshot.hosts.nodes} | snapshot.hosts.services
-    hosts |= {server.host for server in snapshot.servers.values() if server.host}
-    return hosts | set(snapshot.provider_names.values())
+    hosts = {server.host for server in snapshot.servers.values() if server.host}
+    return hosts | snapshot.existing_hosts | {*snapshot.provider_names.values()}
 
 
 def _other_service(nova: Nova) -> str:

@@ -161,7 +161,7 @@ class HealDecision:
 
 
 def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[HealDecision]:
-    """The decision for each server in scope, from what ``needs.heal_rounds`` read."""
+    """The decision for each server in scope, from what ``HealReader.with_missing`` read."""
     deciding = _Deciding(snapshot, request)
     for server in request.scope.select(snapshot.servers.values()):
         decision = deciding.decide(server)

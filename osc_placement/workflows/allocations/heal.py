@@ -51,8 +51,7 @@ def plan_healing(
     Errors: as ``read_cloud``, and those of neutron.
     """
     reader = HealReader(client, nova, neutron, context, request)
-    snapshot = reader.read_cloud()
-    snapshot = reader.complete(snapshot, observe.HEAL_ROUNDS, reader.request)
+    snapshot = reader.with_missing(reader.with_owners(reader.read_cloud()), reader.request)
     return _plan(snapshot, reader.request, nova.source)
 
 
@@ -73,8 +72,8 @@ def plan_missing(
     reader = HealReader(client, nova, neutron, context, request)
     for scope, snapshot in reader.read_parts(after):
         part = dataclasses.replace(reader.request, scope=scope)
-        snapshot = reader.complete(snapshot, observe.MISSING_ROUNDS, part)
-        yield max(scope.hosts or ()), _plan(snapshot, part, nova.source)
+        complete = reader.with_missing(snapshot, part)
+        yield max(scope.hosts or ()), _plan(complete, part, nova.source)
 
 
 def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.ObservedPlan:
@@ -93,7 +92,7 @@ def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.Ob
 def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
     """The changes that give servers what they lack; every other server with its reason.
 
-    ``snapshot`` contains what ``needs.heal_rounds`` reads.
+    ``snapshot`` contains what ``HealReader.with_missing`` reads.
     """
     planned = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
     return dataclasses.replace(planned, names=provider_names(planned, snapshot))

@@ -107,11 +107,7 @@ def skip_reason(snapshot: CloudSnapshot, server: values.Server, location: Locati
         return location.absent
     node = location.node
     if node.uuid not in snapshot.providers:
-        same_name = any(
-            item.name == node.hostname and item.parent_uuid is None
-            for item in snapshot.providers.values()
-        )
-        if same_name:
+        if node.hostname in snapshot.roots:
             return Reason(Code.OTHER_UUID, _OTHER_UUID.format(name=node.hostname))
         return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=node.host))
     for item in snapshot.trees.get(node.uuid, ()):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads nova, neutron and Placement for heal and audit, in rounds.
+"""Reads nova, neutron and Placement for heal and audit.
 
-``HealReader`` sends the requests. What to read next is a pure function of what was read so far:
-one for each round, which heal and audit combine.
+``HealReader`` sends the requests. Its ``with_`` methods return the snapshot with more; what to read
+next is a pure function of what was read so far.
 
 No API reports everything at one time. For a whole cloud, allocations are read first and servers
 after them: a consumer written in between has a new generation, so that no write builds on the
@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, responses, retry
@@ -28,11 +28,10 @@ from osc_placement.nova.api import Nova, collected
 from osc_placement.workflows.allocations import decision, expected, location, owners, ports
 from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.snapshot import (
-    CloudRecords,
     CloudSnapshot,
     ProjectUser,
     UsageSum,
-    from_records,
+    with_allocations,
     with_consumers,
 )
 from osc_placement.workflows.context import ReadContext
@@ -41,179 +40,73 @@ from osc_placement.workflows.reading import PlacementReader
 LOG = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reads:
-    """What to read: everything by UUID, except usages and candidates.
-
-    ``capacities`` are inventories of which the capacity is enough: those of a provider summary
-    cost no request. ``unlisted``: consumers to look up in nova one by one. ``ports`` and
-    ``root_disks``: servers. ``candidates``: ``{key: query}``. ``then`` decides what else the
-    round needs when these are read.
-    """
-
-    inventories: Iterable[str] = ()
-    capacities: Iterable[str] = ()
-    consumers: Iterable[str] = ()
-    unlisted: Sequence[str] = ()
-    usages: Sequence[ProjectUser] = ()
-    ports: Sequence[str] = ()
-    root_disks: Sequence[str] = ()
-    candidates: Mapping[str, CandidateQuery] = dataclasses.field(default_factory=dict)
-    then: Callable[[CloudSnapshot], Reads] | None = None
-
-
-Round = Callable[[CloudSnapshot, HealRequest], Reads]
-
-
-def all_capacities(snapshot: CloudSnapshot, _: HealRequest) -> Reads:
-    """Every provider's capacities: from a summary, or its inventories."""
-    return Reads(capacities=snapshot.providers, inventories=snapshot.providers)
-
-
-def unknown_consumers(snapshot: CloudSnapshot, _: HealRequest) -> Reads:
-    """Consumers that nova does not list, in Placement and in nova."""
-    unknown = sorted(uuid for uuid in snapshot.allocations if not snapshot.knows(uuid))
-    return Reads(consumers=unknown, unlisted=unknown)
-
-
-def owner_sums(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """The sums of all owners; or every consumer, where there are few or the operator wants it."""
-    if request.check_owners or request.scope.is_narrow:
-        return Reads(consumers=_at_rest(snapshot, _holding(snapshot, request)))
-    return Reads(usages=owners.server_owners(snapshot))
-
-
-def unexplained_consumers(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """Consumers that nova does not know, where they may explain the sums of owners."""
-    suspected = _owner_search(snapshot, request).suspects()
-    return Reads(consumers=owners.unexplained(snapshot, suspected))
-
-
-def suspected_consumers(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """The consumers of servers that may have a wrong owner, the most probable ones first."""
-    return _suspected(_owner_search(snapshot, request)) if snapshot.usages else Reads()
-
-
-def _suspected(search: owners.OwnerSearch) -> Reads:
-    chosen = search.next()
-
-    def then(snapshot: CloudSnapshot) -> Reads:
-        search.learn(snapshot, chosen)
-        return _suspected(search)
-
-    return Reads(consumers=chosen, then=then if chosen else None)
-
-
 def unchecked_owners(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
     """A note about servers whose owners were not checked; empty if there are none."""
-    return owners.limit_note(snapshot, _at_rest(snapshot, _holding(snapshot, request)))
+    return owners.limit_note(snapshot, _holding_at_rest(snapshot, request))
 
 
-def _owner_search(snapshot: CloudSnapshot, request: HealRequest) -> owners.OwnerSearch:
-    return owners.OwnerSearch(snapshot, _at_rest(snapshot, _holding(snapshot, request)))
+def _holding_at_rest(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+    """The servers in scope that have allocations and do not move."""
+    return [
+        server.uuid
+        for server in request.scope.select(snapshot.servers.values())
+        if not _lacks_all(snapshot, server) and not location.locate(snapshot, server).moving
+    ]
 
 
-def port_requests(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """The ports of servers that have no allocations or whose host's tree has more providers."""
+def _with_open_ports(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+    """The servers that have no allocations or whose host's tree has more providers."""
     servers = []
     for server in request.scope.select(snapshot.servers.values()):
         root = location.root_to_heal(snapshot, server)
         if root is not None and (_lacks_all(snapshot, server) or len(snapshot.trees[root]) > 1):
             servers.append(server.uuid)
-    return Reads(ports=servers)
+    return servers
 
 
-def port_consumers(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """The consumers of servers that lack an allocation or a binding of a port."""
+def _lacking_ports(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+    """The consumers that lack an allocation or a binding of a port."""
     incomplete = [
         uuid
         for uuid in snapshot.ports
         if ports.unallocated(snapshot, snapshot.servers[uuid])
         or (request.bind and ports.missing_bindings(snapshot, snapshot.servers[uuid]))
     ]
-    return Reads(consumers=[uuid for uuid in incomplete if snapshot.allocations.get(uuid)])
+    return [uuid for uuid in incomplete if snapshot.allocations.get(uuid)]
 
 
-def root_disks(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
+def _with_image_and_volumes(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
     """Servers without allocations that have both an image and volumes.
 
     Nova reports the image of a server whose root disk is a volume made from that image.
     """
-    return Reads(
-        root_disks=[
-            server.uuid
-            for server in request.scope.select(snapshot.servers.values())
-            if server.has_volumes and not server.from_volume and _lacks_all(snapshot, server)
-        ]
-    )
+    return [
+        server.uuid
+        for server in request.scope.select(snapshot.servers.values())
+        if server.has_volumes and not server.from_volume and _lacks_all(snapshot, server)
+    ]
 
 
-def root_inventories(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """The root providers on which servers lack something, and those that share with them."""
-    roots = dict.fromkeys(root for _, root in _lacking(snapshot, request))
-    sharing = (uuid for root in roots for uuid in snapshot.sharing.get(root, ()))
-    return Reads(capacities=roots, inventories=[*roots, *sharing])
-
-
-def tree_inventories(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
+def _trees(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
     """The trees of hosts on which servers need other providers than the root."""
     roots = dict.fromkeys(
         root
         for server, root in _lacking(snapshot, request)
         if expected.request_of(server).pci_aliases or expected.needs_tree(snapshot, server, root)
     )
-    return Reads(inventories=[item.uuid for root in roots for item in snapshot.trees.get(root, ())])
+    return [item.uuid for root in roots for item in snapshot.trees.get(root, ())]
 
 
-def candidates(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """One candidates query per host and request of its servers."""
-    queries = (expected.query_of(snapshot, *query) for query in _lacking(snapshot, request))
-    return Reads(candidates=dict(query for query in queries if query is not None))
-
-
-#: The rounds that find what servers lack; those of heal, with owners; those of the audit.
-MISSING_ROUNDS: Sequence[Round] = (
-    port_requests,
-    port_consumers,
-    root_disks,
-    root_inventories,
-    tree_inventories,
-    candidates,
-)
-HEAL_ROUNDS: Sequence[Round] = (
-    owner_sums,
-    unexplained_consumers,
-    suspected_consumers,
-    *MISSING_ROUNDS,
-)
-AUDIT_ROUNDS: Sequence[Round] = (all_capacities, unknown_consumers, *HEAL_ROUNDS)
-
-
-def nearby(
-    hosts: values.Hosts,
-    servers: Iterable[values.Server],
-    providers: Iterable[provider.Provider],
-    sharing: Mapping[str, Sequence[str]],
-) -> list[str]:
+def _nearby(snapshot: CloudSnapshot) -> list[str]:
     """The providers of the trees that servers are on, and those that share with these trees."""
-    nodes = {(node.host, node.hostname): node.uuid for node in hosts.nodes}
-    roots = {nodes.get((server.host or "", server.node or "")) for server in servers}
-    shared = {uuid for root in roots if root for uuid in sharing.get(root, ())}
+    nodes = map(snapshot.node_of, snapshot.servers.values())
+    roots = {node.uuid for node in nodes if node}
+    shared = {uuid for root in roots for uuid in snapshot.sharing.get(root, ())}
     return [
-        item.uuid
-        for item in providers
-        if (item.root_uuid or item.uuid) in roots or item.uuid in shared
+        uuid
+        for uuid, item in snapshot.providers.items()
+        if (item.root_uuid or uuid) in roots or uuid in shared
     ]
-
-
-def _holding(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
-    servers = request.scope.select(snapshot.servers.values())
-    return [server.uuid for server in servers if not _lacks_all(snapshot, server)]
-
-
-def _at_rest(snapshot: CloudSnapshot, uuids: Iterable[str]) -> list[str]:
-    servers = snapshot.servers
-    return [uuid for uuid in uuids if not location.locate(snapshot, servers[uuid]).moving]
 
 
 def _lacking(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[tuple[values.Server, str]]:
@@ -237,7 +130,7 @@ _PART = 64
 
 
 class HealReader:
-    """The three APIs; each method sends the requests of one round of observation."""
+    """The three APIs, and what they report of a cloud."""
 
     def __init__(
         self,
@@ -274,28 +167,25 @@ class HealReader:
         trees, and one per server or per other provider, whichever is less.
         Errors: InvalidInput for unknown hosts and servers, and with every missing right.
         """
-        found_errors = errors.InputErrors()
-        records = self._read_hosts(found_errors)
-        scope = self.request.scope
-        with found_errors.collected():
-            scope = scope.resolved(records.hosts)
+        scope, input_errors = self.request.scope, errors.InputErrors()
+        snapshot = self._read_hosts(input_errors)
+        with input_errors.collected():
+            scope = scope.resolved(snapshot.hosts)
             self.request = dataclasses.replace(self.request, scope=scope)
         if scope.is_narrow:
-            self._read_servers(records, scope, found_errors, with_deleted=with_deleted)
-        found_errors.check()
-        records.sharing = self._reader.sharing(records.providers)
+            snapshot = self._with_servers(snapshot, scope, input_errors)
+        input_errors.check()
+        snapshot = self._with_sharing(snapshot)
         if scope.is_narrow:
-            near = nearby(records.hosts, records.servers, records.providers, records.sharing)
-            if len(records.servers) > len(records.providers) - len(near):
-                self._read_all_allocations(records)
-            else:
-                self._read_allocations(records, near)
-                records.consumers = self._reader.consumers(one.uuid for one in records.servers)
-            return from_records(records)
-        self._read_all_allocations(records)
-        self._read_servers(records, scope, found_errors, with_deleted=with_deleted)
-        found_errors.check()
-        return from_records(records)
+            near = _nearby(snapshot)
+            if len(snapshot.servers) > len(snapshot.providers) - len(near):
+                return self._with_all_allocations(snapshot)
+            snapshot = self._with_allocations(snapshot, near)
+            return self.with_consumers(snapshot, snapshot.servers)
+        snapshot = self._with_all_allocations(snapshot)
+        snapshot = self._with_servers(snapshot, scope, input_errors, with_deleted=with_deleted)
+        input_errors.check()
+        return snapshot
 
     def read_parts(self, after: str = "") -> Iterator[tuple[decision.Scope, CloudSnapshot]]:
         """The hosts that have servers, 64 at a time in the order of their names.
@@ -306,98 +196,141 @@ class HealReader:
         Requests: as ``read_cloud``, except for allocations: one per provider of a part's trees,
         and one per server without allocations there.
         """
-        found_errors = errors.InputErrors()
-        records = self._read_hosts(found_errors)
-        self._read_servers(records, decision.WHOLE_CLOUD, found_errors, with_deleted=False)
-        found_errors.check()
-        records.sharing = self._reader.sharing(records.providers)
-        names = sorted({one.host for one in records.servers if one.host and one.host > after})
+        input_errors = errors.InputErrors()
+        snapshot = self._read_hosts(input_errors)
+        snapshot = self._with_servers(snapshot, decision.WHOLE_CLOUD, input_errors)
+        input_errors.check()
+        snapshot = self._with_sharing(snapshot)
+        hosts = {one.host for one in snapshot.servers.values() if one.host and one.host > after}
+        names = sorted(hosts)
         for start in range(0, len(names), _PART):
             scope = decision.Scope(hosts=frozenset(names[start : start + _PART]))
-            servers = [one for one in records.servers if scope.contains(one)]
-            part = dataclasses.replace(records, servers=servers)
-            self._read_allocations(part, nearby(part.hosts, servers, part.providers, part.sharing))
-            present = {uuid for answer in part.allocations.values() for uuid in answer.allocations}
-            part.consumers = self._reader.consumers(
-                one.uuid for one in servers if one.uuid not in present
-            )
-            yield scope, from_records(part)
+            servers = {uuid: one for uuid, one in snapshot.servers.items() if scope.contains(one)}
+            part = dataclasses.replace(snapshot, servers=servers)
+            part = self._with_allocations(part, _nearby(part))
+            absent = [uuid for uuid in servers if uuid not in part.allocations]
+            yield scope, self.with_consumers(part, absent)
 
-    def complete(
-        self, snapshot: CloudSnapshot, rounds: Iterable[Round], request: HealRequest
-    ) -> CloudSnapshot:
-        """The snapshot after some rounds; each decides on the result of those before."""
-        for decide in rounds:
-            reads: Reads | None = decide(snapshot, request)
-            while reads:
-                snapshot = self.read(snapshot, reads)
-                reads = reads.then(snapshot) if reads.then else None
+    def with_everything(self, snapshot: CloudSnapshot) -> CloudSnapshot:
+        """With every provider's capacities, the consumers that nova does not list, and the rest.
+
+        Requests: one per provider of which no summary has reported the capacities; one to
+        Placement and one to nova per unlisted consumer; those of ``with_owners`` and
+        ``with_missing``.
+        """
+        snapshot = self._with_inventories(snapshot, snapshot.providers, snapshot.providers)
+        unlisted = sorted(uuid for uuid in snapshot.allocations if not snapshot.knows(uuid))
+        snapshot = self._with_unlisted(self.with_consumers(snapshot, unlisted), unlisted)
+        return self.with_missing(self.with_owners(snapshot), self.request)
+
+    def with_owners(self, snapshot: CloudSnapshot) -> CloudSnapshot:
+        """With the consumers that may have a wrong owner.
+
+        Every consumer where there are few, or where the operator wants it. Otherwise the sums of
+        all owners, consumers that nova does not know, where they may explain these sums, and those
+        of servers that may have a wrong owner, the most probable ones first.
+        """
+        request = self.request
+        readable = _holding_at_rest(snapshot, request)
+        if request.check_owners or request.scope.is_narrow:
+            return self.with_consumers(snapshot, readable)
+        usages = self._read_usages(owners.server_owners(snapshot))
+        snapshot = dataclasses.replace(snapshot, usages=usages)
+        suspected = owners.OwnerSearch(snapshot, readable).suspects()
+        snapshot = self.with_consumers(snapshot, owners.unexplained(snapshot, suspected))
+        search = owners.OwnerSearch(snapshot, _holding_at_rest(snapshot, request))
+        while chosen := search.next():
+            snapshot = self.with_consumers(snapshot, chosen)
+            search.learn(snapshot, chosen)
         return snapshot
 
-    def read(self, snapshot: CloudSnapshot, reads: Reads) -> CloudSnapshot:
-        """The snapshot with more. Requests: one for each item of ``reads`` not read before.
+    def with_missing(self, snapshot: CloudSnapshot, request: HealRequest) -> CloudSnapshot:
+        """With what tells what servers lack; each reading decides what the next one reads.
 
-        Ports: one to neutron for 64 servers. Capacities: none if a summary has reported them.
+        Requests: ports, one to neutron for 64 servers; one per consumer that lacks a port, per
+        provider whose inventories decide, and per host and request of its servers.
         """
-        capacities = {
-            uuid: snapshot.capacities[uuid]
-            for uuid in reads.capacities
-            if uuid in snapshot.capacities
-        }
-        inventories, failed = self._read_inventories(
-            uuid
-            for uuid in reads.inventories
-            if uuid not in snapshot.inventories and uuid not in capacities
-        )
-        snapshot = dataclasses.replace(
-            snapshot,
-            inventories={**capacities, **snapshot.inventories, **inventories},
-            read_errors={**snapshot.read_errors, **failed},
-            usages={**snapshot.usages, **self._read_usages(reads.usages)},
-            ports={**snapshot.ports, **self._read_ports(reads.ports)},
-            candidates={**snapshot.candidates, **self._read_candidates(reads.candidates)},
-        )
-        new = (uuid for uuid in reads.consumers if uuid not in snapshot.owners)
-        snapshot = with_consumers(snapshot, self._reader.consumers(new))
-        snapshot = self._with_unlisted(snapshot, reads.unlisted)
-        return self._with_root_disks(snapshot, reads.root_disks)
+        snapshot = self._with_ports(snapshot, _with_open_ports(snapshot, request))
+        snapshot = self.with_consumers(snapshot, _lacking_ports(snapshot, request))
+        snapshot = self._with_root_disks(snapshot, _with_image_and_volumes(snapshot, request))
+        roots = dict.fromkeys(root for _, root in _lacking(snapshot, request))
+        sharing = [uuid for root in roots for uuid in snapshot.sharing.get(root, ())]
+        snapshot = self._with_inventories(snapshot, [*roots, *sharing], roots)
+        snapshot = self._with_inventories(snapshot, _trees(snapshot, request))
+        queries = (expected.query_of(snapshot, *query) for query in _lacking(snapshot, request))
+        return self._with_candidates(snapshot, dict(filter(None, queries)))
 
-    def _read_hosts(self, found_errors: errors.InputErrors) -> CloudRecords:
-        records = CloudRecords()
-        with collected(found_errors):
-            records.hosts = nova_servers.read_hosts(self._nova)
-        with collected(found_errors):
-            records.providers = retry.read(self._client.list_providers)
-        return records
+    def with_consumers(self, snapshot: CloudSnapshot, uuids: Iterable[str]) -> CloudSnapshot:
+        """With some consumers, whole and with their owners. Requests: one for each new one."""
+        new = (uuid for uuid in uuids if uuid not in snapshot.owners)
+        return with_consumers(snapshot, self._reader.consumers(new))
 
-    def _read_servers(
+    def _read_hosts(self, input_errors: errors.InputErrors) -> CloudSnapshot:
+        hosts, providers = values.Hosts(), list[provider.Provider]()
+        with collected(input_errors):
+            hosts = nova_servers.read_hosts(self._nova)
+        with collected(input_errors):
+            providers = retry.read(self._client.list_providers)
+        return CloudSnapshot(hosts, provider.by_uuid(providers))
+
+    def _with_servers(
         self,
-        records: CloudRecords,
+        snapshot: CloudSnapshot,
         scope: decision.Scope,
-        found_errors: errors.InputErrors,
+        input_errors: errors.InputErrors,
         *,
-        with_deleted: bool,
-    ) -> None:
+        with_deleted: bool = False,
+    ) -> CloudSnapshot:
         """Servers, then migrations: a server that starts to move in between counts as moving."""
-        with collected(found_errors):
-            records.servers = _list_servers(self._nova, scope)
-        with collected(found_errors):
-            records.migrations = nova_servers.migrations(self._nova)
+        servers, deleted = list[values.Server](), list[values.Server]()
+        migrations = list[values.Migration]()
+        with collected(input_errors):
+            servers = _list_servers(self._nova, scope)
+        with collected(input_errors):
+            migrations = nova_servers.migrations(self._nova)
         if with_deleted:
-            with collected(found_errors):
-                records.deleted = nova_servers.deleted_servers(self._nova)
+            with collected(input_errors):
+                deleted = nova_servers.deleted_servers(self._nova)
+        # The listing of deleted servers contains soft-deleted ones, which still exist.
+        existing = [*servers, *(one for one in deleted if not one.is_deleted)]
+        return dataclasses.replace(
+            snapshot,
+            servers={one.uuid: one for one in existing},
+            deleted_servers={one.uuid: one for one in deleted if one.is_deleted},
+            migrations={move.uuid: move for move in migrations},
+        )
 
-    def _read_all_allocations(self, records: CloudRecords) -> None:
+    def _with_sharing(self, snapshot: CloudSnapshot) -> CloudSnapshot:
+        sharing = self._reader.sharing(snapshot.providers.values())
+        return dataclasses.replace(snapshot, sharing=sharing)
+
+    def _with_all_allocations(self, snapshot: CloudSnapshot) -> CloudSnapshot:
         """The allocations of all providers, except of those that a summary reports as empty."""
-        if len(records.providers) > _FEW_PROVIDERS:
-            records.summaries = self._read_summaries(len(records.providers))
+        summaries: Mapping[str, responses.ProviderSummary] = {}
+        if len(snapshot.providers) > _FEW_PROVIDERS:
+            summaries = self._read_summaries(len(snapshot.providers))
         empty = {
             uuid
-            for uuid, summary in records.summaries.items()
+            for uuid, summary in summaries.items()
             if not any(amount.used for amount in summary.resources.values())
         }
-        uuids = [item.uuid for item in records.providers if item.uuid not in empty]
-        self._read_allocations(records, uuids)
+        snapshot = dataclasses.replace(
+            snapshot,
+            capacities={
+                uuid: {
+                    name: inventory.Inventory(total=amount.capacity)
+                    for name, amount in summary.resources.items()
+                }
+                for uuid, summary in summaries.items()
+            },
+        )
+        return self._with_allocations(
+            snapshot, [uuid for uuid in snapshot.providers if uuid not in empty]
+        )
+
+    def _with_allocations(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
+        answers, failed = self._reader.allocations(uuids)
+        return dataclasses.replace(with_allocations(snapshot, answers), read_errors=failed)
 
     def _read_summaries(self, limit: int) -> Mapping[str, responses.ProviderSummary]:
         """Capacities and usages of the trees of all hosts that have memory left.
@@ -413,16 +346,25 @@ class HealReader:
             LOG.info("the capacities of all hosts in one request: %s", error)
             return {}
 
-    def _read_allocations(self, records: CloudRecords, uuids: Sequence[str]) -> None:
-        records.allocations, records.read_errors = self._reader.allocations(uuids)
-
-    def _read_inventories(
-        self, uuids: Iterable[str]
-    ) -> tuple[dict[str, inventory.Inventories], dict[str, str]]:
+    def _with_inventories(
+        self, snapshot: CloudSnapshot, uuids: Iterable[str], capacities: Iterable[str] = ()
+    ) -> CloudSnapshot:
+        """``capacities``: providers of which the capacity is enough, as a summary reports it."""
+        reported = {
+            uuid: snapshot.capacities[uuid] for uuid in capacities if uuid in snapshot.capacities
+        }
+        present = {**reported, **snapshot.inventories}
         answers, failed = self._reader.readable(
-            self._client.list_inventories, uuids, "reading inventories"
+            self._client.list_inventories,
+            [uuid for uuid in uuids if uuid not in present],
+            "reading inventories",
         )
-        return {uuid: answer.inventories for uuid, answer in answers.items()}, failed
+        inventories = {uuid: answer.inventories for uuid, answer in answers.items()}
+        return dataclasses.replace(
+            snapshot,
+            inventories={**present, **inventories},
+            read_errors={**snapshot.read_errors, **failed},
+        )
 
     def _read_usages(self, owners: Sequence[ProjectUser]) -> dict[ProjectUser, UsageSum]:
         def usage(owner: ProjectUser) -> UsageSum:
@@ -431,24 +373,25 @@ class HealReader:
 
         return self._reader.answers(usage, owners, "reading usages")
 
-    def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[Port, ...]]:
+    def _with_ports(self, snapshot: CloudSnapshot, servers: Sequence[str]) -> CloudSnapshot:
         if self._neutron is None:
-            return {}
+            return snapshot
         by_server: dict[str, tuple[Port, ...]] = {}
         for port in ports_of(self._neutron, servers):
             by_server[port.server_uuid] = (*by_server.get(port.server_uuid, ()), port)
-        return by_server
+        return dataclasses.replace(snapshot, ports=by_server)
 
-    def _read_candidates(
-        self, queries: Mapping[str, CandidateQuery]
-    ) -> dict[str, responses.Candidates | errors.PlacementError]:
+    def _with_candidates(
+        self, snapshot: CloudSnapshot, queries: Mapping[str, CandidateQuery]
+    ) -> CloudSnapshot:
         def candidates(key: str) -> responses.Candidates | errors.PlacementError:
             try:
                 return retry.read(lambda: self._client.list_allocation_candidates(queries[key]))
             except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
                 return error
 
-        return self._reader.answers(candidates, queries, "reading allocation candidates")
+        answers = self._reader.answers(candidates, queries, "reading allocation candidates")
+        return dataclasses.replace(snapshot, candidates=answers)
 
     def _with_unlisted(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
         """Looks consumers up in nova one by one.
@@ -467,11 +410,8 @@ class HealReader:
             snapshot,
             servers={**snapshot.servers, **servers},
             unconfirmed={
-                **snapshot.unconfirmed,
-                **{
-                    uuid: f"nova does not say whether it is a server: {error}"
-                    for uuid, error in failed.items()
-                },
+                uuid: f"nova does not say whether it is a server: {error}"
+                for uuid, error in failed.items()
             },
         )
 

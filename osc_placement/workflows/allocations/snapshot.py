@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import responses
-from osc_placement.model import allocation, inventory, provider
+from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api
 from osc_placement.nova import values
+from osc_placement.workflows import compute_nodes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class UsageSum(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class CloudSnapshot:
+class CloudSnapshot(compute_nodes.ComputeCloud):
     """Servers, migrations, hosts, providers and allocations at one time.
 
     ``servers``: ``{uuid: server}``, soft-deleted ones included. ``deleted_servers``: servers
@@ -58,13 +59,11 @@ class CloudSnapshot:
     it is a server}``.
     """
 
-    servers: Mapping[str, values.Server]
-    deleted_servers: Mapping[str, values.Server]
-    migrations: Mapping[str, values.Migration]
-    hosts: values.Hosts
-    providers: Mapping[str, provider.Provider]
-    allocations: Mapping[str, allocation.Allocations]
-    generations: Mapping[str, int | None]
+    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
+    deleted_servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
+    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
+    allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
+    generations: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
     inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
     owners: Mapping[str, Owner] = dataclasses.field(default_factory=dict)
     sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
@@ -76,16 +75,6 @@ class CloudSnapshot:
         default_factory=dict
     )
     unconfirmed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @functools.cached_property
-    def compute_nodes(self) -> dict[str, values.ComputeNode]:
-        """``{provider uuid: its compute node}``."""
-        return {node.uuid: node for node in self.hosts.nodes}
-
-    @functools.cached_property
-    def nodes_of_host(self) -> dict[str, list[values.ComputeNode]]:
-        """``{host: its compute nodes}``: one, or many with ironic."""
-        return self.hosts.of_host()
 
     @functools.cached_property
     def migrations_of(self) -> dict[str, list[values.Migration]]:
@@ -102,11 +91,6 @@ class CloudSnapshot:
         projects = {server.project_id for server in servers}
         projects |= {migration.project_id for migration in self.migrations.values()}
         return frozenset(filter(None, projects))
-
-    @functools.cached_property
-    def hostnames(self) -> frozenset[str]:
-        """The names of nova's compute nodes; their providers have the same names."""
-        return frozenset(node.hostname for node in self.hosts.nodes)
 
     @functools.cached_property
     def recorded_nodes(self) -> frozenset[str]:
@@ -129,14 +113,6 @@ class CloudSnapshot:
         return by_provider
 
     @functools.cached_property
-    def trees(self) -> dict[str, list[provider.Provider]]:
-        """``{root uuid: the providers of its tree}``, including the root."""
-        by_root: dict[str, list[provider.Provider]] = {}
-        for item in self.providers.values():
-            by_root.setdefault(item.root_uuid or item.uuid, []).append(item)
-        return by_root
-
-    @functools.cached_property
     def provider_names(self) -> dict[str, str]:
         """``{provider uuid: its name}``."""
         return {uuid: item.name for uuid, item in self.providers.items()}
@@ -144,11 +120,6 @@ class CloudSnapshot:
     def name_of(self, provider_uuid: str) -> str:
         """A provider's name; its UUID if it is not known."""
         return self.provider_names.get(provider_uuid, provider_uuid)
-
-    def root_of(self, provider_uuid: str) -> str:
-        """The root of a provider's tree; the provider itself if it is not known."""
-        item = self.providers.get(provider_uuid)
-        return (item.root_uuid if item else None) or provider_uuid
 
     def classes_in_tree(self, root_uuid: str) -> frozenset[str]:
         """The resource classes of which some provider of a tree has inventory."""
@@ -185,53 +156,17 @@ class CloudSnapshot:
         )
 
 
-@dataclasses.dataclass(slots=True)
-class CloudRecords:
-    """What an observation reads first; ``consumers`` are those read one by one."""
-
-    hosts: values.Hosts = dataclasses.field(default_factory=values.Hosts)
-    providers: Sequence[provider.Provider] = ()
-    sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    servers: Sequence[values.Server] = ()
-    migrations: Sequence[values.Migration] = ()
-    deleted: Sequence[values.Server] = ()
-    allocations: Mapping[str, responses.ProviderAllocations] = dataclasses.field(
-        default_factory=dict
-    )
-    consumers: Mapping[str, allocation.Consumer] = dataclasses.field(default_factory=dict)
-    read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    summaries: Mapping[str, responses.ProviderSummary] = dataclasses.field(default_factory=dict)
-
-
-def from_records(records: CloudRecords) -> CloudSnapshot:
-    """The first snapshot of an observation."""
+def with_allocations(
+    snapshot: CloudSnapshot, answers: Mapping[str, responses.ProviderAllocations]
+) -> CloudSnapshot:
+    """The snapshot with what is allocated on some providers."""
     allocations: dict[str, dict[str, allocation.Resources]] = {}
     generations: dict[str, int | None] = {}
-    for provider_uuid, answer in records.allocations.items():
+    for provider_uuid, answer in answers.items():
         for consumer_uuid, share in answer.allocations.items():
             allocations.setdefault(consumer_uuid, {})[provider_uuid] = share.resources
             _keep_oldest(generations, consumer_uuid, share.consumer_generation)
-    # The listing of deleted servers contains soft-deleted ones, which still exist.
-    existing = [*records.servers, *(one for one in records.deleted if not one.is_deleted)]
-    snapshot = CloudSnapshot(
-        servers={one.uuid: one for one in existing},
-        deleted_servers={one.uuid: one for one in records.deleted if one.is_deleted},
-        migrations={move.uuid: move for move in records.migrations},
-        hosts=records.hosts,
-        providers=provider.by_uuid(records.providers),
-        allocations=allocations,
-        generations=generations,
-        sharing=records.sharing,
-        read_errors=records.read_errors,
-        capacities={
-            uuid: {
-                name: inventory.Inventory(total=amount.capacity)
-                for name, amount in summary.resources.items()
-            }
-            for uuid, summary in records.summaries.items()
-        },
-    )
-    return with_consumers(snapshot, records.consumers)
+    return dataclasses.replace(snapshot, allocations=allocations, generations=generations)
 
 
 def with_consumers(

@@ -52,7 +52,7 @@ def find(snapshot: ProviderSnapshot) -> list[ProviderFinding]:
             snapshot.hosts_of(item),
             snapshot.read_errors[item.uuid],
         )
-        for item in snapshot.providers
+        for item in snapshot.providers.values()
         if item.uuid in snapshot.read_errors
     )
     found = [item for check in CHECKS for item in check(snapshot)]
@@ -97,8 +97,9 @@ def audit_providers(
     Errors: InvalidInput with every missing permission and every unknown host.
     """
     snapshot = observe.read(client, nova, neutron, request, context)
-    hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers)
-    findings.check_hosts(hosts, _existing_hosts(snapshot))
+    providers = snapshot.providers.values()
+    hosts = host_names(request.hosts, snapshot.hosts, providers)
+    findings.check_hosts(hosts, snapshot.existing_hosts | {item.name for item in providers})
     selected = findings.select(find(snapshot), hosts, request.only, by_name=True)
     notes = (f"nova's responses come from {nova.source}",) if nova.source else ()
     planned = plan_repair(snapshot, selected if request.repair else ())
@@ -133,7 +134,8 @@ def not_judged(
         yield (), f"hosts of a cell that is down: {and_more(unreachable)}"
     if snapshot.agents is None:
         yield devices.AGENT_CODES, "providers of neutron's agents: the agents were not read"
-    if snapshot.nodes and not any(node.resources for node in snapshot.nodes):
+    nodes = snapshot.hosts.nodes
+    if nodes and not any(node.resources for node in nodes):
         text = "totals: nova does not report the resources of hypervisors"
         yield inventory.TOTAL_CODES, text
     for text in _devices_not_judged(snapshot, hosts):
@@ -144,7 +146,7 @@ def _devices_not_judged(snapshot: ProviderSnapshot, hosts: Collection[str]) -> I
     """The PCI devices of which it is not known whether ``[pci]device_spec`` matches them."""
     selected = [
         item
-        for item in snapshot.providers
+        for item in snapshot.providers.values()
         if item.uuid in snapshot.pci_devices
         if not hosts or not {item.name, *snapshot.hosts_of(item)}.isdisjoint(hosts)
     ]
@@ -166,8 +168,3 @@ def _devices_not_judged(snapshot: ProviderSnapshot, hosts: Collection[str]) -> I
                 f"{and_more(names)}: in use, and {snapshot.pci.path} does not show whether"
                 " device_spec matches"
             )
-
-
-def _existing_hosts(snapshot: ProviderSnapshot) -> set[str]:
-    hosts = {node.host for node in snapshot.nodes} | snapshot.hosts.services
-    return hosts | {item.name for item in snapshot.providers}

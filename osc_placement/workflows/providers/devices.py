@@ -42,7 +42,7 @@ _CONFIGURE = Proposal(
 
 def find_devices(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Used-up devices, SEV-ES guests on hosts with SEV-SNP, and PCI devices out of device_spec."""
-    for item in snapshot.providers:
+    for item in snapshot.providers.values():
         if item.uuid in snapshot.used_up:
             reserved = {
                 name: offered.reserved
@@ -105,18 +105,18 @@ _RESTART = Proposal(
 
 def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about the own provider of each agent; those of its devices are below it."""
-    by_name = {item.name: item for item in snapshot.providers}
-    nodes = {node.uuid: node for node in snapshot.nodes}
+    by_name = {item.name: item for item in snapshot.providers.values()}
+    nodes = snapshot.compute_nodes
     for agent in snapshot.agents or ():
-        findings = by_name.get(agent.provider_name)
-        if findings is None:
+        item = by_name.get(agent.provider_name)
+        if item is None:
             continue
-        root = findings.root_uuid or findings.uuid
+        root = snapshot.root_of(item.uuid)
         expected = _expected(snapshot, agent)
         if root not in nodes and not snapshot.hosts.unreachable:
-            yield _without_host(findings, agent)
+            yield _without_host(item, agent)
         elif root in nodes and expected and root not in expected:
-            yield _wrong_host(findings, agent, nodes[root].host)
+            yield _wrong_host(item, agent, nodes[root].host)
 
 
 def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
@@ -124,7 +124,7 @@ def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
     hostnames = set(agent.hypervisors.values())
     return {
         node.uuid
-        for node in snapshot.nodes
+        for node in snapshot.hosts.nodes
         if node.hostname in hostnames or (not hostnames and node.host == agent.host)
     }
 

@@ -46,13 +46,13 @@ _DELETE = "repair the consumers on it (placement allocation audit); then resourc
 
 def find_identity(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node, then about its second provider."""
-    by_uuid, roots = snapshot.by_uuid, snapshot.roots
+    roots = snapshot.roots
     by_short: dict[str, list[provider.Provider]] = collections.defaultdict(list)
     for item in roots.values():
         by_short[_short(item.name)].append(item)
     double = set()
-    for node in snapshot.nodes:
-        of_uuid, of_name = by_uuid.get(node.uuid), roots.get(node.hostname)
+    for node in snapshot.hosts.nodes:
+        of_uuid, of_name = snapshot.providers.get(node.uuid), roots.get(node.hostname)
         if of_uuid is None and of_name is None:
             yield _missing(node)
         elif of_uuid is None and of_name is not None:
@@ -139,7 +139,7 @@ def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[Prov
 
 def _may_be_a_node(snapshot: ProviderSnapshot, item: provider.Provider) -> bool:
     """True if nova lists this node, or if some cells did not answer."""
-    return bool(snapshot.hosts.unreachable) or item.uuid in snapshot.node_uuids
+    return bool(snapshot.hosts.unreachable) or item.uuid in snapshot.compute_nodes
 
 
 def _same_host(name: str, hostname: str) -> bool:

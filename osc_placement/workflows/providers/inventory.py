@@ -44,7 +44,7 @@ def find_totals(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node of libvirt with a provider."""
     trees = snapshot.trees
     for item in snapshot.host_nodes:
-        tree = trees[item.provider.root_uuid or item.provider.uuid]
+        tree = trees[snapshot.root_of(item.provider.uuid)]
         is_complete = all(member.uuid in snapshot.inventories for member in tree)
         if item.node.hypervisor[0] in _TYPES and is_complete:
             yield from _compare(item, _totals(snapshot, tree))

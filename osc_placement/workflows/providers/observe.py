@@ -6,7 +6,6 @@ Only ``read`` sends requests; the rest is pure.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from osc_placement.nova.api import Nova, collected
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE
+from osc_placement.workflows.compute_nodes import ComputeCloud
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import Finding
 from osc_placement.workflows.reading import PlacementReader
@@ -44,7 +44,7 @@ class HostNode:
 
 
 @dataclasses.dataclass(frozen=True)
-class ProviderSnapshot:
+class ProviderSnapshot(ComputeCloud):
     """The state of all services.
 
     ``inventories`` is ``{provider: inventories}``, ``traits`` ``{provider: traits}`` of compute
@@ -56,8 +56,6 @@ class ProviderSnapshot:
     were not read. ``read_errors`` is ``{provider: error}``.
     """
 
-    hosts: values.Hosts
-    providers: Sequence[provider.Provider]
     inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
     traits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -72,53 +70,23 @@ class ProviderSnapshot:
     read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
-    def by_uuid(self) -> Mapping[str, provider.Provider]:
-        """``{uuid: provider}``."""
-        return provider.by_uuid(self.providers)
-
-    @functools.cached_property
-    def node_uuids(self) -> frozenset[str]:
-        """The UUIDs of the compute nodes that nova lists."""
-        return frozenset(node.uuid for node in self.nodes)
-
-    @functools.cached_property
-    def roots(self) -> Mapping[str, provider.Provider]:
-        """``{name: root provider}``."""
-        return {item.name: item for item in self.providers if item.parent_uuid is None}
-
-    @functools.cached_property
     def host_nodes(self) -> list[HostNode]:
         """The compute nodes that have a provider."""
-        by_uuid, roots = self.by_uuid, self.roots
-        pairs = ((node, by_uuid.get(node.uuid) or roots.get(node.hostname)) for node in self.nodes)
+        pairs = ((node, self.provider_of(node)) for node in self.hosts.nodes)
         return [HostNode(node, item) for node, item in pairs if item is not None]
-
-    @functools.cached_property
-    def trees(self) -> Mapping[str, list[provider.Provider]]:
-        """``{root: all providers of its tree}``."""
-        by_root: dict[str, list[provider.Provider]] = collections.defaultdict(list)
-        for item in self.providers:
-            by_root[item.root_uuid or item.uuid].append(item)
-        return by_root
 
     @functools.cached_property
     def roots_without_node(self) -> list[provider.Provider]:
         """The root providers with neither the UUID nor the name of a compute node."""
-        names = {node.hostname for node in self.nodes}
         return [
             item
             for item in self.roots.values()
-            if item.uuid not in self.node_uuids and item.name not in names
+            if item.uuid not in self.compute_nodes and item.name not in self.hostnames
         ]
-
-    @property
-    def nodes(self) -> Sequence[values.ComputeNode]:
-        """The compute nodes that nova lists."""
-        return self.hosts.nodes
 
     def hosts_of(self, item: provider.Provider) -> tuple[str, ...]:
         """The host of a provider's tree; the name of a root that is not a compute node."""
-        root = self.by_uuid.get(item.root_uuid or item.uuid, item)
+        root = self.providers.get(self.root_of(item.uuid), item)
         return (self._host_of_root.get(root.uuid, root.name),)
 
     @functools.cached_property
@@ -126,7 +94,7 @@ class ProviderSnapshot:
         """The PCI devices that the nova.conf does not match for certain."""
         return [
             item
-            for item in self.providers
+            for item in self.providers.values()
             if item.uuid in self.pci_devices and not self.pci_match(item)
         ]
 
@@ -188,7 +156,7 @@ def read(
     input_errors.check()
     agents = None if neutron is None else neutron_api.agents(neutron)
     snapshot = ProviderSnapshot(
-        hosts, providers, agents=agents, config=request.config, pci=request.pci
+        hosts, provider.by_uuid(providers), agents=agents, config=request.config, pci=request.pci
     )
     read_errors: dict[str, str] = {}
     reader = PlacementReader(client, context)
@@ -234,14 +202,11 @@ def read(
 
 def _sev_es_with_snp(client: api.Client, snapshot: ProviderSnapshot) -> list[str]:
     """The providers of SEV-ES in trees with SEV-SNP. Requests: one or two listings."""
-    by_uuid = snapshot.by_uuid
-
-    def root(uuid: str) -> str:
-        item = by_uuid.get(uuid)
-        return uuid if item is None else item.root_uuid or uuid
-
     sev_es = lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_ES")
     if not sev_es:
         return []
-    snp = {root(uuid) for uuid in lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_SNP")}
-    return sorted(uuid for uuid in sev_es if uuid in by_uuid and root(uuid) in snp)
+    snp = lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_SNP")
+    roots = {*map(snapshot.root_of, snp)}
+    return sorted(
+        uuid for uuid in sev_es if uuid in snapshot.providers and snapshot.root_of(uuid) in roots
+    )

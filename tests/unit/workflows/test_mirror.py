@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import hypothesis
@@ -42,7 +43,10 @@ PROVIDERS = (*(compute(hostname) for _, hostname in NODES), CHILD, SEGMENT, SHAR
 
 
 def cloud(
-    aggregates: dict[str, str], members: dict[str, str] | None = None, **fields: Any
+    aggregates: dict[str, str],
+    members: dict[str, str] | None = None,
+    providers: Sequence[provider.Provider] = PROVIDERS,
+    **fields: Any,
 ) -> mirror.MirrorSnapshot:
     """Aggregates as ``{name: "host host"}`` with uuid ``U-name``, members as ``{name: "uuid"}``."""
     snapshot = mirror.MirrorSnapshot(
@@ -51,7 +55,7 @@ def cloud(
             for number, (name, hosts) in enumerate(aggregates.items(), 1)
         ],
         hosts=HOSTS,
-        providers=PROVIDERS,
+        providers=provider.by_uuid(providers),
         members={
             f"U-{name}": frozenset((members or {}).get(name, "").split())
             for name in {**aggregates, **(members or {})}

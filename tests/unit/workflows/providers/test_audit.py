@@ -42,9 +42,9 @@ def cloud(count: int = 4, **fields: Any) -> ProviderSnapshot:
     services = tuple(values.ComputeService(node.host) for node in nodes)
     found = ProviderSnapshot(
         values.Hosts(nodes, services),
-        [item(name) for name in names],
-        {f"u-{name}": offered(**REPORTED) for name in names},
-        {f"u-{name}": HEALTHY for name in names},
+        provider.by_uuid(item(name) for name in names),
+        inventories={f"u-{name}": offered(**REPORTED) for name in names},
+        traits={f"u-{name}": HEALTHY for name in names},
     )
     return dataclasses.replace(found, **fields)
 
@@ -91,7 +91,7 @@ def test_totals_of_a_tree_count_together() -> None:
     numa = [item(f"numa{number}", parent="h0.example") for number in range(2)]
     snapshot = dataclasses.replace(
         snapshot,
-        providers=[*snapshot.providers, *numa],
+        providers=provider.by_uuid([*snapshot.providers.values(), *numa]),
         inventories={**snapshot.inventories, **{each.uuid: offered(VCPU=32) for each in numa}},
     )
     assert codes(snapshot) == []
@@ -101,7 +101,7 @@ def test_other_hypervisors_are_not_compared() -> None:
     snapshot = with_inventory({"VCPU": 1})
     nodes = tuple(
         dataclasses.replace(node, hypervisor=("VMware vCenter Server", 8))
-        for node in snapshot.nodes
+        for node in snapshot.hosts.nodes
     )
     assert codes(with_host(snapshot, nodes=nodes)) == []
 
@@ -140,19 +140,22 @@ def test_owners_and_driver_traits_are_compared_with_similar_hosts() -> None:
 
 def test_names_and_uuids_are_compared() -> None:
     snapshot = cloud(2)
-    renamed = [item("old", uuid="u-h0.example"), *snapshot.providers[1:]]
-    assert codes(dataclasses.replace(snapshot, providers=renamed)) == [("other-name", "old")]
-    replaced = [item("h0.example", uuid="other"), *snapshot.providers[1:]]
-    found = codes(dataclasses.replace(snapshot, providers=replaced))
+    others = [*snapshot.providers.values()][1:]
+
+    def of(*items: provider.Provider) -> list[tuple[str, str]]:
+        return codes(dataclasses.replace(snapshot, providers=provider.by_uuid(items)))
+
+    assert of(item("old", uuid="u-h0.example"), *others) == [("other-name", "old")]
+    found = of(item("h0.example", uuid="other"), *others)
     assert found == [("other-uuid", "h0.example")]
-    gone = codes(dataclasses.replace(snapshot, providers=snapshot.providers[1:]))
+    gone = of(*others)
     assert gone == [("missing-provider", "h0.example")]
 
 
 def test_a_short_name_is_double_and_another_domain_is_not() -> None:
     snapshot = cloud(2)
     for name, expected in (("h0", [("double-provider", "h0")]), ("h0.elsewhere", [])):
-        providers = [*snapshot.providers, item(name)]
+        providers = provider.by_uuid([*snapshot.providers.values(), item(name)])
         assert codes(dataclasses.replace(snapshot, providers=providers)) == expected
 
 
@@ -172,7 +175,7 @@ def test_an_agent_is_below_its_compute_node(
     own = item("h0:NIC Switch agent", parent=parent)
     snapshot = dataclasses.replace(
         snapshot,
-        providers=[*snapshot.providers, own],
+        providers=provider.by_uuid([*snapshot.providers.values(), own]),
         inventories={**snapshot.inventories, own.uuid: {}},
         agents=[Agent("h0", "NIC Switch agent", hypervisors), Agent("h1", "NIC Switch agent")],
     )
@@ -184,7 +187,10 @@ def with_stray(**fields: Any) -> ProviderSnapshot:
     healthy = cloud()
     hosts = dataclasses.replace(healthy.hosts, **fields.pop("hosts", {}))
     return dataclasses.replace(
-        healthy, hosts=hosts, providers=[*healthy.providers, item("gone.example")], **fields
+        healthy,
+        hosts=hosts,
+        providers=provider.by_uuid([*healthy.providers.values(), item("gone.example")]),
+        **fields,
     )
 
 
@@ -234,7 +240,7 @@ def with_device(**fields: Any) -> ProviderSnapshot:
     device = item("h0.example_0000:84:00.0", parent="h0.example")
     spec = pci.parse('{"address": "0000:90:00.0"}')
     defaults = {
-        "providers": [*healthy.providers, device],
+        "providers": provider.by_uuid([*healthy.providers.values(), device]),
         "inventories": {**healthy.inventories, device.uuid: offered(CUSTOM_PCI_10DE_20B0=1)},
         "pci_devices": frozenset({device.uuid}),
         "pci_consumers": {device.uuid: ["c1"]},
