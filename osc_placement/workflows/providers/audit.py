@@ -139,7 +139,7 @@ def not_judged(
         text = "totals: nova does not report the resources of hypervisors"
         yield inventory.TOTAL_CODES, text
     for text in _devices_not_judged(snapshot, hosts):
-        yield (devices.PCI_DEVICE_OUT_OF_SPEC,), text
+        yield (devices.PCI_DEVICE_OUT_OF_SPEC.code,), text
 
 
 def _devices_not_judged(snapshot: ProviderSnapshot, hosts: Collection[str]) -> Iterator[str]:

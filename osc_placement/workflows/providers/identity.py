@@ -13,128 +13,114 @@ import collections
 from collections.abc import Iterator
 
 from osc_placement.model import provider
-from osc_placement.nova import flavor, values
+from osc_placement.nova import flavor
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.findings import UNKNOWN, Evidence, Finding, Proposal, Remedy
-from osc_placement.workflows.providers.observe import ProviderFinding, ProviderSnapshot
-
-MISSING_PROVIDER = "missing-provider"
-OTHER_UUID = "other-uuid"
-OTHER_NAME = "other-name"
-DOUBLE_PROVIDER = "double-provider"
-STALE_PROVIDER = "stale-provider"
-IDENTITY_CODES = (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER, STALE_PROVIDER)
-
-_RESTART = Proposal(
-    Remedy.RESTART_COMPUTE, "start nova-compute on the host; it creates the provider"
+from osc_placement.workflows.findings import UNKNOWN, Remedy
+from osc_placement.workflows.providers.observe import (
+    ProviderFinding,
+    ProviderProblem,
+    ProviderSnapshot,
 )
-_REPLACE = "placement recipe replace-host: its allocations move to a provider of the node's UUID"
-_RENAME = "resource provider set --name {name}"
-_STALE = Proposal(
+
+MISSING_PROVIDER = ProviderProblem(
+    "missing-provider",
+    Code.NO_PROVIDER,
+    Remedy.RESTART_COMPUTE,
+    "start nova-compute on the host; it creates the provider",
+)
+OTHER_UUID = ProviderProblem(
+    "other-uuid",
+    Code.OTHER_UUID,
+    Remedy.REPAIR_CONSUMERS,
+    "placement recipe replace-host: its allocations move to a provider of the node's UUID",
+)
+OTHER_NAME = ProviderProblem(
+    "other-name",
+    Code.OTHER_NAME,
+    Remedy.CHECK_CONFIGURATION,
+    "resource provider set --name {hostname}",
+)
+DOUBLE_PROVIDER = ProviderProblem(
+    "double-provider",
+    Code.SAME_HOST,
+    Remedy.DELETE_PROVIDER,
+    "repair the consumers on it (placement allocation audit); then resource provider delete",
+)
+STALE_PROVIDER = ProviderProblem(
+    "stale-provider",
+    Code.NO_COMPUTE_NODE,
     Remedy.REPAIR_CONSUMERS,
     "placement allocation audit names the consumers on it; without any: resource provider delete"
     " --tree",
 )
+IDENTITY_CODES = tuple(
+    item.code
+    for item in (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER, STALE_PROVIDER)
+)
+
+#: A root like a compute node's that may be right. Nothing while a cell is down: nova cannot list
+#: its nodes.
 _DOUBTS = {
-    Code.UNDISCOVERED_HOST: Proposal(Remedy.DISCOVER_HOSTS, "nova-manage cell_v2 discover_hosts"),
-    Code.OTHER_SERVICE: Proposal(Remedy.IDENTIFY_SERVICE, "find out which service uses it"),
+    Code.CELL_DOWN: None,
+    Code.UNDISCOVERED_HOST: ProviderProblem(
+        UNKNOWN,
+        Code.UNDISCOVERED_HOST,
+        Remedy.DISCOVER_HOSTS,
+        "nova-manage cell_v2 discover_hosts",
+    ),
+    Code.OTHER_SERVICE: ProviderProblem(
+        UNKNOWN,
+        Code.OTHER_SERVICE,
+        Remedy.IDENTIFY_SERVICE,
+        "find out which service uses it",
+    ),
 }
-_DELETE = "repair the consumers on it (placement allocation audit); then resource provider delete"
 
 
 def find_identity(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node, then about its second provider."""
-    roots = snapshot.roots
     by_short: dict[str, list[provider.Provider]] = collections.defaultdict(list)
-    for item in roots.values():
+    for item in snapshot.roots.values():
         by_short[_short(item.name)].append(item)
     double = set()
     for node in snapshot.hosts.nodes:
-        of_uuid, of_name = snapshot.providers.get(node.uuid), roots.get(node.hostname)
-        if of_uuid is None and of_name is None:
-            yield _missing(node)
+        of_name, hosts = snapshot.roots.get(node.hostname), (node.host,)
+        of_uuid = snapshot.providers.get(node.uuid)
+        if of_uuid is not None and of_uuid.name != node.hostname:
+            text = f"nova's compute node of this UUID is called {node.hostname}"
+            yield OTHER_NAME.about(of_uuid, hosts, text, {"hostname": node.hostname})
         elif of_uuid is None and of_name is not None:
-            yield _other_uuid(node, of_name)
-        elif of_uuid is not None and of_uuid.name != node.hostname:
-            yield _other_name(node, of_uuid)
+            text = f"nova's compute node of this name has the UUID {node.uuid}"
+            yield OTHER_UUID.about(of_name, hosts, text, {"node": node.uuid})
+        elif of_uuid is None:
+            text = "nova has this compute node, and Placement has no provider of its UUID or name"
+            missing = change.Subject(node.hostname, node.uuid)
+            yield MISSING_PROVIDER.about(missing, hosts, text, {"node": node.uuid})
         for other in by_short.get(_short(node.hostname), ()):
             if not _may_be_a_node(snapshot, other) and _same_host(other.name, node.hostname):
                 double.add(other.uuid)
-                yield _double(node, other)
+                text = f"it has the name of host {node.host} in another form; nova's is"
+                text += f" {node.hostname}"
+                fields = {"node": node.uuid, "hostname": node.hostname}
+                yield DOUBLE_PROVIDER.about(other, hosts, text, fields)
     for item in snapshot.roots_without_node:
         if item.uuid not in double:
             yield from _stale(snapshot, item)
 
 
-def _missing(node: values.ComputeNode) -> ProviderFinding:
-    text = "nova has this compute node, and Placement has no provider of its UUID or name"
-    fields = {"node": node.uuid}
-    subject = change.Subject(node.hostname, node.uuid)
-    evidence = Evidence(Code.NO_PROVIDER, text, fields)
-    return Finding(MISSING_PROVIDER, subject, (node.host,), evidence, _RESTART)
-
-
-def _other_uuid(node: values.ComputeNode, item: provider.Provider) -> ProviderFinding:
-    text = f"nova's compute node of this name has the UUID {node.uuid}"
-    return Finding(
-        OTHER_UUID,
-        change.Subject(item.name, item.uuid),
-        (node.host,),
-        Evidence(Code.OTHER_UUID, text, {"node": node.uuid}),
-        Proposal(Remedy.REPAIR_CONSUMERS, _REPLACE),
-    )
-
-
-def _other_name(node: values.ComputeNode, item: provider.Provider) -> ProviderFinding:
-    text = f"nova's compute node of this UUID is called {node.hostname}"
-    return Finding(
-        OTHER_NAME,
-        change.Subject(item.name, item.uuid),
-        (node.host,),
-        Evidence(Code.OTHER_NAME, text, {"hostname": node.hostname}),
-        Proposal(Remedy.CHECK_CONFIGURATION, _RENAME.format(name=node.hostname)),
-    )
-
-
-def _double(node: values.ComputeNode, item: provider.Provider) -> ProviderFinding:
-    text = f"it has the name of host {node.host} in another form; nova's is {node.hostname}"
-    return Finding(
-        DOUBLE_PROVIDER,
-        change.Subject(item.name, item.uuid),
-        (node.host,),
-        Evidence(Code.SAME_HOST, text, {"node": node.uuid, "hostname": node.hostname}),
-        Proposal(Remedy.DELETE_PROVIDER, _DELETE),
-    )
-
-
 def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[ProviderFinding]:
-    """A root like a compute node's; ``unknown`` if nova may still have the node.
-
-    Nothing while a cell is down: nova cannot list its nodes.
-    """
+    """A root like a compute node's; ``unknown`` if nova may still have the node."""
     is_compute = item.uuid in snapshot.computes
     if not is_compute and not flavor.HOST_CLASSES & snapshot.inventories.get(item.uuid, {}).keys():
         return
     doubt = compute_nodes.why_not_stale(snapshot.hosts, item, was_node=is_compute)
-    code, cause, proposed = STALE_PROVIDER, Code.NO_COMPUTE_NODE, _STALE
-    if doubt is not None:
-        if doubt.code is Code.CELL_DOWN:
-            return
-        code, cause, proposed = UNKNOWN, doubt.code, _DOUBTS[doubt.code]
+    problem = _DOUBTS[doubt.code] if doubt else STALE_PROVIDER
     trait = "it has the trait COMPUTE_NODE" if is_compute else "it has inventory as a host has"
-    yield Finding(
-        code,
-        change.Subject(item.name, item.uuid),
-        (item.name,),
-        Evidence(
-            cause,
-            f"nova has no compute node for it, and {trait}",
-            {"compute_node_trait": is_compute},
-        ),
-        proposed,
-    )
+    text = f"nova has no compute node for it, and {trait}"
+    if problem is not None:
+        yield problem.about(item, (item.name,), text, {"compute_node_trait": is_compute})
 
 
 def _may_be_a_node(snapshot: ProviderSnapshot, item: provider.Provider) -> bool:

@@ -15,18 +15,28 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.model import provider
 from osc_placement.model.name import counted, is_custom
 from osc_placement.nova import flavor, provider_config
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
-from osc_placement.workflows.providers.observe import HostNode, ProviderFinding, ProviderSnapshot
+from osc_placement.workflows.findings import Remedy
+from osc_placement.workflows.providers.observe import (
+    HostNode,
+    ProviderFinding,
+    ProviderProblem,
+    ProviderSnapshot,
+)
 
-MISSING_INVENTORY = "missing-inventory"
-WRONG_INVENTORY = "wrong-inventory"
-TOTAL_CODES = (MISSING_INVENTORY, WRONG_INVENTORY)
+_SEE_LOG = "see the log of nova-compute on the host, and restart it"
+MISSING_INVENTORY = ProviderProblem(
+    "missing-inventory", Code.NO_INVENTORY, Remedy.RESTART_COMPUTE, _SEE_LOG
+)
+WRONG_INVENTORY = ProviderProblem(
+    "wrong-inventory", Code.DIFFERENT_TOTAL, Remedy.RESTART_COMPUTE, _SEE_LOG
+)
+TOTAL_CODES = (MISSING_INVENTORY.code, WRONG_INVENTORY.code)
 
 #: Libvirt's. Other drivers report other amounts of a hypervisor than of its inventories.
 _TYPES = frozenset({"QEMU", "KVM"})
@@ -34,10 +44,6 @@ _TYPES = frozenset({"QEMU", "KVM"})
 #: A host can have its disk on a sharing provider, which has no DISK_GB of its own then.
 _REQUIRED = (flavor.VCPU, flavor.MEMORY_MB)
 _COMPARED = (*_REQUIRED, flavor.DISK_GB)
-
-_SEE_LOG = Proposal(
-    Remedy.RESTART_COMPUTE, "see the log of nova-compute on the host, and restart it"
-)
 
 
 def find_totals(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
@@ -64,8 +70,7 @@ def _compare(item: HostNode, totals: Mapping[str, int]) -> Iterator[ProviderFind
     missing = [name for name in _REQUIRED if not _has(totals, name)]
     if missing:
         text = f"it has no inventory of {', '.join(missing)}"
-        evidence = Evidence(Code.NO_INVENTORY, text, {"classes": missing})
-        yield Finding(MISSING_INVENTORY, item.subject, hosts, evidence, _SEE_LOG)
+        yield MISSING_INVENTORY.about(item.provider, hosts, text, {"classes": missing})
     wrong = {
         name: {"total": totals[name], "hypervisor": item.node.resources[name]}
         for name in _COMPARED
@@ -76,8 +81,7 @@ def _compare(item: HostNode, totals: Mapping[str, int]) -> Iterator[ProviderFind
             f"{name} total {amounts['total']}, the hypervisor has {amounts['hypervisor']}"
             for name, amounts in wrong.items()
         )
-        evidence = Evidence(Code.DIFFERENT_TOTAL, text, {"resources": wrong})
-        yield Finding(WRONG_INVENTORY, item.subject, hosts, evidence, _SEE_LOG)
+        yield WRONG_INVENTORY.about(item.provider, hosts, text, {"resources": wrong})
 
 
 def _has(totals: Mapping[str, int], name: str) -> bool:
@@ -93,10 +97,15 @@ def _is_right(totals: Mapping[str, int], name: str, reported: Mapping[str, int])
     return reported[name] in (totals[name], totals[name] + pinned)
 
 
-WRONG_STATUS = "wrong-status"
-MISSING_OWNER = "missing-owner"
-MISSING_TRAIT = "missing-trait"
-TRAIT_CODES = (WRONG_STATUS, MISSING_OWNER, MISSING_TRAIT)
+WRONG_STATUS = ProviderProblem("wrong-status", Code.SERVICE_STATUS, Remedy.SET_TRAITS)
+MISSING_OWNER = ProviderProblem("missing-owner", Code.PEERS_DIFFER, Remedy.SET_TRAITS)
+MISSING_TRAIT = ProviderProblem(
+    "missing-trait",
+    Code.PEERS_DIFFER,
+    Remedy.RESTART_COMPUTE,
+    "compare nova.conf and the log of nova-compute with a similar host",
+)
+TRAIT_CODES = (WRONG_STATUS.code, MISSING_OWNER.code, MISSING_TRAIT.code)
 
 _DISABLED = "COMPUTE_STATUS_DISABLED"
 _OWNER = "OWNER_NOVA"
@@ -110,10 +119,6 @@ _PEERS = 2
 #: At most one host, or this part of the similar hosts, may lack it.
 _FEW_PERCENT = 5
 
-_COMPARE_HOSTS = Proposal(
-    Remedy.RESTART_COMPUTE, "compare nova.conf and the log of nova-compute with a similar host"
-)
-
 
 def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node whose traits were read."""
@@ -123,43 +128,22 @@ def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     }
     services = {host_service.host: host_service for host_service in snapshot.hosts.compute_services}
     for item in read:
-        traits = snapshot.traits[item.provider.uuid]
+        traits, kind = snapshot.traits[item.provider.uuid], item.node.hypervisor[0]
         service = services.get(item.node.host)
         if service is not None and service.is_reachable:
-            yield from _status(item, traits, is_disabled=not service.is_enabled)
-        if item.node.hypervisor[0] in owned and _OWNER not in traits:
-            yield _owner(item)
+            is_disabled = not service.is_enabled
+            if is_disabled != (_DISABLED in traits):
+                status = "disabled" if is_disabled else "enabled"
+                text = f"its compute service is {status}, and it has"
+                text += f" {'no' if is_disabled else 'the'} trait {_DISABLED}"
+                repair = {_DISABLED: is_disabled}
+                yield WRONG_STATUS.repaired(item, repair, text, {"service_status": status})
+        if kind in owned and _OWNER not in traits:
+            text = (
+                f"other {kind} hosts have the trait {_OWNER}: nova's scheduler can exclude this one"
+            )
+            yield MISSING_OWNER.repaired(item, {_OWNER: True}, text, {"traits": [_OWNER]})
     yield from _compare_peers(snapshot, read)
-
-
-def _status(
-    item: HostNode, traits: frozenset[str], *, is_disabled: bool
-) -> Iterator[ProviderFinding]:
-    if is_disabled == (_DISABLED in traits):
-        return
-    status = "disabled" if is_disabled else "enabled"
-    text = f"its compute service is {status}, and it has {'no' if is_disabled else 'the'} trait"
-    yield Finding(
-        WRONG_STATUS,
-        item.subject,
-        (item.node.host,),
-        Evidence(Code.SERVICE_STATUS, f"{text} {_DISABLED}", {"service_status": status}),
-        _proposal({_DISABLED: is_disabled}),
-        {_DISABLED: is_disabled},
-    )
-
-
-def _owner(item: HostNode) -> ProviderFinding:
-    kind = item.node.hypervisor[0]
-    text = f"other {kind} hosts have the trait {_OWNER}: nova's scheduler can exclude this one"
-    return Finding(
-        MISSING_OWNER,
-        item.subject,
-        (item.node.host,),
-        Evidence(Code.PEERS_DIFFER, text, {"traits": [_OWNER]}),
-        _proposal({_OWNER: True}),
-        {_OWNER: True},
-    )
 
 
 def _compare_peers(
@@ -187,30 +171,22 @@ def _compare_peers(
             missing = sorted(expected - snapshot.traits[item.provider.uuid])
             if missing:
                 peers = min(having[trait] for trait in missing)
-                yield _missing(item, missing, f"{name} {version}", peers)
+                have, hypervisor = "has" if peers == 1 else "have", f"{name} {version}"
+                text = f"{counted(peers, 'other host')} of {hypervisor} {have} {', '.join(missing)}"
+                fields = {"traits": missing, "hypervisor": hypervisor, "peers": peers}
+                yield MISSING_TRAIT.about(item.provider, (item.node.host,), text, fields)
 
 
-def _missing(item: HostNode, missing: list[str], hypervisor: str, peers: int) -> ProviderFinding:
-    have = "has" if peers == 1 else "have"
-    text = f"{counted(peers, 'other host')} of {hypervisor} {have} {', '.join(missing)}"
-    fields = {"traits": missing, "hypervisor": hypervisor, "peers": peers}
-    evidence = Evidence(Code.PEERS_DIFFER, text, fields)
-    return Finding(MISSING_TRAIT, item.subject, (item.node.host,), evidence, _COMPARE_HOSTS)
-
-
-def _proposal(traits: Mapping[str, bool]) -> Proposal:
-    text = ", ".join(f"{'add' if has else 'remove'} {name}" for name, has in traits.items())
-    return Proposal(Remedy.SET_TRAITS, text, {"traits": dict(traits)})
-
-
-UNCONFIGURED_INVENTORY = "unconfigured-inventory"
-UNCONFIGURED_TRAIT = "unconfigured-trait"
-CONFIGURATION_CODES = (UNCONFIGURED_INVENTORY, UNCONFIGURED_TRAIT)
+_CHECK = "add it to the provider.yaml of the host, or remove it here"
+UNCONFIGURED_INVENTORY = ProviderProblem(
+    "unconfigured-inventory", Code.NOT_CONFIGURED, Remedy.CHECK_CONFIGURATION, _CHECK
+)
+UNCONFIGURED_TRAIT = ProviderProblem(
+    "unconfigured-trait", Code.NOT_CONFIGURED, Remedy.CHECK_CONFIGURATION, _CHECK
+)
+CONFIGURATION_CODES = (UNCONFIGURED_INVENTORY.code, UNCONFIGURED_TRAIT.code)
 
 _IRONIC = "ironic"
-_CHECK = Proposal(
-    Remedy.CHECK_CONFIGURATION, "add it to the provider.yaml of the host, or remove it here"
-)
 
 
 def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
@@ -222,8 +198,8 @@ def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
         # Ironic reports the custom classes and traits of its nodes.
         if item.node.hypervisor[0] == _IRONIC:
             continue
-        uuid = item.provider.uuid
-        for code, what, has, named in (
+        uuid, labels = item.provider.uuid, _identifications(item)
+        for problem, what, has, named in (
             (
                 UNCONFIGURED_INVENTORY,
                 "inventory of",
@@ -232,22 +208,11 @@ def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
             ),
             (UNCONFIGURED_TRAIT, "the trait", snapshot.traits.get(uuid, ()), config.traits),
         ):
-            yield from _unnamed(item, code, what, has, named)
-
-
-def _unnamed(
-    item: HostNode,
-    code: str,
-    what: str,
-    has: Iterable[str],
-    named: Mapping[str, frozenset[str]],
-) -> Iterator[ProviderFinding]:
-    configured = frozenset[str]().union(*(named.get(label, ()) for label in _identifications(item)))
-    unnamed = sorted(label for label in has if is_custom(label) and label not in configured)
-    if unnamed:
-        text = f"no provider.yaml names {what} {', '.join(unnamed)}"
-        evidence = Evidence(Code.NOT_CONFIGURED, text, {"names": unnamed})
-        yield Finding(code, item.subject, (item.node.host,), evidence, _CHECK)
+            configured = {name for label in labels for name in named.get(label, ())}
+            unnamed = sorted(name for name in has if is_custom(name) and name not in configured)
+            if unnamed:
+                text = f"no provider.yaml names {what} {', '.join(unnamed)}"
+                yield problem.about(item.provider, (item.node.host,), text, {"names": unnamed})
 
 
 def _identifications(item: HostNode) -> tuple[str, ...]:

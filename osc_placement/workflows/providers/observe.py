@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, lookup, retry
@@ -21,26 +21,57 @@ from osc_placement.nova.api import Nova, collected
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE
+from osc_placement.plan.reasons import Code
 from osc_placement.workflows.compute_nodes import ComputeCloud
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.findings import Finding
+from osc_placement.workflows.findings import Evidence, Fields, Finding, Proposal, Remedy
 from osc_placement.workflows.reading import PlacementReader
 
 #: A finding about a provider; its repair is ``{trait: whether to have it}``.
 ProviderFinding = Finding[Mapping[str, bool]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostNode:
+class ProviderProblem(NamedTuple):
+    """A code: why a finding has it, and what to do. ``advice`` can name fields of the evidence."""
+
+    code: str
+    cause: Code
+    remedy: Remedy
+    advice: str = ""
+
+    def about(
+        self,
+        item: provider.Provider | change.Subject,
+        hosts: tuple[str, ...],
+        text: str,
+        fields: Fields,
+    ) -> ProviderFinding:
+        """The finding about a provider. ``text`` and ``fields`` are the evidence."""
+        return Finding(
+            self.code,
+            change.Subject(item.name, item.uuid),
+            hosts,
+            Evidence(self.cause, text, fields),
+            Proposal(self.remedy, self.advice.format(**fields)),
+        )
+
+    def repaired(
+        self, item: HostNode, traits: Mapping[str, bool], text: str, fields: Fields
+    ) -> ProviderFinding:
+        """The finding about a compute node's provider, with the traits to set and to remove."""
+        advice = ", ".join(f"{'add' if has else 'remove'} {name}" for name, has in traits.items())
+        return dataclasses.replace(
+            self.about(item.provider, (item.node.host,), text, fields),
+            proposed=Proposal(self.remedy, advice, {"traits": dict(traits)}),
+            repair=traits,
+        )
+
+
+class HostNode(NamedTuple):
     """A compute node, and its provider: that of its UUID, or the root provider of its name."""
 
     node: values.ComputeNode
     provider: provider.Provider
-
-    @property
-    def subject(self) -> change.Subject:
-        """The provider, as findings name it."""
-        return change.Subject(self.provider.name, self.provider.uuid)
 
 
 @dataclasses.dataclass(frozen=True)
