@@ -16,13 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import state
-from osc_placement.model import allocation, candidate
-from osc_placement.nova import flavors, request
+from osc_placement.model import allocation
 from osc_placement.workflows import compute_nodes, health
-from osc_placement.workflows.capacity import count
-from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.capacity import impact
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
 _PREFIX = "openstack_placement_"
@@ -152,28 +150,10 @@ def _flavors(
     """On how many hosts each flavor fits, and how often; flavors that nova refuses are left out."""
     if isinstance(services.nova, str):
         return
-    options = request.SchedulerOptions()
-    releases, _ = nova_request.observe_releases(services.nova, options)
-    rules = dataclasses.replace(options, release=max(releases))
     compute = compute_nodes.read_server_hosts(services.nova)
-    roots = [uuid for uuid, item in base.providers.items() if item.root_uuid == uuid]
-    refused = compute.refused(roots)
-    queries: dict[str, candidate.CandidateQuery] = {}
-    for named in sorted(flavors.flavors(services.nova), key=lambda flavor: flavor.name):
-        spec = request.ServerSpec(named.flavor, named.name)
-        try:
-            queries[named.name] = request.request_to_placement(spec, (), rules).query
-        except errors.InvalidInput:
-            # A finding of health.
-            continue
-    by_text: dict[str, count.Fits] = {}
-    fits: dict[str, count.Fits] = {}
-    for name, query in context.each(lambda item: item, list(queries.items()), "counting flavors"):
-        # Many flavors differ in what Placement does not see.
-        key = str(candidate_pairs(query))
-        if key not in by_text:
-            by_text[key] = count.Counter(base, query, refused=refused).fits(roots)
-        fits[name] = by_text[key]
+    listed = impact.fits(base, services.nova, compute, context)
+    # A refused flavor is a finding of health.
+    fits = {item.name: item.after for item in listed if not item.refused}
     for family, help_text, values in (
         (
             "flavor_hosts",
@@ -183,7 +163,7 @@ def _flavors(
         (
             "flavor_fits",
             "Servers of the flavor alone that can start, at least.",
-            {name: one.number.least for name, one in fits.items()},
+            {name: one.fits for name, one in fits.items()},
         ),
     ):
         samples = [Sample((name,), value) for name, value in values.items()]

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.engine import standard, state
-from osc_placement.nova import api as nova_api, flavors, request, values
+from osc_placement.nova import api as nova_api, values
 from osc_placement.plan.plan import Plan, check_target
 from osc_placement.workflows import compute_nodes, health, on_a_copy
 from osc_placement.workflows.capacity import count, impact
-from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
 #: Hosts in a list of the hottest or emptiest, trees that are drawn, and children of one kind that
@@ -219,7 +219,7 @@ def read(
         if planned is not None:
             changed = stack.enter_context(on_a_copy.applied(base, *planned))
             report_plan = _plan(planned[0], base, changed, nova)
-        figures = _figures(base, nova, report_plan)
+        figures = _figures(base, nova, report_plan, context)
     today = datetime.datetime.now(datetime.UTC)
     lines = tuple(health.lines(areas, today=today.date())) if with_health else None
     notes = tuple(f"{area.name}: {note}" for area in areas for note in area.not_judged)
@@ -227,9 +227,12 @@ def read(
 
 
 def _figures(
-    base: state.CloudState, nova: nova_api.Nova | str, planned: ReportPlan | None
+    base: state.CloudState,
+    nova: nova_api.Nova | str,
+    planned: ReportPlan | None,
+    context: ReadContext,
 ) -> Figures:
-    """Requests: one for nova's version and the host aggregates, and those of ``read_hosts``."""
+    """Requests: the host aggregates, those of ``impact.fits``, and those of ``read_hosts``."""
     if isinstance(nova, str):
         return Figures(why_not=nova)
     try:
@@ -237,12 +240,7 @@ def _figures(
         aggregates = nova_api.host_aggregates(nova)
         if planned is not None and planned.impact is not None:
             return Figures(aggregates, compute, planned.impact.flavors)
-        options = request.SchedulerOptions()
-        releases, _ = nova_request.observe_releases(nova, options)
-        rules = dataclasses.replace(options, release=max(releases))
-        return Figures(
-            aggregates, compute, impact.fits(base, flavors.flavors(nova), compute, rules)
-        )
+        return Figures(aggregates, compute, impact.fits(base, nova, compute, context))
     except errors.PlacementError as error:
         return Figures(why_not=str(error))
 
