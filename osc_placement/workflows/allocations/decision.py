@@ -22,7 +22,12 @@ from osc_placement.plan.kinds import allocations, registry
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.allocations import expected, ports
-from osc_placement.workflows.allocations.expected import Expected, FreeCapacity, HealOption
+from osc_placement.workflows.allocations.expected import (
+    Expected,
+    FreeCapacity,
+    HealOption,
+    NoRepair,
+)
 from osc_placement.workflows.allocations.location import ON_NO_HOST, elsewhere, locate, skip_reason
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
@@ -198,19 +203,20 @@ class _Deciding:
         self, server: values.Server, before: allocation.Consumer, root: str
     ) -> HealDecision:
         """Everything that a server lacks, or what its ports lack."""
-        lacking = expected.expect(self._snapshot, server, root)
-        if any(not option.allocations for option in lacking.options):
-            return HealDecision(server, before, before, _NOTHING)
         options, names = self._request.options, self._snapshot.provider_names
-        chosen = choose(server.uuid, lacking, self._free, options, names)
-        if chosen.option is None:
-            return HealDecision(server, before, before, chosen.why_not, refused=True)
-        self._free.allocate(chosen.option.allocations)
-        reason = self._describe(chosen.option.allocations, root)
-        if chosen.guessed:
-            reason = f"guessed ({chosen.guessed}): {reason}"
-        after = self._with_option(server, before, chosen.option)
-        bindings = self._bindings(server, chosen.option)
+        try:
+            lacking = expected.expect(self._snapshot, server, root)
+            if any(not option.allocations for option in lacking.options):
+                return HealDecision(server, before, before, _NOTHING)
+            option, guessed = choose(server.uuid, lacking, self._free, options, names)
+        except NoRepair as error:
+            return HealDecision(server, before, before, error.reason, refused=True)
+        self._free.allocate(option.allocations)
+        reason = self._describe(option.allocations, root)
+        if guessed:
+            reason = f"guessed ({guessed}): {reason}"
+        after = self._with_option(server, before, option)
+        bindings = self._bindings(server, option)
         return HealDecision(server, before, after, Reason(text=reason), bindings)
 
     def _with_option(
@@ -302,61 +308,53 @@ _SHOWN = 3
 _DECIDES = "placement allocation heal --assign or --strategy decides"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
-    """The option taken, and how it was ``guessed`` if it is not certain; or why there is none."""
-
-    option: HealOption | None = None
-    guessed: str = ""
-    why_not: Reason = reasons.NONE
-
-
 def choose(
     server_uuid: str,
     expected: Expected,
     free: FreeCapacity,
     options: HealOptions,
     names: change.Names,
-) -> Choice:
-    """The option for one server, of those for which there is capacity."""
-    if not expected.options:
-        return Choice(why_not=expected.why_none)
+) -> tuple[HealOption, str]:
+    """The option for one server, of those for which there is capacity; and how it was guessed.
+
+    The text is empty if the option is certain. Raises NoRepair.
+    """
     shortages = [free.shortages(option.allocations) for option in expected.options]
     fitting = [
         option for option, short in zip(expected.options, shortages, strict=True) if not short
     ]
     if not fitting:
-        return Choice(why_not=reasons.first_of(min(shortages, key=len)))
+        raise NoRepair(reasons.first_of(min(shortages, key=len)))
     assigned = options.assigned.get(server_uuid)
     if assigned is not None:
-        return _assigned(assigned, fitting, names)
+        return _assigned(assigned, fitting, names), "as assigned"
     if len(fitting) == 1 and not expected.doubts:
-        return Choice(fitting[0])
+        return fitting[0], ""
     doubts = list(expected.doubts)
     if len(fitting) > 1:
         doubts.insert(0, f"it is on {_alternatives(fitting, names)}")
     if options.strategy is None:
         text = f"ambiguous: {'; '.join(doubts)} ({_DECIDES})"
-        return Choice(why_not=Reason(Code.AMBIGUOUS, text))
-    return Choice(_by_strategy(options.strategy, fitting, free), guessed=options.strategy)
+        raise NoRepair(Reason(Code.AMBIGUOUS, text))
+    return _by_strategy(options.strategy, fitting, free), options.strategy
 
 
 def _assigned(
     assigned: frozenset[str], fitting: Sequence[HealOption], names: change.Names
-) -> Choice:
+) -> HealOption:
     matching = [
         option
         for option in fitting
         if assigned <= {*option.allocations, *(names.get(uuid) for uuid in option.allocations)}
     ]
     if len(matching) == 1:
-        return Choice(matching[0], guessed="as assigned")
+        return matching[0]
     text = ", ".join(sorted(names.get(label, label) for label in assigned))
     if not matching:
         why_not = f"it cannot be on {text}, only on {_alternatives(fitting, names)}"
-        return Choice(why_not=Reason(Code.NOT_POSSIBLE, why_not))
+        raise NoRepair(Reason(Code.NOT_POSSIBLE, why_not))
     why_not = f"ambiguous: on {text} it is on {_alternatives(matching, names)} (assign more)"
-    return Choice(why_not=Reason(Code.AMBIGUOUS, why_not))
+    raise NoRepair(Reason(Code.AMBIGUOUS, why_not))
 
 
 def _by_strategy(strategy: str, fitting: Sequence[HealOption], free: FreeCapacity) -> HealOption:

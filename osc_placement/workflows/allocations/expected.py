@@ -36,6 +36,14 @@ _NOT_QUERIED = errors.PlacementError("its allocations are changing: run the comm
 _LIMIT = 1000
 
 
+class NoRepair(Exception):
+    """What is wrong cannot be put right with certainty; ``reason`` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
 class HealOption(NamedTuple):
     """One possible answer: the allocations, and in ``ports`` ``{port's group: provider}``."""
 
@@ -45,13 +53,12 @@ class HealOption(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expected:
-    """What a server lacks: ``options``, sorted by their providers' names.
+    """What a server lacks: ``options``, at least one, sorted by their providers' names.
 
-    ``why_none``: the reason for no option. ``doubts``: why a single option may be incomplete.
+    ``doubts``: why a single option may be incomplete.
     """
 
-    options: tuple[HealOption, ...] = ()
-    why_none: Reason = reasons.NONE
+    options: tuple[HealOption, ...]
     doubts: tuple[str, ...] = ()
 
 
@@ -125,20 +132,20 @@ def expect(snapshot: CloudSnapshot, server: values.Server, root: str) -> Expecte
     """All that a server may have on the tree of ``root``, regardless of capacity.
 
     ``snapshot`` needs the inventories of the root and of its sharing providers, those of the
-    whole tree if ``needs_tree``, and the candidates of ``query_of``.
+    whole tree if ``needs_tree``, and the candidates of ``query_of``. Raises NoRepair without any.
     """
     request = missing_request(snapshot, server)
     if request.unknown:
-        return Expected(why_none=Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
+        raise NoRepair(Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
     unread = [uuid for uuid in _tree(snapshot, root) if uuid in snapshot.read_errors]
     if unread:
         why = snapshot.read_errors[unread[0]]
         text = f"{snapshot.name_of(unread[0])} cannot be read: {why}"
-        return Expected(why_none=Reason(Code.UNREADABLE, text))
+        raise NoRepair(Reason(Code.UNREADABLE, text))
     sources = _sources(snapshot, root, request)
     candidates = _candidates(snapshot, server, root)
     if isinstance(candidates, errors.PlacementError) or not candidates:
-        return Expected(why_none=_why_none(snapshot, root, request, sources, candidates))
+        raise NoRepair(_why_none(snapshot, root, request, sources, candidates))
     options = [
         HealOption(_merge([{root: sources.root}, shared, candidate.allocations]), candidate.ports)
         for shared in _shared(request, sources)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from osc_placement.model import allocation
 from osc_placement.nova import values
-from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, repair
 from osc_placement.workflows.allocations.decision import HealDecision, decide
@@ -43,9 +42,8 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
     """What heal would change, and what it cannot."""
     for decision in decide(snapshot, context.request):
         changes = _changes(snapshot, decision) if decision.is_change else ()
-        too_young = context.too_young([decision.server.updated])
         for finding in changes or _skipped(snapshot, decision, context):
-            yield finding.as_unknown(too_young) if too_young and finding.repair else finding
+            yield context.settled(finding, [decision.server.updated])
 
 
 def _changes(snapshot: CloudSnapshot, decision: HealDecision) -> list[AllocationFinding]:
@@ -61,18 +59,14 @@ def _changes(snapshot: CloudSnapshot, decision: HealDecision) -> list[Allocation
     }
     changes = []
     if parts or decision.bindings:
-        repair = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
+        lacking = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
         evidence = _evidence(decision, parts)
         proposed = _proposal(snapshot, decision, parts)
-        changes.append(Finding(MISSING, _subject(decision), hosts, evidence, proposed, repair))
+        subject = repair.subject_of(decision.server)
+        changes.append(Finding(MISSING, subject, hosts, evidence, proposed, lacking))
     if before.allocations and _owner_of(before) != _owner_of(after):
-        repair = Repair(owner=owner, precondition=nova)
-        changes.append(_wrong_owner(decision, hosts, repair))
+        changes.append(_wrong_owner(decision, hosts, Repair(owner=owner, precondition=nova)))
     return changes
-
-
-def _subject(decision: HealDecision) -> change.Subject:
-    return change.Subject(decision.server.name, decision.server.uuid)
 
 
 def _evidence(decision: HealDecision, parts: allocation.Allocations) -> Evidence:
@@ -96,7 +90,7 @@ def _proposal(
 
 
 def _wrong_owner(
-    decision: HealDecision, hosts: tuple[str, ...], repair: Repair
+    decision: HealDecision, hosts: tuple[str, ...], renewed: Repair
 ) -> AllocationFinding:
     before, after = decision.before, decision.after
     fields = _owner_fields(before)
@@ -107,7 +101,7 @@ def _wrong_owner(
         evidence = Evidence(Code.PLACEHOLDER_OWNER, "its owner is a placeholder", fields)
     text = f"{_differing(after, before)} instead"
     proposed = Proposal(Remedy.SET_OWNER, text, _owner_fields(after))
-    return Finding(code, _subject(decision), hosts, evidence, proposed, repair)
+    return Finding(code, repair.subject_of(decision.server), hosts, evidence, proposed, renewed)
 
 
 def _owner_fields(consumer: allocation.Consumer) -> Fields:
@@ -156,7 +150,7 @@ def _unknown(
     action = Remedy.ASSIGN if reason.code is Code.AMBIGUOUS else Remedy.NONE
     return Finding(
         UNKNOWN,
-        change.Subject(server.name or server.uuid, server.uuid),
+        repair.subject_of(server),
         _hosts(snapshot, server),
         Evidence(reason.code, text, fields),
         Proposal(action, f"skipped: {reason.text}"),

@@ -109,10 +109,8 @@ def _of_deleted(
     text = f"nova has deleted the server, at {server.updated}"
     fields = {"updated": server.updated, "allocations": allocations}
     evidence = Evidence(Code.SERVER_DELETED, text, fields)
-    subject = change.Subject(server.name or server.uuid, server.uuid)
-    finding = _orphaned(snapshot, subject, allocations, evidence)
-    reason = context.too_young([server.updated])
-    return finding.as_unknown(reason) if reason else finding
+    finding = _orphaned(snapshot, repair.subject_of(server), allocations, evidence)
+    return context.settled(finding, [server.updated])
 
 
 def _of_unknown(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from osc_placement.model import allocation
 from osc_placement.nova import values
-from osc_placement.plan import reasons
+from osc_placement.plan import change, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.decision import HealRequest
@@ -86,10 +86,20 @@ class AuditContext:
             return reasons.NONE
         return Reason(Code.RECENT_CHANGE, f"it changed {least:.0f} seconds ago (--min-age)")
 
+    def settled(self, finding: AllocationFinding, times: Iterable[str]) -> AllocationFinding:
+        """The finding; unknown if it has a repair and one of ``times`` is too recent."""
+        reason = self.too_young(times) if finding.repair else reasons.NONE
+        return finding.as_unknown(reason) if reason else finding
+
 
 def format_amounts(resources: allocation.Resources) -> str:
     """``MEMORY_MB=512, VCPU=1``, sorted by class."""
     return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items())) or "nothing"
+
+
+def subject_of(server: values.Server) -> change.Subject:
+    """The consumer of a server, by the name of the server if nova reports it."""
+    return change.Subject(server.name or server.uuid, server.uuid)
 
 
 def server_fields(server: values.Server) -> Fields:

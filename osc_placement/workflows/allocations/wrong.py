@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
-from osc_placement.plan import change, reasons
+from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, repair
-from osc_placement.workflows.allocations.expected import FreeCapacity
+from osc_placement.workflows.allocations.expected import FreeCapacity, NoRepair
 from osc_placement.workflows.allocations.location import (
     Location,
     elsewhere,
@@ -48,28 +49,33 @@ def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
         location = locate(snapshot, server)
         away = {part: allocations[part] for part in elsewhere(snapshot, server, location)}
         if away:
-            finding = _judge_host(snapshot, server, location, away, free)
+            finding = _wrong_host(snapshot, server, location, away)
+            try:
+                finding = _with_host_repair(snapshot, server, finding, location, away, free)
+            except NoRepair as error:
+                finding = finding.as_unknown(error.reason)
             moves = snapshot.migrations_of.get(uuid, ())
-            reason = context.too_young([server.updated, *(move.updated for move in moves)])
-            yield finding.as_unknown(reason) if reason and finding.repair else finding
+            yield context.settled(finding, [server.updated, *(move.updated for move in moves)])
 
 
-def _judge_host(
+def _with_host_repair(
     snapshot: CloudSnapshot,
     server: values.Server,
+    wrong: AllocationFinding,
     location: Location,
     away: allocation.Allocations,
     free: FreeCapacity,
 ) -> AllocationFinding:
-    """The finding for a server with the allocations ``away`` from its location."""
-    wrong = _wrong_host(snapshot, server, location, away)
+    """The finding for a server with the allocations ``away`` from its location. Raises NoRepair."""
     if location.moving:
-        return wrong.as_unknown(location.moving)
+        raise NoRepair(location.moving)
     if location.node is None:
-        return _on_no_host(snapshot, server, wrong.evidence, away)
-    reason = _why_not_a_host(snapshot, away)
-    if reason:
-        return wrong.as_unknown(reason)
+        # A server on no host uses nothing; certain only if it never ran or is shelved.
+        if server.vm_state not in _STATES_ON_NO_HOST:
+            text = f"a server that is {server.vm_state} is on some host"
+            raise NoRepair(Reason(Code.NO_HOST, text))
+        return _removed(snapshot, server, wrong, away)
+    _check_is_a_host(snapshot, away)
     allocations = snapshot.allocations[server.uuid]
     own = {uuid: part for uuid, part in allocations.items() if uuid not in away}
     classes = {name for part in own.values() for name in part}
@@ -77,12 +83,13 @@ def _judge_host(
         text = f"it is on {server.host}, and has all its resources there:"
         text += f" {repair.describe(snapshot, own)}"
         evidence = Evidence(Code.SECOND_HOST, text, wrong.evidence.fields)
-        return _removed(snapshot, server, DOUBLED, evidence, away)
+        doubled = dataclasses.replace(wrong, code=DOUBLED, evidence=evidence)
+        return _removed(snapshot, server, doubled, away)
     return _moved(snapshot, server, wrong, own, away, location.node.uuid, free)
 
 
-def _why_not_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> Reason:
-    """Why the allocations may not come from a host of the server; empty if they do."""
+def _check_is_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> None:
+    """Raises NoRepair if the allocations may not come from a host of the server."""
     classes_on: dict[str, set[str]] = {}
     for uuid, part in away.items():
         classes_on.setdefault(snapshot.root_of(uuid), set()).update(part)
@@ -90,39 +97,20 @@ def _why_not_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> Re
         if root not in snapshot.compute_nodes and not flavor.HOST_CLASSES & classes:
             name = snapshot.name_of(root)
             text = f"{name} is not a compute node, and does not share with its host's tree"
-            return Reason(Code.NOT_A_COMPUTE_NODE, text)
-    return reasons.NONE
-
-
-def _on_no_host(
-    snapshot: CloudSnapshot,
-    server: values.Server,
-    evidence: Evidence,
-    away: allocation.Allocations,
-) -> AllocationFinding:
-    """A server on no host uses nothing; certain only if it never ran or is shelved."""
-    finding = _removed(snapshot, server, WRONG_HOST, evidence, away)
-    if server.vm_state in _STATES_ON_NO_HOST:
-        return finding
-    text = f"a server that is {server.vm_state} is on some host"
-    return finding.as_unknown(Reason(Code.NO_HOST, text))
+            raise NoRepair(Reason(Code.NOT_A_COMPUTE_NODE, text))
 
 
 def _removed(
     snapshot: CloudSnapshot,
     server: values.Server,
-    code: str,
-    evidence: Evidence,
+    wrong: AllocationFinding,
     away: allocation.Allocations,
 ) -> AllocationFinding:
     """The repair removes the allocations ``away`` and keeps the rest."""
-    return Finding(
-        code,
-        change.Subject(server.name, server.uuid),
-        repair.hosts_of(snapshot, away),
-        evidence,
-        repair.propose_removal(snapshot, away),
-        Repair(repair.removal(away), precondition=precondition_of(server), frees=True),
+    return dataclasses.replace(
+        wrong,
+        proposed=repair.propose_removal(snapshot, away),
+        repair=Repair(repair.removal(away), precondition=precondition_of(server), frees=True),
     )
 
 
@@ -136,52 +124,32 @@ def _moved(
     free: FreeCapacity,
 ) -> AllocationFinding:
     """The repair moves the allocations to the server's host, if the use of all of them is known."""
-    reason = _why_unmovable(snapshot, root)
-    if reason:
-        return wrong.as_unknown(reason)
+    if root not in snapshot.providers:
+        raise NoRepair(Reason(Code.NO_PROVIDER, "its host has no resource provider"))
+    unread = [item.uuid for item in snapshot.trees[root] if item.uuid in snapshot.read_errors]
+    if unread:
+        text = f"the allocations on {snapshot.name_of(unread[0])} cannot be read"
+        raise NoRepair(Reason(Code.UNREADABLE, text))
+    request = expected.request_of(server)
+    if request.unknown:
+        raise NoRepair(Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
     on_host = allocation.add_resources(*own.values())
     on_other = allocation.add_resources(*away.values())
     total = allocation.add_resources(on_host, on_other)
     compared = compare(snapshot, server, root, on_host, total)
-    reason = compared.unknown or _unexplained(compared, on_other)
-    if reason:
-        return wrong.as_unknown(reason)
-    correction = correct(snapshot, root, own, compared.wrong, free)
-    if correction.why_not:
-        return wrong.as_unknown(correction.why_not)
-    return Finding(
-        WRONG_HOST,
-        wrong.subject,
-        wrong.hosts,
-        wrong.evidence,
-        Proposal(
-            Remedy.MOVE_ALLOCATIONS,
-            f"{repair.describe(snapshot, correction.parts)} instead",
-            {"allocations": correction.parts, "removed": away},
-        ),
-        Repair({**repair.removal(away), **correction.parts}, precondition=precondition_of(server)),
-    )
-
-
-def _why_unmovable(snapshot: CloudSnapshot, root: str) -> Reason:
-    """Why nothing can be allocated on a host."""
-    if root not in snapshot.providers:
-        return Reason(Code.NO_PROVIDER, "its host has no resource provider")
-    unread = [item.uuid for item in snapshot.trees[root] if item.uuid in snapshot.read_errors]
-    if unread:
-        text = f"the allocations on {snapshot.name_of(unread[0])} cannot be read"
-        return Reason(Code.UNREADABLE, text)
-    return reasons.NONE
-
-
-def _unexplained(compared: SizeComparison, on_other: allocation.Resources) -> Reason:
-    """Resources on the other host that the flavor does not explain; the server may need them."""
-    devices = on_other.keys() - compared.requested.keys() - _USUAL
+    # Resources on the other host that the flavor does not explain; the server may need them.
+    devices = on_other.keys() - request.total().keys() - _USUAL
     names = sorted(devices | (compared.undecided & on_other.keys()))
-    if not names:
-        return reasons.NONE
-    text = f"the reason for its {', '.join(names)} is not known"
-    return Reason(Code.UNEXPLAINED_RESOURCES, text)
+    if names:
+        text = f"the reason for its {', '.join(names)} is not known"
+        raise NoRepair(Reason(Code.UNEXPLAINED_RESOURCES, text))
+    parts = correct(snapshot, root, own, compared.wrong, free)
+    text = f"{repair.describe(snapshot, parts)} instead"
+    return dataclasses.replace(
+        wrong,
+        proposed=Proposal(Remedy.MOVE_ALLOCATIONS, text, {"allocations": parts, "removed": away}),
+        repair=Repair({**repair.removal(away), **parts}, precondition=precondition_of(server)),
+    )
 
 
 def _wrong_host(
@@ -202,7 +170,7 @@ def _wrong_host(
     }
     return Finding(
         WRONG_HOST,
-        change.Subject(server.name or server.uuid, server.uuid),
+        repair.subject_of(server),
         repair.hosts_of(snapshot, away),
         Evidence(where.code, f"{where}, and has {repair.describe(snapshot, away)}", fields),
         repair.NOTHING_PROPOSED,
@@ -223,8 +191,7 @@ def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
     for server in snapshot.servers.values():
         finding = _judge_size(snapshot, server, free)
         if finding is not None:
-            reason = context.too_young([server.updated])
-            yield finding.as_unknown(reason) if reason and finding.repair else finding
+            yield context.settled(finding, [server.updated])
 
 
 def _judge_size(
@@ -241,33 +208,35 @@ def _judge_size(
     if not own:
         left = _on(snapshot, allocations, location.roots - {node.uuid})
         return _left_on_source(snapshot, server, left) if left else None
-    total = allocation.add_resources(*own.values())
-    compared = compare(snapshot, server, node.uuid, total, total)
-    if not compared.wrong:
+    if expected.request_of(server).unknown:
         return None
-    wrong = {name: total.get(name, 0) for name in compared.wrong}
+    total = allocation.add_resources(*own.values())
+    requested = compare(snapshot, server, node.uuid, total, total).wrong
+    if not requested:
+        return None
+    wrong = {name: total.get(name, 0) for name in requested}
     text = f"it has {repair.format_amounts(wrong)};"
-    text += f" its flavor requests {repair.format_amounts(compared.wrong)}"
-    fields = {**repair.server_fields(server), "has": wrong, "requested": compared.wrong}
-    evidence = Evidence(Code.WRONG_SIZE, text, fields)
-    subject = change.Subject(server.name, server.uuid)
-    correction = correct(snapshot, node.uuid, own, compared.wrong, free)
-    if correction.why_not:
-        finding: AllocationFinding = Finding(
-            WRONG_SIZE, subject, (node.host,), evidence, repair.NOTHING_PROPOSED
-        )
-        return finding.as_unknown(correction.why_not)
-    return Finding(
+    text += f" its flavor requests {repair.format_amounts(requested)}"
+    finding: AllocationFinding = Finding(
         WRONG_SIZE,
-        subject,
+        repair.subject_of(server),
         (node.host,),
-        evidence,
-        Proposal(
-            Remedy.SET_AMOUNTS,
-            f"{repair.describe(snapshot, correction.parts)} instead",
-            {"allocations": correction.parts},
+        Evidence(
+            Code.WRONG_SIZE,
+            text,
+            {**repair.server_fields(server), "has": wrong, "requested": requested},
         ),
-        Repair(correction.parts, precondition=precondition_of(server)),
+        repair.NOTHING_PROPOSED,
+    )
+    try:
+        parts = correct(snapshot, node.uuid, own, requested, free)
+    except NoRepair as error:
+        return finding.as_unknown(error.reason)
+    text = f"{repair.describe(snapshot, parts)} instead"
+    return dataclasses.replace(
+        finding,
+        proposed=Proposal(Remedy.SET_AMOUNTS, text, {"allocations": parts}),
+        repair=Repair(parts, precondition=precondition_of(server)),
     )
 
 
@@ -279,7 +248,7 @@ def _left_on_source(
     fields = {**repair.server_fields(server), "allocations": left, "allocations_on_host": {}}
     finding: AllocationFinding = Finding(
         WRONG_HOST,
-        change.Subject(server.name, server.uuid),
+        repair.subject_of(server),
         repair.hosts_of(snapshot, left),
         Evidence(Code.WRONG_HOST, text, fields),
         repair.NOTHING_PROPOSED,
@@ -306,26 +275,14 @@ OF_FLAVORS = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SizeComparison:
+class SizeComparison(NamedTuple):
     """A server's amounts compared with its flavor; ``wrong``: ``{class: the right amount}``.
 
-    ``requested``: what the flavor requests. ``undecided``: classes that depend on properties
-    that nova does not report. ``unknown``: why nothing can be compared, if it cannot.
+    ``undecided``: classes that depend on properties that nova does not report.
     """
 
-    wrong: allocation.Resources = dataclasses.field(default_factory=dict)
-    requested: allocation.Resources = dataclasses.field(default_factory=dict)
-    undecided: frozenset[str] = frozenset()
-    unknown: Reason = reasons.NONE
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Correction:
-    """``parts``: the changed allocations by provider; or ``why_not``: why there are none."""
-
-    parts: allocation.Allocations = dataclasses.field(default_factory=dict)
-    why_not: Reason = reasons.NONE
+    wrong: allocation.Resources
+    undecided: frozenset[str]
 
 
 def compare(
@@ -337,13 +294,11 @@ def compare(
 ) -> SizeComparison:
     """Compare the amounts ``on_host`` with the flavor; ``total`` includes other hosts."""
     request = expected.request_of(server)
-    if request.unknown:
-        return SizeComparison(unknown=Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
     requested = request.total()
     undecided = _undecided(snapshot, root, request, total)
     undecided |= {*_variable(snapshot, server, root, total)}
     wrong = {name: requested.get(name, 0) for name in _wrong(requested, on_host, undecided)}
-    return SizeComparison(wrong, requested, undecided)
+    return SizeComparison(wrong, undecided)
 
 
 def _undecided(
@@ -402,10 +357,10 @@ def correct(
     own: allocation.Allocations,
     wrong: allocation.Resources,
     free: FreeCapacity,
-) -> Correction:
-    """Change ``own``, the allocations on the right host, to the amounts of ``wrong``.
+) -> allocation.Allocations:
+    """``own``, the allocations on the right host, with the amounts of ``wrong``: what changes.
 
-    Subtracts what it adds from ``free``.
+    Subtracts what it adds from ``free``. Raises NoRepair.
     """
     parts = {uuid: dict(part) for uuid, part in own.items()}
     changed = set()
@@ -414,7 +369,7 @@ def correct(
         holders = [uuid for uuid, part in own.items() if resource_class in part]
         holders = holders or _offering(snapshot, root, resource_class)
         if len(holders) != 1:
-            return Correction(why_not=_why_not_one(snapshot, root, resource_class, holders))
+            raise NoRepair(_why_not_one(snapshot, root, resource_class, holders))
         uuid = holders[0]
         changed.add(uuid)
         part = parts.setdefault(uuid, {})
@@ -423,13 +378,13 @@ def correct(
             addition = {uuid: {resource_class: more}}
             shortages = free.shortages(addition)
             if shortages:
-                return Correction(why_not=reasons.first_of(shortages))
+                raise NoRepair(reasons.first_of(shortages))
             added.append(addition)
         if amount:
             part[resource_class] = amount
     for extra in added:
         free.allocate(extra)
-    return Correction({uuid: parts[uuid] for uuid in changed})
+    return {uuid: parts[uuid] for uuid in changed}
 
 
 def _offering(snapshot: CloudSnapshot, root: str, resource_class: str) -> list[str]:
