@@ -51,7 +51,8 @@ def plan_healing(
     Errors: as ``read_cloud``, and those of neutron.
     """
     reader = HealReader(client, nova, neutron, context, request)
-    snapshot = reader.with_missing(reader.with_owners(reader.read_cloud()), reader.request)
+    snapshot = reader.with_owners(reader.read_cloud())
+    snapshot = reader.with_missing(snapshot, reader.request)
     return _plan(snapshot, reader.request, nova.source)
 
 
