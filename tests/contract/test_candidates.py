@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-from typing import Any
 
 import pytest
 
@@ -17,24 +16,15 @@ from tests.support.peer import target as targets
 from tests.support.sequences import compare
 
 
-def sender(placement: targets.Target) -> comparison.Send:
-    def send(method: str, path: str, body: Any, version: str) -> tuple[int, Any]:
-        answer = placement.request(method, path, body, version)
-        return answer.status_code, answer.json() if answer.content else None
-
-    return send
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_search_finds_what_the_real_service_finds(
     seed: int, real_placement: targets.RealPlacement
 ) -> None:
-    send = sender(real_placement)
     real_placement.reset()
     base, cases = comparison.draw_cases(seed, 30)
-    comparison.seed(base, send)
+    comparison.seed(base, real_placement)
     for case in cases:
-        real, ours = comparison.response_of(case, send), comparison.result_of_search(case)
+        real, ours = comparison.response_of(case, real_placement), comparison.result_of_search(case)
         if real != ours and not comparison.excuse(case, real, ours):
             pytest.fail("\n".join(comparison.describe(case, real, ours)))
 
@@ -51,7 +41,7 @@ def test_a_spoilt_query_has_the_error_of_the_real_service_or_none(
         ours = targets.Loopback(first_generation=0)
         stack.callback(ours.stop)
         for placement in (real_placement, ours):
-            comparison.seed(base, sender(placement))
+            comparison.seed(base, placement)
         ask_real, ask_ours = (compare.Server(one.url) for one in (real_placement, ours))
         stack.callback(ask_real.close)
         stack.callback(ask_ours.close)

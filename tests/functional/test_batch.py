@@ -147,13 +147,12 @@ def test_a_full_provider_is_found_among_many(openstack: shell.OpenStack) -> None
 
 
 def test_all_errors_of_a_batch_are_reported(openstack: shell.OpenStack) -> None:
-    code, message = openstack.fails(
-        AMEND, "unknown", "--resource", "VCPU:speed=1", "--resource", "CUSTOM_NONE:total=1"
-    )
+    wrong = ("VCPU:speed=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x")
+    requests = [word for text in wrong for word in ("--resource", text)]
+    code, message = openstack.fails(AMEND, "unknown", "--in-tree", "nowhere", *requests)
     assert code == 1
-    assert "'unknown'" in message
-    assert "'speed'" in message
-    assert "openstack resource class create CUSTOM_NONE" in message
+    for part in ("'unknown'", "nowhere", "'speed'", "class create CUSTOM_NONE", "NONSENSE", "'x'"):
+        assert part in message
     assert "Traceback" not in message
 
 

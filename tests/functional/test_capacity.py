@@ -15,7 +15,7 @@ from osc_placement.search import placing
 from osc_placement.workflows.capacity import count
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
-from tests.support.functional_cloud import AGGREGATE, allocate, create, send_to
+from tests.support.functional_cloud import AGGREGATE, allocate, create
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -126,7 +126,7 @@ def test_a_random_cloud_takes_the_counted_requests(
     draw = random.Random(f"claims {number}")
     base = brute_force.small_state(draw)
     roots = [each for each, found in base.providers.items() if found.root_uuid == each]
-    comparison.seed(base, send_to(target))
+    comparison.seed(base, target)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     found = count.Counter(base, request).count(roots)
     chosen = [(allocations_of(option), times) for option, times in found.count.chosen]

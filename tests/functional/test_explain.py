@@ -20,7 +20,7 @@ from osc_placement.v1 import explain as explain_module
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, explain
 from tests.support.candidates import cloud_builder, comparison, explained
-from tests.support.functional_cloud import AGGREGATE, create, send_to
+from tests.support.functional_cloud import AGGREGATE, create
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -151,9 +151,7 @@ class RandomCloud:
 
     def reset(self) -> None:
         """Undo all changes of the cloud."""
-        self.target.database.restore_or(
-            self._name, lambda: comparison.seed(self.base, send_to(self.target))
-        )
+        self.target.database.restore_or(self._name, lambda: comparison.seed(self.base, self.target))
 
     def queries(self) -> Iterator[candidate.CandidateQuery]:
         for _ in range(6):
@@ -173,7 +171,7 @@ class RandomCloud:
         """
         base = changes.after(self.base, steps)
         case = comparison.Case(self._name, base, microversion.MAXIMUM, query)
-        real = comparison.response_of(case, send_to(self.target))
+        real = comparison.response_of(case, self.target)
         ours = comparison.result_of_search(case)
         if real.requests != ours.requests and comparison.excuse(case, real, ours):
             return None

@@ -21,7 +21,6 @@ from tests.support.functional_cloud import (
     compute_hosts,
     create,
     nova_recording,
-    send_to,
 )
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
@@ -29,12 +28,6 @@ from tests.support.peer.shell import OpenStack
 STOP = "placement host check"
 
 Judged = Callable[..., tuple[int, dict[str, Any]]]
-
-
-@pytest.fixture
-def first_generation() -> int:
-    """The generation with which ``comparison.seed`` writes."""
-    return 0
 
 
 @pytest.fixture
@@ -197,7 +190,7 @@ def test_the_moves_of_a_yes_can_be_made(seed: int, judged: Judged, target: targe
     base = brute_force.small_state(draw)
     queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
     base, _ = brute_force.with_servers(draw, base, queries)
-    comparison.seed(base, send_to(target))
+    comparison.seed(base, target)
     hosts = count.hosts_of(base)
     code, found = judged(*hosts, "--max-count", str(len(hosts)))
     if code == 3:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import pathlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tests.support.peer import target as targets
@@ -100,13 +100,3 @@ def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple
     }
     pathlib.Path(file).write_text(json.dumps({**empty, **answers}))
     return "--os-nova-recording", file
-
-
-def send_to(target: targets.Target) -> Callable[[str, str, Any, str], tuple[int, Any]]:
-    """Sends a request to a target: ``(status, JSON)`` for method, path, body and version."""
-
-    def send(method: str, path: str, body: Any, version: str) -> tuple[int, Any]:
-        answer = target.request(method, path, body, version)
-        return answer.status_code, answer.json() if answer.content else None
-
-    return send

@@ -6,17 +6,16 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import microversion
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import search as candidate_search
 from osc_placement.model import candidate
+from osc_placement.server.store import document
 from tests.support.candidates import cloud_builder, oracle
-
-#: ``send(method, path, body, version)`` gives status and JSON.
-Send = Callable[[str, str, Any, str], tuple[int, Any]]
+from tests.support.peer import loading, target as targets
 
 #: Allocations and, from 1.34, mappings; see ``oracle.Answer``.
 Request = tuple[Any, Any]
@@ -62,57 +61,17 @@ def _draw_cases(
         yield Case(f"{name}.{number}", base, version, query)
 
 
-def seed(base: state.CloudState, send: Send) -> None:
+def seed(base: state.CloudState, target: targets.Target) -> None:
     """Write a cloud into an empty Placement."""
-    for name in base.resource_classes:
-        _write(send, "PUT", f"/resource_classes/{name}")
-    for name in base.traits:
-        _write(send, "PUT", f"/traits/{name}")
-    for provider in base.providers.values():
-        _seed_provider(provider, send)
-    for consumer in base.consumers.values():
-        body = {
-            "allocations": {
-                uuid: {"resources": dict(resources)}
-                for uuid, resources in consumer.allocations.items()
-            },
-            "project_id": consumer.project_id,
-            "user_id": consumer.user_id,
-            "consumer_generation": None,
-        }
-        _write(send, "PUT", f"/allocations/{consumer.uuid}", body, "1.28")
+    loading.load(document.dump_document(base), target.ask)
 
 
-def _seed_provider(provider: record.ProviderRecord, send: Send) -> None:
-    body: dict[str, Any] = {"uuid": provider.uuid, "name": provider.name}
-    if provider.parent_uuid:
-        body["parent_provider_uuid"] = provider.parent_uuid
-    _write(send, "POST", "/resource_providers", body)
-    path = f"/resource_providers/{provider.uuid}"
-    if provider.aggregates:
-        _write(send, "PUT", f"{path}/aggregates", list(provider.aggregates), "1.18")
-    if provider.inventories:
-        inventories = {name: held.as_dict() for name, held in provider.inventories.items()}
-        body = {"resource_provider_generation": 0, "inventories": inventories}
-        _write(send, "PUT", f"{path}/inventories", body)
-    if provider.traits:
-        generation = 1 if provider.inventories else 0
-        body = {"resource_provider_generation": generation, "traits": sorted(provider.traits)}
-        _write(send, "PUT", f"{path}/traits", body)
-
-
-def _write(send: Send, method: str, path: str, body: Any = None, version: str = "1.39") -> None:
-    status, answer = send(method, path, body, version)
-    if status >= 300:
-        raise RuntimeError(f"{method} {path} at {version}: {status} {answer}")
-
-
-def response_of(case: Case, send: Send) -> Answer:
+def response_of(case: Case, target: targets.Target) -> Answer:
     """The response of a Placement."""
-    status, body = send("GET", case.path, None, str(case.version))
-    if status != 200:
-        detail = body["errors"][0]["detail"] if isinstance(body, dict) else body
-        return Answer(Counter(), {}, f"{status} {detail}")
+    answer = target.request("GET", case.path, version=str(case.version))
+    body = answer.json()
+    if answer.status_code != 200:
+        return Answer(Counter(), {}, f"{answer.status_code} {body['errors'][0]['detail']}")
     summaries = body["provider_summaries"]
     for summary in summaries.values():
         if "traits" in summary:

@@ -119,25 +119,6 @@ def test_a_host_aggregate_is_found_by_name_or_id() -> None:
     assert len(caught.value.reasons) == 2
 
 
-def test_all_errors_of_a_command_line_are_reported() -> None:
-    with pytest.raises(errors.InvalidInput) as caught:
-        batch.plan_amend(
-            cloud(),
-            batch_selector.Selector(providers=("unknown-host",), in_tree="nowhere"),
-            ["VCPU:bogus=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x"],
-        )
-    text = "\n".join(caught.value.reasons)
-    for message in (
-        "'bogus'",
-        "create CUSTOM_NONE",
-        "class NONSENSE",
-        "'x'",
-        "unknown-host",
-        "nowhere",
-    ):
-        assert message in text
-
-
 def test_adding_a_trait_that_all_have_sends_two_listings_and_no_write() -> None:
     client = cloud()
     report = applied(client, batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))
@@ -175,19 +156,6 @@ def test_removing_an_unknown_trait_does_not_advise_to_create_it(
     with pytest.raises(errors.InvalidInput, match="unknown trait CUSTOM_NEW") as caught:
         batch.plan_traits(cloud(), selected, remove=["CUSTOM_NEW"])
     assert "create" not in str(caught.value)
-
-
-def test_an_unknown_trait_is_an_error_with_the_command_that_creates_it() -> None:
-    client = cloud()
-    with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
-        batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])
-    with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
-        batch.plan_traits(
-            client,
-            batch_selector.Selector(providers=("cmp-1",)),
-            add=["CUSTOM_NEW"],
-        )
-    assert client.writes == 0
 
 
 def test_create_creates_a_custom_trait_first_and_undo_deletes_it_last() -> None:

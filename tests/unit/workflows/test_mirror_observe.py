@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.plan import apply, executor, file, result
+from osc_placement.plan import apply, result
 from osc_placement.workflows import mirror
 from osc_placement.workflows.context import ReadContext
 from tests.support import embedded, plans
@@ -30,18 +30,6 @@ def run(
     return plans.apply_new(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)
     )
-
-
-def test_both_directions_of_drift_are_repaired_and_a_second_run_writes_nothing() -> None:
-    client, nova = cloud()
-    client.stored("h1.").add_aggregates(embedded.uuid_of("even"))
-    assert run(client, nova).count(result.Status.APPLIED) == 6
-    assert members(client, "all") == [f"h{number}." for number in range(6)]
-    assert members(client, "even") == ["h0.", "h2.", "h4."]
-    assert all(embedded.AGGREGATE in item.aggregates for item in client.all_stored())
-    client.sent.clear()
-    again = run(client, nova)
-    assert (again.count(result.Status.UNCHANGED), client.writes) == (6, 0)
 
 
 @pytest.mark.parametrize("changed", [0, 1, 40])
@@ -65,35 +53,6 @@ def test_a_run_sends_one_request_per_aggregate_and_two_per_change(
         }
     )
     assert len(nova.requests) == 4
-
-
-def test_a_dry_run_writes_nothing_and_undo_reverts_everything(tmp_path: pathlib.Path) -> None:
-    client, nova = cloud()
-    before = {item.name: item.aggregates for item in client.all_stored()}
-    assert run(client, nova, dry_run=True).count(result.Status.PLANNED) == 6
-    assert client.writes == 0
-    path = tmp_path / "undo.json"
-    run(client, nova, undo_out=path)
-    plans.undo_file(client, file.read(path), path, apply.Options())
-    assert {item.name: item.aggregates for item in client.all_stored()} == before
-
-
-def test_max_count_is_exact_and_the_next_run_continues() -> None:
-    client, nova = cloud()
-    limits = executor.RunLimits(max_count=4)
-    first = run(client, nova, limits=limits)
-    assert (first.count(result.Status.APPLIED), first.exit_code()) == (4, 5)
-    rest = run(client, nova, limits=limits)
-    assert (rest.count(result.Status.APPLIED), rest.exit_code()) == (2, 0)
-
-
-def test_one_bad_host_does_not_stop_others_and_sets_the_exit_code() -> None:
-    client, nova = cloud()
-    client.stored("h3.").delete()
-    nova.aggregates["all"].append("ghost")
-    report = run(client, nova)
-    assert report.count(result.Status.APPLIED) == 5
-    assert report.exit_code() == 6
 
 
 def test_a_host_added_while_placement_is_read_is_not_removed() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, executor, file, result
+from osc_placement.plan import apply, executor, result
 from osc_placement.workflows.allocations import audit, location
 from osc_placement.workflows.findings import AuditResult
 from tests.support import embedded, plans
@@ -149,18 +148,6 @@ def test_repair_takes_two_requests_and_second_audit_finds_nothing(run: Run) -> N
     assert run.codes() == []
 
 
-def test_undo_restores_allocations_and_owner(run: Run, tmp_path: pathlib.Path) -> None:
-    uuid = run.holds("unknown", cmp_0000=1, cmp_0001=3)
-    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
-    before = dataclasses.replace(run.client.show_allocations(uuid), generation=None)
-    path = tmp_path / "undo.json"
-    run.repaired(undo_out=path, allow=("many",))
-    assert (run.has("unknown"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
-    plans.undo_file(run.client, file.read(path), path, apply.Options())
-    assert dataclasses.replace(run.client.show_allocations(uuid), generation=None) == before
-    assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
-
-
 def test_server_that_nova_does_not_list_is_not_orphaned(run: Run) -> None:
     hidden = run.cloud.server(7)
     run.nova.hidden.append(hidden)
@@ -245,15 +232,6 @@ def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     assert run.has("unknown") == {}
 
 
-def test_concurrent_write_makes_one_repair_stale(run: Run) -> None:
-    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
-    run.holds("unknown", cmp_0000=1)
-    report = run.repaired(lambda: run.holds("unknown", cmp_0002=5))
-    found = statuses(report)
-    assert (found.pop(uuid_of("unknown")), found) == ("stale", {"vm-0000": "applied"})
-    assert (run.has("unknown"), run.has("vm-0000")) == ({"cmp-0002": 5}, {"cmp-0000": 1})
-
-
 def test_consumer_changed_between_two_reads_is_judged_again(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
 
@@ -263,43 +241,6 @@ def test_consumer_changed_between_two_reads_is_judged_again(run: Run) -> None:
     run.client.before(embedded.about("vm-0000", embedded.once_each(repair)))
     audited = run.audited(repair=True)
     assert (list(audited.findings), audited.planned.plan.changes) == ([], ())
-
-
-def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "plan.json"
-    names = [f"unknown-{number}" for number in range(5)]
-    for name in names:
-        run.holds(name, cmp_0000=1)
-    run.holds("vm-0001", cmp_0002=1)
-    run.repaired(dry_run=True, plan_out=path)
-    stored = file.read(path)
-    options = apply.Options(
-        allow=("many",), check_precondition=location.preconditions_of_plan(run.nova, stored.created)
-    )
-
-    run.client.after_write(embedded.kill)
-    with pytest.raises(embedded.Killed):
-        plans.apply_file(run.client, stored, path, options)
-    run.client.after(embedded.nothing)
-    assert run.has("vm-0001") == {"cmp-0002": 1}
-    plans.apply_file(run.client, stored, path, options)
-    assert [run.has(name) for name in names] == [{}] * 5
-    assert run.has("vm-0001") == {"cmp-0001": 1}
-    assert run.codes() == []
-
-
-def test_hosts_and_codes_narrow_findings_and_repairs(run: Run) -> None:
-    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
-    run.holds("unknown", cmp_0002=1)
-    for fields, code in (
-        ({"only": frozenset({"orphaned"})}, "orphaned"),
-        ({"hosts": frozenset({"cmp-0001"})}, "doubled"),
-    ):
-        audited = run.audited(repair=True, **fields)
-        assert [item.code for item in audited.findings] == [code]
-        assert len(audited.planned.plan.changes) == 1
-    with pytest.raises(errors.InvalidInput, match="no compute host 'nowhere'"):
-        run.audited(hosts=frozenset({"nowhere"}))
 
 
 def test_other_service_makes_orphaned_consumer_unknown(

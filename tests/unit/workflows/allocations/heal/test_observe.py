@@ -149,13 +149,6 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
     assert "it has allocations on cmp-0001, where it is not" in skipped["vm-0003"]
 
 
-def test_unknown_hosts_and_servers_are_refused(run: Run) -> None:
-    with pytest.raises(errors.InvalidInput, match="nova has no compute host 'nowhere'"):
-        run.planned(scope=decision.Scope(hosts=frozenset({"nowhere"})))
-    with pytest.raises(errors.InvalidInput, match="nova has no server"):
-        run.planned(scope=decision.Scope(servers=frozenset({uuid_of("unknown")})))
-
-
 def test_swapped_owners_show_only_with_check_owners(run: Run) -> None:
     run.healed()
     swapped = [
@@ -177,24 +170,6 @@ def test_orphaned_consumer_costs_one_request(run: Run) -> None:
     run.client.sent.clear()
     assert run.planned().plan.changes == ()
     assert run.client.count()["GET /allocations/{}"] == 1
-
-
-def test_max_count_is_exact_and_next_run_does_the_rest(run: Run) -> None:
-    assert run.healed(max_count=5)["applied"] == 5
-    assert run.healed() == {"applied": 19, "unchanged": 11}
-
-
-def test_dry_run_writes_nothing_and_undo_restores_everything(
-    run: Run, tmp_path: pathlib.Path
-) -> None:
-    before = run.state()
-    assert run.healed(dry_run=True)["planned"] == 24
-    assert run.state() == before
-    path = tmp_path / "undo.json"
-    run.healed(undo_out=path)
-    assert run.state() != before
-    plans.undo_file(run.client, file.read(path), path, apply.Options())
-    assert run.state() == before
 
 
 def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
@@ -285,48 +260,6 @@ def test_nothing_is_written_if_nova_refuses(run: Run) -> None:
     report = run.apply_planned(planned)
     assert report.halted
     assert statuses(report).get("applied", 0) == 0
-
-
-def test_concurrent_write_makes_one_change_stale(run: Run) -> None:
-    planned = run.planned()
-    other = dataclasses.replace(
-        run.cloud.consumer(3), allocations={uuid_of("cmp-0000"): {"VCPU": 7}}
-    )
-    run.client.write_allocations([other])
-    report = run.apply_planned(planned)
-    assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
-    assert run.client.show_allocations(other.uuid).allocations == other.allocations
-
-
-def test_change_that_does_not_fit_does_not_block_others(run: Run) -> None:
-    planned = run.planned()
-    uuid = uuid_of("cmp-0001")
-    known = run.client.list_inventories(uuid)
-    tight = {**known.inventories, "VCPU": dataclasses.replace(known.inventories["VCPU"], total=8)}
-    run.client.replace_inventories(uuid, known.generation, tight)
-    report = run.apply_planned(planned, workers=1)
-    found = statuses(report)
-    assert (found["failed"], found["applied"]) == (2, 22)
-    assert report.exit_code() == result.Exit.SOME_FAILED
-
-
-def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "plan.json"
-    run.healed(dry_run=True, plan_out=path)
-    stored = file.read(path)
-
-    options = apply.Options(
-        check_precondition=location.preconditions_of_plan(run.nova, stored.created)
-    )
-    run.client.after_write(embedded.kill)
-    with pytest.raises(embedded.Killed):
-        plans.apply_file(run.client, stored, path, options)
-    run.client.after(embedded.nothing)
-    assert run.client.writes
-    plans.apply_file(run.client, stored, path, options)
-    assert run.state() == {item.uuid: item for item in map(run.cloud.consumer, range(30))}
-    plans.undo_file(run.client, stored, path, apply.Options())
-    assert not run.client.show_allocations(uuid_of("vm-0003")).allocations
 
 
 def test_missing_right_in_nova_is_reported(run: Run) -> None:
