@@ -27,15 +27,9 @@ class SavedCloud(Protocol):
 
 
 class StateRepository(Protocol):
-    """Every record of a Placement: ``snapshot`` is its state, of ``engine.state``.
-
-    ``open_part`` reads of a file only what queries about these classes and traits need, if nothing
-    was read yet.
-    """
+    """Every record of a Placement: ``snapshot`` is its state, of ``engine.state``."""
 
     def snapshot(self) -> contextlib.AbstractContextManager[Any]: ...
-
-    def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None: ...
 
 
 class TableReading(Protocol):

@@ -23,20 +23,31 @@ NO_ROOM: Room = (1, 0, 1)
 class Index:
     """``key -> members``, in the order in which they were added; a member may have a value."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_members", "_shared")
 
     def __init__(self) -> None:
         self._members: dict[str, dict[str, Any]] = {}
+        #: The keys whose members a copy has too, until one of them changes.
+        self._shared: set[str] = set()
 
     def copy(self) -> Index:
         copied = Index()
-        copied._members = {key: members.copy() for key, members in self._members.items()}
+        copied._members = self._members.copy()
+        copied._shared, self._shared = set(self._members), set(self._members)
         return copied
 
+    def _separate(self, key: str) -> None:
+        self._shared.discard(key)
+        self._members[key] = self._members[key].copy()
+
     def add(self, key: str, member: str, value: Any = None) -> None:
+        if key in self._shared:
+            self._separate(key)
         self._members.setdefault(key, {})[member] = value
 
     def discard(self, key: str, member: str) -> None:
+        if key in self._shared:
+            self._separate(key)
         members = self._members.get(key)
         if members is not None:
             members.pop(member, None)
@@ -56,6 +67,17 @@ class Index:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
+
+
+#: What a change of names, of consumers and of providers changes in a state.
+_NAMES = frozenset({"traits", "resource_classes"})
+_OF_CONSUMERS = frozenset({"consumers", "consumers_of", "consumers_in", "_used", "with_class"})
+_OF_PROVIDERS = frozenset(
+    {
+        *("providers", "named", "children", "tree", "with_trait", "with_aggregate", "with_class"),
+        *("_used", "_numbers"),
+    }
+)
 
 
 class CloudState:
@@ -83,13 +105,20 @@ class CloudState:
         self._used: dict[str, dict[str, int]] = {}
         self._numbers: dict[str, int] = {}
         self._next_number = 0
+        #: The attributes that a copy has too.
+        self._shared: set[str] = set()
 
     def copy(self) -> CloudState:
-        """A copy that changes independently; records and usages are shared: they never change."""
+        """A copy that changes independently; both copy what they share before they change it."""
         copied = CloudState()
-        for name, value in vars(self).items():
-            setattr(copied, name, value.copy() if isinstance(value, dict | Index) else value)
+        vars(copied).update(vars(self))
+        copied._shared, self._shared = {*vars(self)}, {*vars(self)}
         return copied
+
+    def _separate(self, names: frozenset[str]) -> None:
+        for name in names & self._shared:
+            setattr(self, name, getattr(self, name).copy())
+        self._shared -= names
 
     def without_allocations(self) -> CloudState:
         """The providers, traits and resource classes without any consumer."""
@@ -130,6 +159,11 @@ class CloudState:
 
     def apply(self, changes: record.Changes) -> None:
         """Apply the changes of a draft."""
+        self._separate(_NAMES)
+        if changes.consumers:
+            self._separate(_OF_CONSUMERS)
+        if changes.providers:
+            self._separate(_OF_PROVIDERS)
         used: set[str] = set()
         for uuid, consumer in changes.consumers.items():
             self._replace_consumer(uuid, consumer, used)

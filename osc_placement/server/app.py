@@ -57,7 +57,7 @@ class App:
     def __init__(
         self,
         state: repository.Repository,
-        enforcer: policy.Enforcer | None = None,
+        allows: policy.Policy | None = None,
         cors_allowed_origins: Sequence[str] = (),
         config_file: str | None = None,
         request_limits: context.Limits | None = None,
@@ -69,7 +69,7 @@ class App:
         self.limits = request_limits or context.Limits()
         self.threads = THREADS + self.limits.searches + self.limits.waiting
         self._authenticate = auth.keystone if config_file else auth.noauth2
-        self._enforcer = enforcer or policy.Defaults()
+        self._allows = allows or policy.defaults()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
         if config_file:
             self._wsgi = auth.keystone_middleware(self._handle, config_file)
@@ -140,7 +140,7 @@ class App:
             version=version,
             identity=identity or auth.RequestIdentity(None, None),
             repository=self.repository,
-            enforcer=self._enforcer,
+            allows=self._allows,
             params=params,
             rule=route.rule,
             limits=self.limits,
@@ -186,18 +186,17 @@ def create_app(
             f" or {KEYSTONE} with one"
         )
     changes = document.load_document(load) if load is not None else record.Changes()
-    enforcer: policy.Enforcer
     if policy_file is None:
-        enforcer = policy.Defaults(legacy_rbac)
+        allows = policy.defaults(legacy_rbac)
     else:
-        enforcer = policy.FromFile(policy_file, routes.RULES, legacy_rbac)
+        allows = policy.from_file(policy_file, routes.RULES, legacy_rbac)
     store = repository.MemoryStore() if database is None else sqlite.SqliteStore(database)
     saved_cloud = store.saved_cloud if isinstance(store, sqlite.SqliteStore) else None
     try:
         state = repository.Repository(store, first_generation, lazily=lazily)
         if changes:
             state.load(changes)
-        return App(state, enforcer, cors_allowed_origins, config_file, request_limits, saved_cloud)
+        return App(state, allows, cors_allowed_origins, config_file, request_limits, saved_cloud)
     except BaseException:
         store.close()
         raise
@@ -216,9 +215,9 @@ def _http_error(error: Exception, request_id: str) -> http_errors.HttpError:
         return error
     if isinstance(error, StoreError):
         LOG.error("%s: %s", request_id, error)
-        return http_errors.StorageUnavailable(str(error))
+        return http_errors.HttpError(503, str(error))
     LOG.error("%s: unexpected failure", request_id, exc_info=error)
-    return http_errors.InternalError("The server failed unexpectedly; its log has more.")
+    return http_errors.HttpError(500, "The server failed unexpectedly; its log has more.")
 
 
 def _version(environ: Mapping[str, Any]) -> microversion.Microversion:
@@ -231,23 +230,29 @@ def _parse_version(header: str | None) -> microversion.Microversion:
     try:
         version = microversion_parse.extract_version(headers, SERVICE_TYPE, _VERSIONS)
     except ValueError as error:
-        raise http_errors.VersionNotAcceptable(f"Invalid microversion: {error}") from error
+        supported = {
+            "max_version": str(microversion.MAXIMUM),
+            "min_version": str(microversion.MINIMUM),
+        }
+        raise http_errors.HttpError(
+            406, f"Invalid microversion: {error}", more=supported
+        ) from error
     except TypeError as error:
         raise http_errors.HttpBadRequest(f"Invalid microversion: {error}") from error
     return microversion.Microversion(version.major, version.minor)
 
 
 def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
-    # Web servers may collapse leading slashes in PATH_INFO; a path with two does not exist.
-    if _TWO_SLASHES.match(request.environ.get("REQUEST_URI", "")):
-        raise http_errors.HttpNotFound
     matched = routes.match(_decoded(request.environ.get("PATH_INFO", "")))
-    if matched is None:
-        raise http_errors.HttpNotFound()
+    # Web servers may collapse leading slashes in PATH_INFO; a path with two does not exist.
+    if matched is None or _TWO_SLASHES.match(request.environ.get("REQUEST_URI", "")):
+        raise http_errors.HttpError(404, varies=False)
     methods, params = matched
     if request.method not in methods:
-        raise http_errors.MethodNotAllowed(
-            "The method specified is not allowed for this resource.", methods
+        raise http_errors.HttpError(
+            405,
+            "The method specified is not allowed for this resource.",
+            headers={"allow": ", ".join(methods)},
         )
     return methods[request.method], params
 
@@ -267,15 +272,15 @@ def _check_request(
     if route.media_types_first:
         _check_media_types(request, route, version)
     if version.minor < route.since:
-        if route.hidden_as_method:
-            raise http_errors.MethodNotAllowed()
-        raise http_errors.NotYet()
+        raise http_errors.HttpError(405 if route.hidden_as_method else 404)
     _check_media_types(request, route, version)
 
 
 def _check_content_type(request: webob.Request) -> None:
     if _content_length(request) and not request.environ.get("CONTENT_TYPE"):
-        raise http_errors.ContentTypeMissing("content-type header required when content-length > 0")
+        raise http_errors.HttpError(
+            400, "content-type header required when content-length > 0", varies=False
+        )
 
 
 def _content_length(request: webob.Request) -> int:
@@ -293,14 +298,14 @@ def _check_media_types(
     if version.minor < route.body_below:
         media_type = request.content_type or None
         if media_type != context.JSON:
-            raise http_errors.UnsupportedMediaType(
-                f"The media type {media_type} is not supported, use {context.JSON}"
+            raise http_errors.HttpError(
+                415, f"The media type {media_type} is not supported, use {context.JSON}"
             )
     if request.method != "GET" or route.any_accept:
         return
     accepted = request.environ.get("HTTP_ACCEPT")
     if accepted and not _accepts_json(accepted):
-        raise http_errors.HttpNotAcceptable("Only application/json is provided")
+        raise http_errors.HttpError(406, "Only application/json is provided")
 
 
 @functools.lru_cache(maxsize=256)

@@ -44,7 +44,7 @@ class RequestContext:
     version: microversion.Microversion
     identity: auth.RequestIdentity
     repository: repository.Repository
-    enforcer: policy.Enforcer
+    allows: policy.Policy
     params: Mapping[str, str]
     rule: str
     limits: Limits
@@ -55,8 +55,12 @@ class RequestContext:
         return self.version.minor >= minor
 
     def authorize(self, target: Mapping[str, Any] | None = None) -> None:
-        """Raise Forbidden unless the policy allows this request on ``target``."""
-        self.enforcer.authorize(self.rule, self.identity, target)
+        """Raise HttpError 403 unless the policy allows this request on ``target``."""
+        if not self.identity.is_of_project:
+            raise http_errors.HttpError(403, self.rule, varies=False)
+        if not self.allows(self.rule, self.identity, target or {}):
+            text = f"Policy does not allow {self.rule} to be performed."
+            raise http_errors.HttpError(403, text, varies=False)
 
     def body(self, schema: validation.Schema) -> Any:
         """The request's JSON document; raises HttpBadRequest unless it is valid by ``schema``."""
@@ -126,7 +130,7 @@ class Limits:
 
     @contextlib.contextmanager
     def search_slot(self) -> Iterator[None]:
-        """Wait for one of the slots for searches; raises Busy."""
+        """Wait for one of the slots for searches; raises HttpError 503."""
         if not self._admitted.acquire(blocking=False):
             raise self._busy(f"{self.searches + self.waiting} searches run or wait")
         try:
@@ -139,9 +143,10 @@ class Limits:
         finally:
             self._admitted.release()
 
-    def _busy(self, reason: str) -> http_errors.Busy:
-        seconds = math.ceil(self.search_seconds)
-        return http_errors.Busy(f"The server is busy: {reason}. Try again later.", seconds)
+    def _busy(self, reason: str) -> http_errors.HttpError:
+        retry_after = {"retry-after": str(math.ceil(self.search_seconds))}
+        text = f"The server is busy: {reason}. Try again later."
+        return http_errors.HttpError(503, text, headers=retry_after)
 
     def lowered(self, limit: int | None) -> int | None:
         """The ``limit`` of a query, lowered to ``max_candidates``."""

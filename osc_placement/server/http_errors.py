@@ -7,7 +7,7 @@ Handlers raise engine errors, or the errors below. Only this module builds error
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import webob
@@ -41,106 +41,45 @@ def clip(text: str, length: int) -> str:
 
 
 class HttpError(Exception):
-    """An error of HTTP itself; the class sets the status."""
+    """An error of a request, with the status of its response.
 
-    status = 500
+    ``headers`` are those of the response, ``more`` further keys of the error in its body.
+    ``varies``: whether it has a vary header. In Placement only errors of a handler have one.
+    """
+
     #: Characters of the text; a longer one, which quotes the request, is cut off.
     max_detail = 2048
-    #: Whether the response has a vary header. In Placement only errors of a handler have one.
-    varies = True
 
-    def __init__(self, detail: str = "", code: str = UNDEFINED) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str = "",
+        code: str = UNDEFINED,
+        *,
+        varies: bool = True,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
+        self.status = status
         self.detail = clip(detail, self.max_detail)
         self.code = code
+        self.varies = varies
+        self.headers = headers or {}
+        self.more = more or {}
 
 
 class HttpBadRequest(HttpError):
     """The request is malformed."""
 
-    status = 400
+    def __init__(self, detail: str, code: str = UNDEFINED) -> None:
+        super().__init__(400, detail, code)
 
 
 class InvalidDocument(HttpBadRequest):
     """A document that its schema, which the text contains, does not allow."""
 
     max_detail = 16 * 1024
-
-
-class ContentTypeMissing(HttpBadRequest):
-    """A body without a content type, which Placement refuses before it reads the path."""
-
-    varies = False
-
-
-class HttpForbidden(HttpError):
-    """The policy does not allow the request."""
-
-    status = 403
-    varies = False
-
-
-class HttpNotFound(HttpError):
-    """The path does not exist."""
-
-    status = 404
-    varies = False
-
-
-class NotYet(HttpError):
-    """The path does not exist at the request's microversion."""
-
-    status = 404
-
-
-class MethodNotAllowed(HttpError):
-    """The path does not have this method; ``allowed`` are the methods that it has."""
-
-    status = 405
-
-    def __init__(self, detail: str = "", allowed: Iterable[str] = ()) -> None:
-        super().__init__(detail)
-        self.allowed = ", ".join(allowed)
-
-
-class HttpNotAcceptable(HttpError):
-    """The client does not accept JSON."""
-
-    status = 406
-
-
-class VersionNotAcceptable(HttpError):
-    """The microversion is not supported; the response has the supported range."""
-
-    status = 406
-
-
-class StorageUnavailable(HttpError):
-    """The change could not be stored and was not made."""
-
-    status = 503
-
-
-class Busy(HttpError):
-    """Too many requests of this kind; one more may succeed after ``retry_after`` seconds."""
-
-    status = 503
-
-    def __init__(self, detail: str, retry_after: int) -> None:
-        super().__init__(detail)
-        self.retry_after = retry_after
-
-
-class InternalError(HttpError):
-    """An unexpected failure of the server."""
-
-    status = 500
-
-
-class UnsupportedMediaType(HttpError):
-    """The body is not declared as JSON."""
-
-    status = 415
 
 
 class ErrorResponse(NamedTuple):
@@ -297,9 +236,8 @@ def from_engine(error: Exception, operation: str, params: Mapping[str, str]) -> 
     """The HTTP error for an engine error of this operation."""
     matched = _look_up(type(error), operation)
     fields = {**params, **getattr(error, "fields", {})}
-    http_error = HttpError(matched.detail.format(error=error, **fields), matched.code)
-    http_error.status, http_error.varies = matched.status, matched.varies
-    return http_error
+    detail = matched.detail.format(error=error, **fields)
+    return HttpError(matched.status, detail, matched.code, varies=matched.varies)
 
 
 def _look_up(error_class: type[Exception], operation: str) -> ErrorResponse:
@@ -331,10 +269,7 @@ def response(
         if version is not None and version.minor >= 23:
             entry["code"] = http_error.code
         entry["request_id"] = request_id
-        if isinstance(http_error, VersionNotAcceptable):
-            entry["max_version"] = str(microversion.MAXIMUM)
-            entry["min_version"] = str(microversion.MINIMUM)
-        return {"errors": [entry]}
+        return {"errors": [{**entry, **http_error.more}]}
 
     error = exc.status_map[http_error.status](http_error.detail, json_formatter=as_json)
     # A plain text error names the media type, even without one.
@@ -342,8 +277,5 @@ def response(
     if environ.get("HTTP_ACCEPT") in ANY_MEDIA_TYPE:
         environ["HTTP_ACCEPT"] = "application/json"
     error_response = webob.Request(environ).get_response(error)
-    if isinstance(http_error, MethodNotAllowed) and http_error.allowed:
-        error_response.headers["allow"] = http_error.allowed
-    if isinstance(http_error, Busy):
-        error_response.headers["retry-after"] = str(http_error.retry_after)
+    error_response.headers.update(http_error.headers)
     return error_response

@@ -9,48 +9,31 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from osc_placement.errors import needs_extra
-from osc_placement.server import auth, http_errors
+from osc_placement.server import auth
 
 PREFIX = "placement:"
 RESHAPE = "placement:reshaper:reshape"
 USAGES = "placement:usages"
 
 
-class Enforcer(Protocol):
-    """Evaluates policy rules."""
-
-    def authorize(
-        self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any] | None
-    ) -> None:
-        """Raise Forbidden unless the rule allows the request."""
+#: Whether a rule allows a request of an identity on a target.
+Policy = Callable[[str, auth.RequestIdentity, Mapping[str, Any]], bool]
 
 
-class Defaults:
+def defaults(legacy: bool = False) -> Policy:
     """Placement's default rules.
 
     Secure RBAC: the roles admin and service may do everything, except that only service may
     reshape; a reader may read the usages of its own project. Legacy RBAC: admin may do everything.
     """
 
-    def __init__(self, legacy: bool = False) -> None:
-        self._legacy = legacy
-
-    def authorize(
-        self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any] | None
-    ) -> None:
-        """Raise Forbidden unless the defaults allow the request."""
-        if not identity.is_of_project:
-            raise http_errors.HttpForbidden(rule)
-        if not self._allows(rule, identity, target or {}):
-            raise http_errors.HttpForbidden(f"Policy does not allow {rule} to be performed.")
-
-    def _allows(self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any]) -> bool:
+    def allows(rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any]) -> bool:
         roles = {role.lower() for role in identity.roles}
-        if "service" in roles or (self._legacy and "admin" in roles):
+        if "service" in roles or (legacy and "admin" in roles):
             return True
         if "admin" in roles:
             return rule != RESHAPE
@@ -61,57 +44,52 @@ class Defaults:
             and target.get("project_id") == identity.project_id
         )
 
+    return allows
+
 
 class PolicyFileInvalid(Exception):
     """The policy file cannot be used; the text has the reason and the remedy."""
 
 
-class FromFile:
+def from_file(path: str, rules: Iterable[str], legacy: bool = False) -> Policy:
     """The defaults of all ``rules``, with the rules of an oslo.policy file in their place.
 
     Raises PolicyFileInvalid for a file that cannot be read or has no rules: oslo.policy would
     silently use the defaults.
     """
+    from oslo_config import cfg
 
-    def __init__(self, path: str, rules: Iterable[str], legacy: bool = False) -> None:
-        from oslo_config import cfg
+    with needs_extra("server", "--policy-file"):
+        from oslo_policy import opts, policy as oslo_policy
 
-        with needs_extra("server", "--policy-file"):
-            from oslo_policy import opts, policy as oslo_policy
+    # oslo.policy searches relative names in its own folders and ignores a missing file.
+    path = os.path.abspath(path)
+    config = cfg.ConfigOpts()
+    config([])
+    opts.set_defaults(config, policy_file=path)
+    config.set_override("enforce_new_defaults", not legacy, group="oslo_policy")
+    enforcer = oslo_policy.Enforcer(config, policy_file=path)
+    enforcer.suppress_default_change_warnings = True
+    enforcer.suppress_deprecation_warnings = True
+    enforcer.register_defaults(_oslo_defaults(oslo_policy, rules, legacy))
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+        checks = oslo_policy.parse_file_contents(text)
+        enforcer.load_rules()
+        enforcer.check_rules(raise_on_violation=True)
+    except OSError as error:
+        raise PolicyFileInvalid(f"{path} cannot be read: {error.strerror}") from error
+    except oslo_policy.InvalidDefinitionError as error:
+        raise PolicyFileInvalid(f"{path} has invalid rules: {error}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise PolicyFileInvalid(f"{path} is not a policy file: {error}") from error
+    if not isinstance(checks, dict):
+        raise PolicyFileInvalid(f"{path} is not a policy file: it has no 'RULE: CHECK' lines")
 
-        # oslo.policy searches relative names in its own folders and ignores a missing file.
-        path = os.path.abspath(path)
-        config = cfg.ConfigOpts()
-        config([])
-        opts.set_defaults(config, policy_file=path)
-        config.set_override("enforce_new_defaults", not legacy, group="oslo_policy")
-        self._enforcer = oslo_policy.Enforcer(config, policy_file=path)
-        self._enforcer.suppress_default_change_warnings = True
-        self._enforcer.suppress_deprecation_warnings = True
-        self._enforcer.register_defaults(_oslo_defaults(oslo_policy, rules, legacy))
-        try:
-            text = pathlib.Path(path).read_text(encoding="utf-8")
-            checks = oslo_policy.parse_file_contents(text)
-            self._enforcer.load_rules()
-            self._enforcer.check_rules(raise_on_violation=True)
-        except OSError as error:
-            raise PolicyFileInvalid(f"{path} cannot be read: {error.strerror}") from error
-        except oslo_policy.InvalidDefinitionError as error:
-            raise PolicyFileInvalid(f"{path} has invalid rules: {error}") from error
-        except (ValueError, TypeError, AttributeError) as error:
-            raise PolicyFileInvalid(f"{path} is not a policy file: {error}") from error
-        if not isinstance(checks, dict):
-            raise PolicyFileInvalid(f"{path} is not a policy file: it has no 'RULE: CHECK' lines")
+    def allows(rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any]) -> bool:
+        return bool(enforcer.authorize(rule, dict(target), identity.credentials()))
 
-    def authorize(
-        self, rule: str, identity: auth.RequestIdentity, target: Mapping[str, Any] | None
-    ) -> None:
-        """Raise Forbidden unless the file and the defaults allow the request."""
-        if not identity.is_of_project:
-            raise http_errors.HttpForbidden(rule)
-        allowed = self._enforcer.authorize(rule, dict(target or {}), identity.credentials())
-        if not allowed:
-            raise http_errors.HttpForbidden(f"Policy does not allow {rule} to be performed.")
+    return allows
 
 
 def _oslo_defaults(oslo_policy: Any, rules: Iterable[str], legacy: bool) -> list[Any]:

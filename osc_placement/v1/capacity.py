@@ -203,8 +203,6 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         self, parsed_args: argparse.Namespace
     ) -> tuple[api.Client, dict[str, CandidateQuery]]:
         """The client, and ``{title: query}`` without limits. Errors: as the service refuses one."""
-        from osc_placement.workflows.cloud import observe
-
         parameters: query.Pairs = []
         of_nova = candidate.is_of_nova(self, parsed_args)
         if of_nova:
@@ -217,8 +215,6 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             single = query.read_candidates(asked) if isinstance(asked, list) else asked
             queries = {_title(single): single}
         queries = {name: dataclasses.replace(one, limit=None) for name, one in queries.items()}
-        if not (parsed_args.by or parsed_args.keep or parsed_args.after):
-            observe.read_part(client, queries.values())
         for name, one in list(queries.items()):
             try:
                 _check_query(client, parameters or query.candidate_pairs(one))

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import reprlib
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
-from osc_placement.engine import record, state
+from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, inventory, name as names
 from osc_placement.server.store import errors
 
@@ -23,6 +23,9 @@ _LAST_GENERATION = 2**31 - 1
 
 #: The longest name of a provider that Placement accepts.
 _LONGEST_PROVIDER_NAME = 200
+
+V = TypeVar("V")
+R = TypeVar("R")
 
 _LISTS = ("custom_resource_classes", "custom_traits")
 _OBJECTS = ("providers", "consumers")
@@ -35,22 +38,35 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
     """
     stamp = time.time() if now is None else now
     _check_shape(document)
+
+    def provider(uuid: str, fields: Mapping[str, Any]) -> record.ProviderRecord:
+        return provider_record(
+            uuid,
+            fields["name"],
+            fields["generation"],
+            fields["root"],
+            fields["parent"],
+            read_inventories(fields["inventories"]),
+            read_traits(fields["traits"]),
+            read_aggregates(fields["aggregates"]),
+            stamp,
+        )
+
+    def consumer(uuid: str, fields: Mapping[str, Any]) -> record.ConsumerRecord:
+        return consumer_record(
+            uuid,
+            fields["generation"],
+            fields["project"],
+            fields["user"],
+            fields["type"],
+            fields["allocations"],
+            stamp,
+        )
+
     problems: list[str] = []
-    providers: dict[str, record.ProviderRecord | None] = {}
-    consumers: dict[str, record.ConsumerRecord | None] = {}
-    for uuid, fields in document["providers"].items():
-        try:
-            providers[uuid] = provider_record(uuid, fields, stamp)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problems.append(f"provider {uuid}: {reason(error)}")
-    for uuid, fields in document["consumers"].items():
-        try:
-            consumers[uuid] = consumer_record(uuid, fields, stamp)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problems.append(f"consumer {uuid}: {reason(error)}")
     changes = record.Changes(
-        providers=providers,
-        consumers=consumers,
+        providers=read_records(document["providers"].items(), provider, "provider {}", problems),
+        consumers=read_records(document["consumers"].items(), consumer, "consumer {}", problems),
         traits=dict.fromkeys(document["custom_traits"], stamp),
         resource_classes=dict.fromkeys(document["custom_resource_classes"], stamp),
     )
@@ -58,6 +74,23 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
     if problems:
         raise errors.DocumentInvalid(problems)
     return changes
+
+
+def read_records(
+    items: Iterable[tuple[str, V]],
+    read: Callable[[str, V], R],
+    what: str,
+    problems: list[str],
+) -> dict[str, R]:
+    """``read`` of each key and value; what it refuses is added to ``problems``, with the key."""
+    records = {}
+    for key, value in items:
+        try:
+            records[key] = read(key, value)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problems.append(f"{what.format(key)}: {reason}")
+    return records
 
 
 def dump_document(base: state.CloudState) -> dict[str, Any]:
@@ -115,29 +148,47 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def reason(error: Exception) -> str:
-    """The text of an error of ``provider_record`` or ``consumer_record``."""
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def provider_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ProviderRecord:
-    parent = fields["parent"]
+def provider_record(
+    uuid: Any,
+    name: Any,
+    generation: Any,
+    root_uuid: Any,
+    parent_uuid: Any,
+    inventories: inventory.Inventories,
+    traits: frozenset[str],
+    aggregates: tuple[str, ...],
+    updated_at: float,
+) -> record.ProviderRecord:
+    """The record of a provider. Raises ValueError for a value that it cannot have."""
     return record.ProviderRecord(
         uuid=_uuid(uuid),
-        name=_text(fields["name"], "name", _LONGEST_PROVIDER_NAME),
-        generation=_generation(fields["generation"]),
-        root_uuid=_uuid(fields["root"]),
-        parent_uuid=None if parent is None else _uuid(parent),
-        inventories={
-            name: inventory_of(name, item) for name, item in fields["inventories"].items()
-        },
-        traits=frozenset(_text(name, "trait") for name in fields["traits"]),
-        aggregates=tuple(_aggregate(aggregate) for aggregate in fields["aggregates"]),
-        updated_at=stamp,
+        name=_text(name, "name", _LONGEST_PROVIDER_NAME),
+        generation=_generation(generation),
+        root_uuid=_uuid(root_uuid),
+        parent_uuid=None if parent_uuid is None else _uuid(parent_uuid),
+        inventories=inventories,
+        traits=traits,
+        aggregates=aggregates,
+        updated_at=updated_at,
     )
 
 
-def inventory_of(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
+def read_inventories(value: Any) -> inventory.Inventories:
+    """The inventories of a provider, from ``{class: {field: value}}``."""
+    return {name: _inventory(name, fields) for name, fields in value.items()}
+
+
+def read_traits(value: Any) -> frozenset[str]:
+    """The traits of a provider, from a list."""
+    return frozenset(_text(name, "trait") for name in value)
+
+
+def read_aggregates(value: Any) -> tuple[str, ...]:
+    """The aggregates of a provider, from a list."""
+    return tuple(map(_aggregate, value))
+
+
+def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
     for field in inventory.INTEGER_FIELDS & fields.keys():
         _amount(fields[field], f"{name}: {field}")
     ratio = fields.get("allocation_ratio", 1.0)
@@ -149,19 +200,28 @@ def inventory_of(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
     return read
 
 
-def consumer_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ConsumerRecord:
-    consumer_type = _text(fields["type"], "type")
+def consumer_record(
+    uuid: Any,
+    generation: Any,
+    project_id: Any,
+    user_id: Any,
+    consumer_type: Any,
+    allocations: Any,
+    updated_at: float,
+) -> record.ConsumerRecord:
+    """The record of a consumer. Raises ValueError for a value that it cannot have."""
+    _text(consumer_type, "type")
+    for resources in allocations.values():
+        for name, amount in resources.items():
+            _amount(amount, name)
     return record.ConsumerRecord(
         uuid=_uuid(uuid),
-        generation=_generation(fields["generation"]),
-        project_id=_text(fields["project"], "project"),
-        user_id=_text(fields["user"], "user"),
-        allocations={
-            provider_uuid: {name: _amount(amount, name) for name, amount in resources.items()}
-            for provider_uuid, resources in fields["allocations"].items()
-        },
+        generation=_generation(generation),
+        project_id=_text(project_id, "project"),
+        user_id=_text(user_id, "user"),
+        allocations=allocations,
         consumer_type=None if consumer_type == allocation.UNKNOWN_TYPE else consumer_type,
-        updated_at=stamp,
+        updated_at=updated_at,
     )
 
 
@@ -204,35 +264,20 @@ Providers = Mapping[str, record.ProviderRecord]
 
 def find_problems(changes: record.Changes) -> list[str]:
     """All invalid references, each with its record."""
-    names = state.CloudState()
-    names.traits.update(dict.fromkeys(changes.traits, 0.0))
-    names.resource_classes.update(dict.fromkeys(changes.resource_classes, 0.0))
+    traits = standard.traits() | changes.traits.keys()
+    classes = {*standard.RESOURCE_CLASSES, *changes.resource_classes}
     providers = {uuid: item for uuid, item in changes.providers.items() if item is not None}
     consumers = [item for item in changes.consumers.values() if item is not None]
-    return [
-        *(
-            problem
-            for provider in providers.values()
-            for problem in _unknown_names(provider, names)
-        ),
-        *_duplicate_names(providers),
-        *_broken_trees(providers),
-        *(
-            problem
-            for consumer in consumers
-            for problem in _missing_inventories(consumer, providers)
-        ),
-    ]
-
-
-def _unknown_names(provider: record.ProviderRecord, names: state.CloudState) -> Iterator[str]:
-    where = f"provider {provider.uuid}"
-    for name in provider.traits:
-        if not names.knows_trait(name):
-            yield f"{where}: trait {name} does not exist"
-    for name in provider.inventories:
-        if not names.knows_resource_class(name):
-            yield f"{where}: resource class {name} does not exist"
+    problems = []
+    for uuid, provider in providers.items():
+        for name in sorted(provider.traits - traits):
+            problems.append(f"provider {uuid}: trait {name} does not exist")
+        for name in sorted(provider.inventories.keys() - classes):
+            problems.append(f"provider {uuid}: resource class {name} does not exist")
+    problems += [*_duplicate_names(providers), *_broken_trees(providers)]
+    for consumer in consumers:
+        problems += _missing_inventories(consumer, providers)
+    return problems
 
 
 def _duplicate_names(providers: Providers) -> Iterator[str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
 import threading
 import time
@@ -18,22 +17,11 @@ from osc_placement.server.store import errors
 SNAPSHOT_SECONDS = 0.05
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FilePart:
-    """All providers with their aggregates, but only these resource classes and traits.
-
-    One consumer has the sums of all allocations. Providers keep the trait of sharing providers.
-    """
-
-    resource_classes: frozenset[str]
-    traits: frozenset[str]
-
-
 class Store(Protocol):
     """Keeps records."""
 
-    def load(self, part: FilePart | None = None) -> record.Changes:
-        """All records, or those of a part."""
+    def load(self) -> record.Changes:
+        """All records."""
 
     def commit(self, changes: record.Changes) -> None:
         """Store the changes, all or none; raises StoreError if it stored none."""
@@ -45,7 +33,7 @@ class Store(Protocol):
 class MemoryStore:
     """The state itself is the only copy."""
 
-    def load(self, part: object = None) -> record.Changes:
+    def load(self) -> record.Changes:
         """No records."""
         return record.Changes()
 
@@ -79,27 +67,16 @@ class Repository:
         self._snapshots = 0
         self._state = state.CloudState()
         self._is_open = False
-        self._part: FilePart | None = None
         if not lazily:
             self.open()
 
     def open(self) -> None:
         """Load the records unless they are loaded; raises StoreError."""
-        self._open(None)
-
-    def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None:
-        """Load only what queries with these names read, unless the records are loaded.
-
-        Everything that follows sees only this part, and cannot write. Raises StoreError.
-        """
-        self._open(FilePart(resource_classes, traits))
-
-    def _open(self, part: FilePart | None) -> None:
         with self._changed:
             if not self._is_open:
                 with _without_collection():
-                    self._state.apply(self._store.load(part))
-                self._is_open, self._part = True, part
+                    self._state.apply(self._store.load())
+                self._is_open = True
 
     @contextlib.contextmanager
     def read(self) -> Iterator[state.CloudState]:
@@ -127,8 +104,6 @@ class Repository:
     def write(self) -> Iterator[draft.Draft]:
         """A draft that is committed at the end of the block, and dropped if the block raises."""
         self.open()
-        if self._part is not None:
-            raise errors.NotWritable("only a part of the database was read: it cannot be changed")
         with self._writing:
             pending = draft.Draft(self._state, self._clock(), self._first_generation)
             yield pending

@@ -32,18 +32,6 @@ def _repository(client: api.Client) -> StateRepository | None:
     return placement.repository if placement else None
 
 
-def read_part(client: api.Client, queries: Iterable[candidate.CandidateQuery]) -> None:
-    """Read of a database file only what these queries need, if nothing was read yet.
-
-    A shortcut for commands that do nothing but evaluate the queries: reading all of a large file
-    takes seconds. No effect on a service. Requests: none.
-    """
-    repository = _repository(client)
-    if repository is not None:
-        asked = list(queries)
-        repository.open_part(frozenset(resource_classes(asked)), frozenset(traits(asked)))
-
-
 def is_file(client: api.Client) -> bool:
     """Whether the client runs on a database file of the embedded server. Requests: none."""
     return _repository(client) is not None

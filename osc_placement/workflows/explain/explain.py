@@ -110,7 +110,6 @@ def explain(
     """
     wanted = [request.query for request in requests]
     compute = compute or ServerHosts()
-    observe.read_part(client, wanted)
     answered = [_has_candidate(client, request) for request in requests]
     roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
     with observe.observed(client, wanted, context) as base:

@@ -107,7 +107,6 @@ def audit(
         for named in sorted(chosen, key=lambda named: named.name)
         for asked in _requests(named, options, releases, note)
     ]
-    observe.read_part(client, [each.query for each in requests if each.query is not None])
     answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     valid = [each.query for each in answered if each.query is not None]
     if not valid:
