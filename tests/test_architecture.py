@@ -449,12 +449,12 @@ def test_the_modules_that_texts_name_exist() -> None:
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
     "client": 2950,
-    "engine": 2850,
+    "engine": 2810,
     "model": 810,
     "nova": 3430,
     "plan": 4530,
     "search": 730,
-    "server": 5230,
+    "server": 4980,
     "testing": 1100,
     "v1": 10580,
     "workflows": 23300,

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from osc_placement.engine import (
     errors,
-    inventories,
     providers,
     record,
     standard,
+    state,
 )
 from osc_placement.engine.draft import Draft
 from osc_placement.model.allocation import Allocations
@@ -56,7 +56,7 @@ def write(draft: Draft, claims: Sequence[Claim]) -> None:
     check(draft, claims)
     for claim in claims:
         for resources in claim.allocations.values():
-            inventories.check_classes(draft, resources)
+            state.check_classes(draft, resources)
     touched = _changed_providers(draft, claims)
     _check_rows(draft, claims)
     _check_amounts(draft, claims)

@@ -33,7 +33,7 @@ def replace_all(
     providers.check_generation(provider, generation)
     for name, inventory in inventories.items():
         check(uuid, name, inventory, may_reserve_all)
-    check_classes(draft, inventories)
+    state.check_classes(draft, inventories)
     return assign(draft, provider, inventories)
 
 
@@ -55,7 +55,7 @@ def add(
     """Add inventory of a class that the provider does not have."""
     provider = providers.require(draft, uuid)
     check(uuid, name, inventory, may_reserve_all)
-    check_classes(draft, (name,))
+    state.check_classes(draft, (name,))
     if name in provider.inventories:
         raise errors.InventoryExists(uuid=uuid, name=name)
     renewed = {**provider.inventories, name: inventory}
@@ -74,7 +74,7 @@ def replace_one(
     provider = providers.require(draft, uuid)
     providers.check_generation(provider, generation)
     check(uuid, name, inventory, may_reserve_all)
-    check_classes(draft, (name,))
+    state.check_classes(draft, (name,))
     if name not in provider.inventories:
         raise errors.InventoryNotFound(name=name)
     renewed = {**provider.inventories, name: inventory}
@@ -84,7 +84,7 @@ def replace_one(
 def delete_one(draft: Draft, uuid: str, name: str) -> None:
     """Delete the inventory of one class."""
     provider = providers.require(draft, uuid)
-    check_classes(draft, (name,))
+    state.check_classes(draft, (name,))
     if name not in provider.inventories:
         raise errors.InventoryNotFoundForDelete(name=name)
     rest = {other: kept for other, kept in provider.inventories.items() if other != name}
@@ -114,13 +114,6 @@ def suppliers(
         for least, most, step in (room_of(uuid, state.NO_ROOM),)
         if least <= amount <= most and not amount % step
     ]
-
-
-def check_classes(base: Draft | state.CloudState, names: Iterable[str]) -> None:
-    """Raise ResourceClassNotFound for the first unknown resource class."""
-    for name in names:
-        if not base.knows_resource_class(name):
-            raise errors.ResourceClassNotFound(name=name)
 
 
 def check(uuid: str, name: str, inventory: Inventory, may_reserve_all: bool = True) -> None:

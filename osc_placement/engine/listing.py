@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from osc_placement.engine import (
     inventories,
     record,
     state,
-    trait,
 )
 from osc_placement.model import candidate
 
@@ -31,13 +30,13 @@ def matching(
     if request_group.in_tree is not None and request_group.in_tree not in base.providers:
         return []
     for alternatives in request_group.required:
-        trait.check_exist(base, sorted(alternatives))
-    if not has_common_member(base.with_trait, request_group.required):
+        state.check_traits(base, alternatives)
+    if not base.with_trait.has_common_member(request_group.required):
         return []
-    trait.check_exist(base, sorted(request_group.forbidden))
-    if not has_common_member(base.with_aggregate, request_group.member_of):
+    state.check_traits(base, request_group.forbidden)
+    if not base.with_aggregate.has_common_member(request_group.member_of):
         return []
-    inventories.check_classes(base, request_group.resources)
+    state.check_classes(base, request_group.resources)
     candidate_sets = _candidate_sets(base, request_group, name, uuid)
     excluded_sets = _excluded_sets(base, request_group)
     if not (candidate_sets or excluded_sets or request_group.resources):
@@ -72,8 +71,8 @@ def _candidate_sets(
         candidate_sets.append({base.named[name]} if name in base.named else ())
     if request_group.in_tree is not None:
         candidate_sets.append(base.tree[base.providers[request_group.in_tree].root_uuid])
-    candidate_sets += [_any_of(base.with_aggregate, names) for names in request_group.member_of]
-    candidate_sets += [_any_of(base.with_trait, names) for names in request_group.required]
+    candidate_sets += [base.with_aggregate.any_of(names) for names in request_group.member_of]
+    candidate_sets += [base.with_trait.any_of(names) for names in request_group.required]
     return candidate_sets
 
 
@@ -81,22 +80,3 @@ def _excluded_sets(base: state.CloudState, request_group: candidate.RequestGroup
     """Sets of providers that do not match."""
     aggregates = [base.with_aggregate[name] for name in request_group.forbidden_aggregates]
     return [*aggregates, *(base.with_trait[name] for name in request_group.forbidden)]
-
-
-def _any_of(index: state.Index, keys: Collection[str]) -> Members:
-    if len(keys) == 1:
-        return index[next(iter(keys))]
-    return _union(index[key] for key in keys).keys()
-
-
-def has_common_member(index: state.Index, conditions: Iterable[Collection[str]]) -> bool:
-    """Whether one provider has any of the names of each condition; True without conditions."""
-    by_condition = sorted((_any_of(index, names) for names in conditions), key=len)
-    if len(by_condition) < 2:
-        return all(by_condition)
-    smallest, *others = by_condition
-    return any(all(member in other for other in others) for member in smallest)
-
-
-def _union(parts: Iterable[Iterable[str]]) -> dict[str, None]:
-    return dict.fromkeys(member for part in parts for member in part)

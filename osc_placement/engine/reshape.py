@@ -10,6 +10,7 @@ from osc_placement.engine import (
     errors,
     inventories,
     providers,
+    state,
 )
 from osc_placement.engine.draft import Draft
 from osc_placement.model.inventory import Inventories
@@ -34,7 +35,7 @@ def reshape(
             )
     allocation.check(draft, claims)
     for uuid, (_, target) in inventories_by_provider.items():
-        inventories.check_classes(draft, target)
+        state.check_classes(draft, target)
         for name, inventory in target.items():
             inventories.check_finite(uuid, name, inventory)
     for uuid, (_, target) in inventories_by_provider.items():

@@ -6,10 +6,10 @@ Reads are attribute and index look-ups. Only ``apply`` changes a state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
+from typing import Any, Protocol
 
-from osc_placement.engine import record, standard
+from osc_placement.engine import errors, record, standard
 
 _EMPTY: Mapping[str, None] = {}
 _NO_USAGE: Mapping[str, int] = {}
@@ -61,6 +61,20 @@ class Index:
     def values(self, key: str) -> Mapping[str, Any]:
         """The members of a key with their values; empty for an unknown key."""
         return self._members.get(key, _EMPTY)
+
+    def any_of(self, keys: Collection[str]) -> KeysView[str]:
+        """The members of any of the keys, as an ordered set."""
+        if len(keys) == 1:
+            return self[next(iter(keys))]
+        return dict.fromkeys(member for key in keys for member in self[key]).keys()
+
+    def has_common_member(self, conditions: Iterable[Collection[str]]) -> bool:
+        """Whether one member has any of the keys of each condition; True without conditions."""
+        by_condition = sorted(map(self.any_of, conditions), key=len)
+        if len(by_condition) < 2:
+            return all(by_condition)
+        smallest, *others = by_condition
+        return any(all(member in other for other in others) for member in smallest)
 
     def __contains__(self, key: str) -> bool:
         return key in self._members
@@ -251,6 +265,28 @@ class CloudState:
 
 
 _STANDARD_CLASSES = frozenset(standard.RESOURCE_CLASSES)
+
+
+class Names(Protocol):
+    """A state, or a draft: it decides which resource classes and traits exist."""
+
+    def knows_resource_class(self, name: str) -> bool: ...
+
+    def knows_trait(self, name: str) -> bool: ...
+
+
+def check_classes(base: Names, names: Iterable[str]) -> None:
+    """Raise ResourceClassNotFound for the first unknown resource class."""
+    for name in names:
+        if not base.knows_resource_class(name):
+            raise errors.ResourceClassNotFound(name=name)
+
+
+def check_traits(base: Names, names: Iterable[str]) -> None:
+    """Raise TraitNotFound for the first unknown trait, in the order of the alphabet."""
+    for name in sorted(names):
+        if not base.knows_trait(name):
+            raise errors.TraitNotFound(names=name)
 
 
 def _overlay(base: dict[str, float], changes: Mapping[str, float | None]) -> None:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from osc_placement.engine import (
     errors,
     providers,
     record,
     standard,
-    state,
 )
 from osc_placement.engine.draft import Draft
 from osc_placement.model.name import is_custom
@@ -53,13 +52,6 @@ def replace_all(
 def clear(draft: Draft, uuid: str) -> None:
     """Remove all traits of a provider, regardless of its generation."""
     _assign(draft, providers.require(draft, uuid), frozenset())
-
-
-def check_exist(base: state.CloudState, traits: Iterable[str]) -> None:
-    """Raise TraitNotFound for the first unknown trait."""
-    for name in traits:
-        if not base.knows_trait(name):
-            raise errors.TraitNotFound(names=name)
 
 
 def _assign(

@@ -23,7 +23,8 @@ import webob
 from webob import multidict
 
 from osc_placement import microversion
-from osc_placement.engine.candidates import search
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.engine.candidates.forest import Strategy
 from osc_placement.server import auth, http_errors, policy, validation
 from osc_placement.server.store import repository
 
@@ -100,9 +101,6 @@ def _check_text(body: bytes, document: Any) -> None:
         json.dumps(document, ensure_ascii=False).encode()
 
 
-Strategy = search.Strategy
-
-
 @dataclasses.dataclass
 class Limits:
     """Limits of an allocation candidates request.
@@ -129,33 +127,34 @@ class Limits:
         self._running = threading.Semaphore(self.searches)
 
     @contextlib.contextmanager
-    def search_slot(self) -> Iterator[None]:
-        """Wait for one of the slots for searches; raises HttpError 503."""
+    def search_slot(self) -> Iterator[SearchBudget]:
+        """Wait for one of the slots for searches; gives the budget of the search, which starts.
+
+        Raises HttpError 503.
+        """
         if not self._admitted.acquire(blocking=False):
             raise self._busy(f"{self.searches + self.waiting} searches run or wait")
         try:
             if not self._running.acquire(timeout=self.wait_seconds):
                 raise self._busy(f"the search waited for {self.wait_seconds:g} seconds")
             try:
-                yield
+                yield SearchBudget(self.search_seconds, self.stopping.is_set)
             finally:
                 self._running.release()
         finally:
             self._admitted.release()
 
+    def check_size(self, body: bytes) -> None:
+        """Raise HttpBadRequest for a response that is too large."""
+        if len(body) > self.response_bytes:
+            raise http_errors.HttpBadRequest(
+                f"The response has more than {self.response_bytes} bytes. Set a lower limit."
+            )
+
     def _busy(self, reason: str) -> http_errors.HttpError:
         retry_after = {"retry-after": str(math.ceil(self.search_seconds))}
         text = f"The server is busy: {reason}. Try again later."
         return http_errors.HttpError(503, text, headers=retry_after)
-
-    def lowered(self, limit: int | None) -> int | None:
-        """The ``limit`` of a query, lowered to ``max_candidates``."""
-        bounds = [bound for bound in (limit, self.max_candidates) if bound is not None]
-        return min(bounds, default=None)
-
-    def budget(self) -> search.SearchBudget:
-        """The budget of one search, which starts now."""
-        return search.SearchBudget(self.search_seconds, self.stopping.is_set)
 
 
 def json_response(
@@ -169,22 +168,18 @@ def json_response(
     ``updated`` are the update times of the records in it; the latest one becomes
     last-modified. None means now, an empty ``updated`` means no such header.
     """
-    return encoded_response(context, [encode(payload)], status, updated)
+    return encoded_response(context, encode(payload), status, updated)
 
 
 def encoded_response(
     context: RequestContext,
-    parts: list[bytes],
+    body: bytes,
     status: int = 200,
     updated: Iterable[float] | None = None,
 ) -> webob.Response:
-    """A response from the parts of an encoded JSON document; see ``json_response``.
-
-    The parts are sent one by one: joining large ones takes longer than to encode them.
-    """
-    length = str(sum(map(len, parts)))
-    headers = [("Content-Type", JSON), ("Content-Length", length)]
-    response = webob.Response(status=status, app_iter=parts, headerlist=headers)
+    """A response from an encoded JSON document; see ``json_response``."""
+    headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
+    response = webob.Response(status=status, app_iter=[body], headerlist=headers)
     set_dates(context, response, updated)
     return response
 

@@ -15,7 +15,7 @@ from webob import exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors
-from osc_placement.engine.candidates.search import SearchStopped, SearchTooLong, TooManyCandidates
+from osc_placement.engine.candidates.budget import SearchStopped, SearchTooLong, TooManyCandidates
 
 UNDEFINED = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"

@@ -14,6 +14,7 @@ from importlib import metadata
 from typing import Any
 
 from osc_placement.engine import standard
+from osc_placement.engine.candidates.forest import Strategy
 from osc_placement.errors import MissingPackage
 from osc_placement.samples import sample
 from osc_placement.server import app, auth, context, policy
@@ -146,8 +147,8 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allocation-candidates-generation-strategy",
         type=_strategy,
-        metavar="{" + ",".join(context.Strategy) + "}",
-        default=context.Strategy.DEPTH_FIRST,
+        metavar="{" + ",".join(Strategy) + "}",
+        default=Strategy.DEPTH_FIRST,
         help="find all candidates of a tree before the next tree, or one of each tree in turn"
         " (%(default)s)",
     )
@@ -218,11 +219,11 @@ def _integer(text: str) -> int:
         raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
 
 
-def _strategy(text: str) -> context.Strategy:
+def _strategy(text: str) -> Strategy:
     try:
-        return context.Strategy(text)
+        return Strategy(text)
     except ValueError as error:
-        strategies = " or ".join(context.Strategy)
+        strategies = " or ".join(Strategy)
         raise argparse.ArgumentTypeError(f"{text!r} is not a strategy: use {strategies}") from error
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from osc_placement.engine.candidates import search as candidates
+from osc_placement.engine.candidates import budget as budgets, forest, search as candidates
 from osc_placement.model import candidate as model
 from tests.support.candidates.clouds import (
     cloud,
@@ -24,7 +24,7 @@ def test_too_many_candidates_are_an_error_unless_there_is_a_limit():
     base = cloud(*(provider(f"host{n}", VCPU=4) for n in range(9)))
     arguments = query(group(VCPU=1))
     assert len(list(candidates.search(base, arguments, max_candidates=9))) == 9
-    with pytest.raises(candidates.TooManyCandidates, match="more than 8"):
+    with pytest.raises(budgets.TooManyCandidates, match="more than 8"):
         list(candidates.search(base, arguments, max_candidates=8))
     limited = dataclasses.replace(arguments, limit=8)
     assert len(list(candidates.search(base, limited, max_candidates=8))) == 8
@@ -38,11 +38,11 @@ def test_breadth_first_takes_one_candidate_of_each_tree_in_turn():
     arguments = query(group("1", VGPU=1))
     searched = {
         strategy: [each.root_uuid for each in candidates.search(base, arguments, strategy=strategy)]
-        for strategy in candidates.Strategy
+        for strategy in forest.Strategy
     }
-    one, two, three = dict.fromkeys(searched[candidates.Strategy.DEPTH_FIRST])
-    assert searched[candidates.Strategy.DEPTH_FIRST] == [one, two, two, three, three, three]
-    assert searched[candidates.Strategy.BREADTH_FIRST] == [one, two, three, two, three, three]
+    one, two, three = dict.fromkeys(searched[forest.Strategy.DEPTH_FIRST])
+    assert searched[forest.Strategy.DEPTH_FIRST] == [one, two, two, three, three, three]
+    assert searched[forest.Strategy.BREADTH_FIRST] == [one, two, three, two, three, three]
 
 
 def wide(children: int, total: int = 1) -> object:
@@ -97,7 +97,7 @@ def test_hundreds_of_groups_are_decided_quickly(
     devices: int, total: int, amounts: list[int], fits: bool, isolate: bool
 ):
     groups = [group(f"_{n}", PCI_DEVICE=amount) for n, amount in enumerate(amounts)]
-    budget = candidates.SearchBudget(seconds=4)
+    budget = budgets.SearchBudget(seconds=4)
     arguments = query(*groups, isolate=isolate, limit=1)
     number = len(list(candidates.search(wide(devices, total), arguments, budget=budget)))
     assert number == (fits and not isolate)
@@ -113,14 +113,14 @@ def packing() -> tuple[object, model.CandidateQuery]:
 def test_the_time_of_a_search_is_limited():
     base, arguments = packing()
     started = time.monotonic()
-    with pytest.raises(candidates.SearchTooLong, match="more than"):
-        list(candidates.search(base, arguments, budget=candidates.SearchBudget(0.2)))
+    with pytest.raises(budgets.SearchTooLong, match="more than"):
+        list(candidates.search(base, arguments, budget=budgets.SearchBudget(0.2)))
     assert time.monotonic() - started < 2
 
 
 def test_a_search_can_be_stopped():
     base, arguments = packing()
     steps = itertools.count()
-    budget = candidates.SearchBudget(is_stopped=lambda: next(steps) > 10)
-    with pytest.raises(candidates.SearchStopped):
+    budget = budgets.SearchBudget(is_stopped=lambda: next(steps) > 10)
+    with pytest.raises(budgets.SearchStopped):
         list(candidates.search(base, arguments, budget=budget))
