@@ -225,7 +225,6 @@ class AuditAllocations(AuditCommand):
         7: "some consumers are stale: they changed after they were read",
     }
     guards = (MANY, RECORDED_NOVA)
-    limits_removals = True
     example = """\
 openstack placement allocation audit
 openstack placement allocation audit --repair --only orphaned \\

@@ -229,7 +229,6 @@ class AmendInventory(plan_command.SelectorCommand):
         RESERVED_ABOVE_TOTAL,
         MANY,
     )
-    limits_removals = True
     limits_capacity = True
     has_default_limit = False
     limited = "the capacity of a resource class, summed over the selected providers"

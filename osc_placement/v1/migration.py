@@ -40,7 +40,6 @@ class RunMigrations(plan_command.PlanCommand):
     """
 
     guards = (MANY, RECORDED_NOVA)
-    limits_removals = True
     required_feature = "aggregate generation"
     exit_codes = {
         0: "a complete pass found nothing to change, or a dry run",

@@ -47,7 +47,6 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
 openstack placement aggregate mirror --ratios --dry-run"""
 
     guards = (MANY, OVER_CAPACITY, RECORDED_NOVA)
-    limits_removals = True
     limits_capacity = True
 
     #: The reason contains the names of host aggregates; before and after contain UUIDs.

@@ -156,17 +156,21 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
     def several_tables(self, data: Any) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""
+        from osc_placement.plan import result
+
         if self._arguments.impact:
             return ()
-        changes = [(row[0], row[2], row[3]) for row in data if row[4] == "planned"]
-        others = [(row[0], row[4], row[5]) for row in data if row[4] != "planned"]
+        results, names = result.of_plan(self._plan), self._plan.names
+        planned = [item for item in results if item.status is result.Status.PLANNED]
+        others = [item for item in results if item.status is not result.Status.PLANNED]
+        changes, rest = rows.ResultRows(planned, names), rows.ResultRows(others, names)
         capacities = [
             (name, capacity.before, capacity.after, capacity.over)
             for name, capacity in self._plan.capacities.items()
         ]
         return [
-            tables.Table("Changes", ("name", "before", "after"), changes),
-            tables.Table("No change", ("name", "status", "reason"), others),
+            tables.Table.of("Changes", ("name", "before", "after"), rows.COLUMNS, changes),
+            tables.Table.of("No change", ("name", "status", "reason"), rows.COLUMNS, rest),
             tables.Table(
                 "Capacity",
                 ("resource class", "before", "after", "providers over capacity"),

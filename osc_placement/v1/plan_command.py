@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion, plugin
-from osc_placement.plan.guards import MAX_PERCENT, RECORDED_NOVA, SMALL
+from osc_placement.plan.guards import MANY, MAX_PERCENT, RECORDED_NOVA, SMALL
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import (
     help_text,
@@ -63,11 +63,8 @@ class PlanCommand(base.ReportLister):
     names_database = False
     exit_codes = EXIT_CODES
 
-    #: Whether the plan has a limit of removals, which ``--max-percent`` sets.
-    limits_removals: ClassVar[bool] = False
-
-    #: Whether this limit holds without ``--max-percent`` too: where the operator does not name what
-    #: is removed.
+    #: Whether the limit of removals (the guard MANY) holds without ``--max-percent`` too: where the
+    #: operator does not name what is removed.
     has_default_limit: ClassVar[bool] = True
 
     #: What ``--max-percent`` limits, for its help.
@@ -251,18 +248,13 @@ class PlanCommand(base.ReportLister):
         if self._arguments.rows != "summary" or not tables.is_terminal():
             return several
         if not several:
-            several = [self._one_table(column_names, data)]
+            several = [tables.Table.of("Summary", self.table_columns, column_names, data)]
             if len(data) <= tables.MOST_ROWS:
                 return ()
         summarized = [tables.of_table(table) for table in several]
         if summarized != several:
             self.summary = [*self.summary, "To print every row: --rows all"]
         return summarized
-
-    def _one_table(self, column_names: Sequence[str], data: Collection[Any]) -> tables.Table:
-        places = [column_names.index(name) for name in self.table_columns if name in column_names]
-        cells = [tuple(row[place] for place in places) for row in data]
-        return tables.Table("Summary", [column_names[place] for place in places], cells)
 
     def _context(self, parsed_args: argparse.Namespace, shown: Progress) -> ReadContext:
         return services.read_context(self, parsed_args.workers, shown)
@@ -317,7 +309,7 @@ class PlanCommand(base.ReportLister):
             if self.has_default_limit
             else "no limit"
         )
-        if self.limits_removals:
+        if self.makes_plan and MANY in self.guards:
             arguments.add_max_percent(group, self.limited, default)
 
 

@@ -119,7 +119,6 @@ class RemoveAggregate(_AggregateBatch):
     """
 
     guards = (MANY,)
-    limits_removals = True
     has_default_limit = False
     example = """\
 openstack resource provider aggregate remove --aggregate <aggregate> \\

@@ -163,7 +163,6 @@ class RemoveTrait(plan_command.SelectorCommand):
 
     required_feature = "provider required traits"
     guards = (STANDARD_TRAITS, MANY)
-    limits_removals = True
     has_default_limit = False
     example = """\
 openstack resource provider trait remove --trait CUSTOM_GOLD \\

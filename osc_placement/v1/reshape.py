@@ -42,7 +42,6 @@ class Reshape(plan_command.SelectorCommand):
 
     required_feature = "reshaper"
     guards = (NOVA_OWNED, ONE_TIME_USE, MANY)
-    limits_removals = True
     limits_capacity = True
     has_default_limit = False
     limited = "the capacity of a resource class, summed over the trees, or of the providers in them"

@@ -27,6 +27,19 @@ class Table:
     columns: Sequence[str]
     rows: Collection[Sequence[Any]]
 
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        shown: Iterable[str],
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+    ) -> Table:
+        """The columns ``shown``, as far as there are any, of rows with ``columns``."""
+        places = [columns.index(name) for name in shown if name in columns]
+        cells = [tuple(row[place] for place in places) for row in rows]
+        return cls(title, [columns[place] for place in places], cells)
+
 
 class Formatter:
     """The writer of one command's tables, in place of cliff's."""
