@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from osc_placement import errors, microversion
@@ -174,14 +174,7 @@ openstack resource provider allocation unset <consumer_uuid> \\
         client = self.connect(_many(parsed_args))
         uuids = set(lookup.provider_uuids(client, parsed_args.provider, check=True).values())
         classes = set(parsed_args.resource_class)
-
-        def attempt() -> None:
-            consumers = [_existing(client, uuid) for uuid in parsed_args.uuid]
-            left = [_without(item, uuids, classes) for item in consumers]
-            _write(client, [new for old, new in zip(consumers, left, strict=True) if old != new])
-
-        retry.on_conflict(attempt)
-        return _shown(client, parsed_args.uuid)
+        return _change(client, parsed_args.uuid, lambda item: _without(item, uuids, classes))
 
 
 class AmendAllocation(base.Lister):
@@ -210,14 +203,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
             parsed_args.allocation, [parsed_args.uuid], problems, minimum=0
         )
         changes = arguments.resolve_allocations(client, parts, problems)[parsed_args.uuid]
-
-        def attempt() -> None:
-            consumer = _existing(client, parsed_args.uuid)
-            amended = _amended(consumer, changes)
-            _write(client, [amended] if amended != consumer else [])
-
-        retry.on_conflict(attempt)
-        return _shown(client, [parsed_args.uuid])
+        return _change(client, [parsed_args.uuid], lambda item: _amended(item, changes))
 
 
 class DeleteAllocation(base.Command):
@@ -263,6 +249,22 @@ def _replace(
         client.replace_allocations(consumers[0])
     else:
         client.write_allocations(consumers)
+
+
+def _change(
+    client: api.Client,
+    uuids: Sequence[str],
+    changed: Callable[[allocation.Consumer], allocation.Consumer],
+) -> base.Rows:
+    """Write what ``changed`` makes of the consumers, under their generations; show them."""
+
+    def attempt() -> None:
+        consumers = [_existing(client, uuid) for uuid in uuids]
+        renewed = map(changed, consumers)
+        _write(client, [new for old, new in zip(consumers, renewed, strict=True) if old != new])
+
+    retry.on_conflict(attempt)
+    return _shown(client, uuids)
 
 
 def _existing(client: api.Client, uuid: str) -> allocation.Consumer:

@@ -81,12 +81,12 @@ class NodeRecipe(RecipeCommand):
     ) -> recipes.Recipe:
         from osc_placement.workflows.reshape import recipes
 
-        problems = errors.InputErrors()
-        plan = self.planner(parsed_args, problems)
-        problems.check()
+        inputs = RecipeInput(parsed_args)
+        plan = self.planner(inputs)
+        inputs.problems.check()
         return plan(*recipes.read_tree(client, parsed_args.host, context))
 
-    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
+    def planner(self, inputs: RecipeInput) -> Planner:
         """Read the arguments; what plans the moves in the tree of a root (a UUID)."""
         raise NotImplementedError
 
@@ -98,69 +98,101 @@ def add_traits(parser: argparse.ArgumentParser, form: str, what: str) -> None:
     )
 
 
-def device_tables(
-    parsed_args: argparse.Namespace,
-    name: Callable[[str], str],
-    problems: errors.InputErrors,
-    default: str = "",
-) -> Iterator[tuple[str, dict[str, int], tuple[str, ...]]]:
-    """``(name, resources, traits)`` of each device; ``name`` returns its canonical form."""
-    traits: dict[str, list[str]] = {}
-    for device, trait in pairs("--trait", parsed_args.trait, problems):
-        traits.setdefault(name(device), []).append(trait)
-    for text, offered in pairs("--device", parsed_args.device, problems):
-        device = name(text)
-        resources = resource_texts("--device", offered, problems, default)
-        yield device, resources, tuple(traits.pop(device, ()))
-    for device in traits:
-        problems.add(f"--trait {device}: no --device has this name")
+class RecipeInput:
+    """The arguments of a recipe, of the form ``<name>=<value>``; every error is collected."""
 
+    def __init__(self, parsed_args: argparse.Namespace) -> None:
+        self.parsed_args, self.problems = parsed_args, errors.InputErrors()
 
-def read_evidence(
-    parsed_args: argparse.Namespace, reader: evidence.Reader, problems: errors.InputErrors
-) -> Iterator[tuple[str, str]]:
-    """``(server uuid, what it uses)`` from the command line and the files."""
-    from osc_placement.workflows.reshape import evidence
+    def pairs(self, option: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """``(name, value)`` of each text."""
+        for text in texts:
+            one, equals, other = text.partition("=")
+            if one and equals and other:
+                yield one, other
+            else:
+                self.problems.add(f"{option} {text}: must be of the form <name>=<value>")
 
-    files = [text[1:] for text in parsed_args.assign if text.startswith("@")]
-    texts = [text for text in parsed_args.assign if not text.startswith("@")]
-    for server, uses in pairs("--assign", texts, problems):
-        if is_uuid(server):
-            yield canonical_uuid(server), uses
-        else:
-            problems.add(f"--assign {server}: not a UUID")
-    contents = ((path, arguments.read_file(pathlib.Path(path))) for path in files)
-    yield from evidence.read(contents, reader, problems)
+    def devices(self, name: Callable[[str], str], default: str = "") -> list[recipes.Child]:
+        """The devices with resources and traits; ``name`` returns the canonical form of a name."""
+        from osc_placement.workflows.reshape import recipes
 
+        devices: list[recipes.Child] = []
+        traits: dict[str, list[str]] = {}
+        for text, trait in self.pairs("--trait", self.parsed_args.trait):
+            traits.setdefault(name(text), []).append(trait)
+        for text, offered in self.pairs("--device", self.parsed_args.device):
+            device, resources = name(text), self._resources(offered, default)
+            devices.append(recipes.Child(device, resources, tuple(traits.pop(device, ()))))
+        for device in traits:
+            self.problems.add(f"--trait {device}: no --device has this name")
+        return devices
 
-def pairs(
-    option: str, texts: Iterable[str], problems: errors.InputErrors
-) -> Iterator[tuple[str, str]]:
-    """``(name, value)`` of each text ``<name>=<value>``."""
-    for text in texts:
-        one, equals, other = text.partition("=")
-        if one and equals and other:
-            yield one, other
-        else:
-            problems.add(f"{option} {text}: must be of the form <name>=<value>")
+    def _resources(self, text: str, default: str) -> dict[str, int]:
+        """``{resource class: amount}``; ``4`` is 4 of the default class, if there is one."""
+        example = "4 or SRIOV_NET_VF:2" if default else "PCPU:16"
+        amounts: dict[str, int] = {}
+        for part in text.split(","):
+            name, colon, amount = part.rpartition(":")
+            resource_class = name if colon else default
+            if resource_class in amounts:
+                self.problems.add(f"--device {text}: {resource_class} is given more than once")
+            elif amount.isdecimal() and int(amount) and resource_class:
+                amounts[resource_class] = int(amount)
+            else:
+                self.problems.add(f"--device: {part!r} is not an amount, such as {example}")
+        return amounts
 
+    def new_classes(self) -> dict[str, str]:
+        """``{class of the node: new class}`` of ``--as``."""
+        from osc_placement.workflows.reshape import device_recipes
 
-def resource_texts(
-    option: str, text: str, problems: errors.InputErrors, default: str = ""
-) -> dict[str, int]:
-    """``{resource class: amount}``; ``4`` is 4 of the default class, if there is one."""
-    example = "4 or SRIOV_NET_VF:2" if default else "PCPU:16"
-    amounts: dict[str, int] = {}
-    for part in text.split(","):
-        name, colon, amount = part.rpartition(":")
-        resource_class = name if colon else default
-        if resource_class in amounts:
-            problems.add(f"{option} {text}: {resource_class} is given more than once")
-        elif amount.isdecimal() and int(amount) and resource_class:
-            amounts[resource_class] = int(amount)
-        else:
-            problems.add(f"{option}: {part!r} is not an amount, such as {example}")
-    return amounts
+        becomes: dict[str, str] = {}
+        for old, text in self.pairs("--as", self.parsed_args.becomes):
+            new = device_recipes.class_name(text)
+            if old in becomes:
+                self.problems.add(f"--as {old}: given more than once")
+            elif not is_symbol(new):
+                self.problems.add(
+                    f"--as {old}: {text!r} is neither a resource class, such as CUSTOM_GPU, nor"
+                    " vendor:product, such as 10de:1eb8"
+                )
+            becomes[old] = new
+        return becomes
+
+    def models(self) -> dict[str, int]:
+        """``{model of encryption: number of servers}`` of ``--model``."""
+        from osc_placement.workflows.reshape.device_recipes import MODEL_TRAITS
+
+        models: dict[str, int] = {}
+        for model, total in self.pairs("--model", self.parsed_args.model):
+            if model not in MODEL_TRAITS:
+                self.problems.add(f"--model {model}: the models are {', '.join(MODEL_TRAITS)}")
+            elif model in models:
+                self.problems.add(f"the model {model} is given more than once")
+            elif not total.isdecimal() or not int(total):
+                self.problems.add(f"--model {model}: {total!r} is not a number of servers")
+            else:
+                models[model] = int(total)
+        return models
+
+    def evidence(
+        self, reader: evidence.Reader, name: Callable[[str], str] = str
+    ) -> tuple[tuple[str, str], ...]:
+        """``(server uuid, what it uses)`` from ``--assign`` and its files."""
+        from osc_placement.workflows.reshape import evidence
+
+        files = [text[1:] for text in self.parsed_args.assign if text.startswith("@")]
+        texts = [text for text in self.parsed_args.assign if not text.startswith("@")]
+        uses = []
+        for server, used in self.pairs("--assign", texts):
+            if is_uuid(server):
+                uses.append((canonical_uuid(server), used))
+            else:
+                self.problems.add(f"--assign {server}: not a UUID")
+        contents = ((path, arguments.read_file(pathlib.Path(path))) for path in files)
+        uses += evidence.read(contents, reader, self.problems)
+        return tuple((server, name(used)) for server, used in uses)
 
 
 def _write(path: pathlib.Path, text: str) -> None:
@@ -208,18 +240,12 @@ openstack placement recipe vgpu cn1 \\
         )
         add_traits(parser, "<gpu>", "GPU")
 
-    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
-        from osc_placement.workflows.reshape import device_recipes, evidence, recipes
+    def planner(self, inputs: RecipeInput) -> Planner:
+        from osc_placement.workflows.reshape import device_recipes, evidence
 
         name = device_recipes.device_name
-        devices = [
-            recipes.Child(*table)
-            for table in device_tables(parsed_args, name, problems, device_recipes.VGPU)
-        ]
-        uses = tuple(
-            (server, name(device))
-            for server, device in read_evidence(parsed_args, evidence.mediated_devices, problems)
-        )
+        devices = inputs.devices(name, device_recipes.VGPU)
+        uses = inputs.evidence(evidence.mediated_devices, name)
         return lambda trees, root: device_recipes.plan_vgpu(trees, root, devices, uses)
 
 
@@ -263,41 +289,19 @@ openstack placement recipe pci cn1 \\
         )
         add_traits(parser, "<address>", "device")
 
-    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
-        from osc_placement.workflows.reshape import device_recipes, evidence, recipes
+    def planner(self, inputs: RecipeInput) -> Planner:
+        from osc_placement.workflows.reshape import device_recipes, evidence
 
-        address = device_recipes.address
-        devices = [recipes.Child(*table) for table in device_tables(parsed_args, address, problems)]
+        devices, problems = inputs.devices(device_recipes.address), inputs.problems
         for device in devices:
             if evidence.pci_address(device.name) is None:
                 problems.add(f"--device {device.name}: must be a PCI address, such as 0000:81:00.0")
-        becomes = _new_classes(parsed_args, problems)
+        becomes = inputs.new_classes()
         offered = {name for device in devices for name in device.resources}
         for old in sorted(becomes.keys() - offered):
             problems.add(f"--as {old}: no --device has this class")
-        uses = tuple(
-            (server, address(device))
-            for server, device in read_evidence(parsed_args, evidence.pci_devices, problems)
-        )
+        uses = inputs.evidence(evidence.pci_devices, device_recipes.address)
         return lambda trees, root: device_recipes.plan_pci(trees, root, devices, becomes, uses)
-
-
-def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, str]:
-    """``{class of the node: new class}``"""
-    from osc_placement.workflows.reshape import device_recipes
-
-    becomes: dict[str, str] = {}
-    for old, text in pairs("--as", parsed_args.becomes, problems):
-        new = device_recipes.class_name(text)
-        if old in becomes:
-            problems.add(f"--as {old}: given more than once")
-        elif not is_symbol(new):
-            problems.add(
-                f"--as {old}: {text!r} is neither a resource class, such as CUSTOM_GPU, nor"
-                " vendor:product, such as 10de:1eb8"
-            )
-        becomes[old] = new
-    return becomes
 
 
 class WriteSevRecipe(NodeRecipe):
@@ -327,30 +331,12 @@ openstack placement recipe sev cn1 \\
             " encrypted servers. May be repeated. Default: amd-sev with all.",
         )
 
-    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
+    def planner(self, inputs: RecipeInput) -> Planner:
         from osc_placement.workflows.reshape import device_recipes, evidence
 
-        models = _models(parsed_args, problems)
-        uses = tuple(read_evidence(parsed_args, evidence.encryption_model, problems))
+        models = inputs.models()
+        uses = inputs.evidence(evidence.encryption_model)
         return lambda trees, root: device_recipes.plan_sev(trees, root, models, uses)
-
-
-def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, int]:
-    from osc_placement.workflows.reshape import device_recipes
-
-    models: dict[str, int] = {}
-    for model, total in pairs("--model", parsed_args.model, problems):
-        if model not in device_recipes.MODEL_TRAITS:
-            problems.add(
-                f"--model {model}: the models are {', '.join(device_recipes.MODEL_TRAITS)}"
-            )
-        elif model in models:
-            problems.add(f"the model {model} is given more than once")
-        elif not total.isdecimal() or not int(total):
-            problems.add(f"--model {model}: {total!r} is not a number of servers")
-        else:
-            models[model] = int(total)
-    return models
 
 
 class WritePcpuRecipe(NodeRecipe):
@@ -385,11 +371,12 @@ openstack placement recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             " another number of VCPU",
         )
 
-    def planner(self, parsed_args: argparse.Namespace, problems: errors.InputErrors) -> Planner:
+    def planner(self, inputs: RecipeInput) -> Planner:
         from osc_placement.workflows.reshape import evidence, pcpu, recipes
 
-        uses = tuple(read_evidence(parsed_args, evidence.cpu_class, problems))
-        problems.check()
+        uses = inputs.evidence(evidence.cpu_class)
+        inputs.problems.check()
+        parsed_args = inputs.parsed_args
         cpus = parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set
         request = pcpu.make_request(*cpus, uses)
         nova = services.NovaServices(self, parsed_args).nova
