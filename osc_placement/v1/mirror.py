@@ -112,9 +112,9 @@ openstack placement aggregate mirror --ratios --dry-run"""
             providers=tuple(parsed_args.provider),
             forget=tuple(parsed_args.forget),
         )
-        mirrored = mirror.plan_mirror(run.client, run.services.nova, request, run.context)
-        self._has_extra_members = bool(mirrored.stale)
-        return mirrored.planned
+        planned = mirror.plan_mirror(run.client, run.services.nova, request, run.context)
+        self._has_extra_members = any(map(mirror.is_stale, planned.plan.skipped))
+        return planned
 
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import result

@@ -61,20 +61,30 @@ def plan_aggregate_ratios(
     context = context or ReadContext()
     cloud = observe_cloud(client, nova)
     hosts = _selected_hosts(cloud, request)
-    requested = request_of(cloud, hosts, request.allow)
-    chosen = tuple(item for item in cloud.providers.values() if item.uuid in requested.by_provider)
+    by_provider, skipped = ratios_of(cloud, hosts)
+    chosen = tuple(item for item in cloud.providers.values() if item.uuid in by_provider)
     LOG.info("%d compute nodes are in aggregates with ratios", len(chosen))
-    # The listing of all providers had no filters.
-    selection = selector.Selection(chosen, filters={})
+
+    def requested(item: amend.Offered) -> amend.AmendRequest:
+        assignments = by_provider[item.provider.uuid].assignments(item.inventories)
+        return amend.AmendRequest(assignments, allow=request.allow)
+
+    def decide(observed: Sequence[amend.Offered]) -> plan.Plan:
+        items = [
+            _decide(item, by_provider[item.provider.uuid], requested(item)) for item in observed
+        ]
+        return amend.plan_items(observed, items, request.allow)
+
     planned = batch.plan_observed(
         client,
-        selection,
-        lambda item: amend.amended(item, requested.of(item)),
-        requested.plan,
+        # The listing of all providers had no filters.
+        selector.Selection(chosen, filters={}),
+        lambda item: amend.amended(item, requested(item)),
+        decide,
         context,
         request.allow,
     )
-    return dataclasses.replace(planned, plan=batch.with_skipped(planned.plan, requested.skipped))
+    return dataclasses.replace(planned, plan=batch.with_skipped(planned.plan, skipped))
 
 
 def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> frozenset[str] | None:
@@ -144,40 +154,20 @@ class HostRatios:
         return None if None in ratios else min(filter(None, ratios))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RatioRequest:
-    """``by_provider`` is ``{provider uuid: the ratios of its host}``; ``skipped`` has reasons.
-
-    ``allow`` are the guards that the operator overrides.
-    """
-
-    by_provider: Mapping[str, HostRatios]
-    skipped: Sequence[change.Skipped]
-    allow: frozenset[str] = frozenset()
-
-    def of(self, observed: amend.Offered) -> amend.AmendRequest:
-        """The request for one provider: ratios of the classes that it has."""
-        ratios = self.by_provider[observed.provider.uuid]
-        return amend.AmendRequest(ratios.assignments(observed.inventories), allow=self.allow)
-
-    def plan(self, observed: Sequence[amend.Offered]) -> plan.Plan:
-        """Change the ratios of each provider, or skip it with the reason."""
-        return amend.plan_items(observed, [*map(self._decide, observed)], self.allow)
-
-    def _decide(self, observed: amend.Offered) -> amend.Item:
-        reasons = list(self.by_provider[observed.provider.uuid].reasons(observed.inventories))
-        text = "; ".join(map(str, reasons))
-        request = self.of(observed)
-        if not request.assignments:
-            return change.Skipped(_KIND, observed.subject, reason=text, code=reasons[0].code)
-        item = amend.decide(observed, request)
-        return dataclasses.replace(item, reason="; ".join(filter(None, (text, item.reason))))
+def _decide(observed: amend.Offered, ratios: HostRatios, request: amend.AmendRequest) -> amend.Item:
+    """Change the ratios of a provider, or skip it with the reason."""
+    reasons = list(ratios.reasons(observed.inventories))
+    text = "; ".join(map(str, reasons))
+    if not request.assignments:
+        return change.Skipped(_KIND, observed.subject, reason=text, code=reasons[0].code)
+    item = amend.decide(observed, request)
+    return dataclasses.replace(item, reason="; ".join(filter(None, (text, item.reason))))
 
 
-def request_of(
-    cloud: ComputeCloud, hosts: frozenset[str] | None, allow: frozenset[str]
-) -> RatioRequest:
-    """The ratios for the compute nodes of ``hosts``, or of all hosts if it is None.
+def ratios_of(
+    cloud: ComputeCloud, hosts: frozenset[str] | None
+) -> tuple[dict[str, HostRatios], list[change.Skipped]]:
+    """``{provider uuid: the ratios of its host}`` for ``hosts``, or all hosts if it is None.
 
     An invalid value, and a host without a provider, is skipped.
     """
@@ -195,7 +185,7 @@ def request_of(
         providers, missing = cloud.providers_of(host)
         by_provider.update({item.uuid: HostRatios(by_class) for item in providers})
         skipped += [_missing(subject, cloud) for subject in missing]
-    return RatioRequest(by_provider, skipped, allow)
+    return by_provider, skipped
 
 
 def _values(aggregates: Iterable[values.HostAggregate]) -> Iterator[_Value]:

@@ -43,7 +43,6 @@ _KIND = memberships.AGGREGATES.name
 
 _NO_HOSTS = Reason(Code.EMPTY_AGGREGATE, "the host aggregate has no hosts: nothing to mirror")
 _NO_AGGREGATE = Reason(Code.NO_AGGREGATE, "the host is in none of the host aggregates")
-_NOT_A_NODE = "it is not a compute node of nova"
 _MAY_BE_A_NODE = Reason(Code.CELL_DOWN, "it may be a compute node that nova cannot list now")
 
 
@@ -104,11 +103,6 @@ def decide_mirror(snapshot: MirrorSnapshot, request: ResolvedMirror) -> plan.Pla
     return dataclasses.replace(planned, existing={memberships.AGGREGATES.unit: memberships_read})
 
 
-def count_stale(planned: plan.Plan) -> int:
-    """The number of stale compute nodes that a plan keeps without ``prune``."""
-    return sum(map(is_stale, planned.skipped))
-
-
 def is_stale(item: change.Skipped) -> bool:
     """Whether it is a stale compute node that a plan keeps without ``prune``."""
     return Code.STALE_MEMBER in item.code.split(",")
@@ -157,14 +151,11 @@ class _Mirror:
             if self._request.concerns(host):
                 without_provider += without
                 for item in providers:
-                    self._add_member(item, aggregate)
+                    decision = self._decisions[item.uuid]
+                    there = item.uuid in self._snapshot.members.get(aggregate.uuid, frozenset())
+                    (decision.right if there else decision.add)[aggregate.uuid] = aggregate.name
         self._find_stale(aggregate, frozenset(expected))
         return without_provider
-
-    def _add_member(self, item: provider.Provider, aggregate: values.HostAggregate) -> None:
-        decision = self._decisions[item.uuid]
-        there = item.uuid in self._snapshot.members.get(aggregate.uuid, frozenset())
-        (decision.right if there else decision.add)[aggregate.uuid] = aggregate.name
 
     def _find_stale(
         self, aggregate: values.HostAggregate, expected: frozenset[str], *, deleted: bool = False
@@ -201,15 +192,12 @@ class _Mirror:
             text = f"in {aggregate.name}, but {where}: --prune removes it"
             return reasons.NONE if prune else Reason(Code.STALE_MEMBER, text)
         if not (named and prune):
-            what = self._not_a_node(self._snapshot.providers[uuid])
+            what = "it is not a compute node of nova"
+            if self._snapshot.providers[uuid].name in self._snapshot.hostnames:
+                what = "it has the name of a compute node and another UUID"
             text = f"in {aggregate.name}, but {what}: --prune --provider removes it"
             return Reason(Code.NOT_A_COMPUTE_NODE, text)
         return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else reasons.NONE
-
-    def _not_a_node(self, item: provider.Provider) -> str:
-        if item.name in self._snapshot.hostnames:
-            return "it has the name of a compute node and another UUID"
-        return _NOT_A_NODE
 
     def _may_be_a_node(self, aggregate: values.HostAggregate) -> bool:
         """Whether a member that nova does not list may be a node of a cell that is down."""
@@ -306,20 +294,12 @@ class MirrorRequest:
     forget: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Mirrored:
-    """The plan, and the number of stale compute nodes that it keeps without ``prune``."""
-
-    planned: plan.ObservedPlan
-    stale: int
-
-
 def plan_mirror(
     client: api.Client,
     nova: nova_api.Nova,
     request: MirrorRequest,
     context: ReadContext | None = None,
-) -> Mirrored:
+) -> plan.ObservedPlan:
     """Plan the changes that make Placement's aggregates match nova's host aggregates.
 
     Requests: to Placement, one listing of all providers and one per host aggregate, also for
@@ -330,10 +310,10 @@ def plan_mirror(
     snapshot, resolved, record = read_cloud(client, nova, request, context)
     planned = decide_mirror(snapshot, resolved)
     error = record.error or _update_record(client.target, record.values, snapshot)
-    stale = count_stale(planned)
+    stale = sum(map(is_stale, planned.skipped))
     LOG.info("mirror: %d changes, %d stale compute nodes are kept", len(planned.changes), stale)
     planned = dataclasses.replace(planned, notes=tuple(_notes(stale, error, nova.source)))
-    return Mirrored(plan.ObservedPlan(planned), stale)
+    return plan.ObservedPlan(planned)
 
 
 class MirrorReading(NamedTuple):

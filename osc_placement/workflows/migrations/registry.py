@@ -203,76 +203,69 @@ def run(
     Requests: those of planning and applying in each pass; the last pass only plans.
     """
     position = Cursor(services.client.target, cursor, from_start=dry_run)
-    options = _Options(command, max_count, dry_run, frozenset(allow), max_percent)
-    return _Run(services, migrations, options, position).run()
+    return _Run(
+        services, command, migrations, position, max_count, dry_run, tuple(allow), max_percent
+    ).run()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Options:
-    """The arguments of ``run``."""
+@dataclasses.dataclass
+class _Run:
+    """The arguments of ``run``, and the result so far."""
 
+    services: CloudServices
     command: str
+    migrations: Sequence[DataMigration]
+    cursor: Cursor
     max_count: int | None
     dry_run: bool
-    allow: frozenset[str]
+    allow: Sequence[str]
     max_percent: int | None
 
-
-class _Run:
-    def __init__(
-        self,
-        services: CloudServices,
-        migrations: Sequence[DataMigration],
-        options: _Options,
-        cursor: Cursor,
-    ) -> None:
-        self._services, self._options = services, options
-        self._migrations, self._cursor = migrations, cursor
-        self._result = Result({item.name: Counts() for item in migrations})
+    def __post_init__(self) -> None:
+        self._result = Result({item.name: Counts() for item in self.migrations})
 
     def run(self) -> Result:
         result = self._result
         while True:
-            from_the_start, before = self._cursor.is_at_start(result.counts), result.done
+            from_the_start, before = self.cursor.is_at_start(result.counts), result.done
             self._pass()
             progress = result.done > before
-            if self._options.dry_run:
+            if self.dry_run:
                 result.exit_code = RunEnd.ERRORS if result.failures else RunEnd.DONE
                 break
-            if self._is_finished() or (progress and self._options.max_count is not None):
+            if self._is_finished() or (progress and self.max_count is not None):
                 break
             if from_the_start and not progress:
                 result.exit_code = RunEnd.ERRORS if result.failures else RunEnd.DONE
                 break
-        if self._cursor.error:
-            result.notes.append(self._cursor.error)
+        if self.cursor.error:
+            result.notes.append(self.cursor.error)
         return result
 
     def _is_finished(self) -> bool:
-        most = self._options.max_count
-        limited = most is not None and self._result.done >= most
+        limited = self.max_count is not None and self._result.done >= self.max_count
         return limited or self._result.interrupted
 
     def _pass(self) -> None:
         """Run each migration from its position to its end, then reset the cursor."""
         result = self._result
         result.failures, result.notes, result.incomplete = [], [], False
-        for item in self._migrations:
+        for item in self.migrations:
             result.counts[item.name].left = 0
             if not self._is_finished():
                 self._migrate(item)
         if not self._is_finished():
-            self._cursor.restart(result.counts)
+            self.cursor.restart(result.counts)
 
     def _migrate(self, item: DataMigration) -> None:
         """Run one migration to its end or to the limit of the run."""
-        after = self._cursor.positions.get(item.name, "")
+        after = self.cursor.positions.get(item.name, "")
         if after == Cursor.END:
             return
         not_made: collections.Counter[Status] = collections.Counter()
         try:
-            self._services.client.require_feature(item.needs)
-            for part in item.slices(self._services, after):
+            self.services.client.require_feature(item.needs)
+            for part in item.slices(self.services, after):
                 if not self._slice(item, part, not_made):
                     return
         except api_errors.UnsupportedVersion as error:
@@ -285,7 +278,7 @@ class _Run:
             counts = [f"{not_made[status]} {status}" for status in _NOT_MADE if not_made[status]]
             if counts:
                 self._result.notes.append(f"{item.name}: {', '.join(counts)}; {item.remedy}")
-        self._cursor.move(item.name, Cursor.END)
+        self.cursor.move(item.name, Cursor.END)
 
     def _slice(
         self, item: DataMigration, part: Slice, not_made: collections.Counter[Status]
@@ -300,7 +293,7 @@ class _Run:
         if refusal:
             self._result.failures.append(f"{item.name}: {refusal}")
             return False
-        if count_planned and not self._options.dry_run:
+        if count_planned and not self.dry_run:
             report = self._apply(part, planned)
             self._result.incomplete = self._result.incomplete or report.is_incomplete
             applied = report.count(Status.APPLIED)
@@ -311,28 +304,27 @@ class _Run:
                 return False
         not_made.update(ended.status for ended in results if _needs_attention(ended))
         LOG.info("%s: %d planned, position %s", item.name, count_planned, part.position)
-        self._cursor.move(item.name, part.position)
+        self.cursor.move(item.name, part.position)
         return True
 
     def _stamped(self, item: DataMigration, part: Slice) -> plan.ObservedPlan:
-        options = self._options
         return part.planned.stamped(
-            self._services.client,
-            f"{options.command} --migration {item.name}",
-            allow=options.allow,
-            max_percent=options.max_percent,
+            self.services.client,
+            f"{self.command} --migration {item.name}",
+            allow=self.allow,
+            max_percent=self.max_percent,
         )
 
     def _apply(self, part: Slice, planned: plan.ObservedPlan) -> RunReport:
-        most, context = self._options.max_count, self._services.context
-        left = None if most is None else most - self._result.done
+        context = self.services.context
+        left = None if self.max_count is None else self.max_count - self._result.done
         options = apply.Options(
             limits=executor.RunLimits(workers=context.workers, max_count=left),
             progress=context.progress,
             check_precondition=part.check_precondition,
             neutron=part.neutron,
         )
-        return apply.apply_plan(self._services.client, planned, options)
+        return apply.apply_plan(self.services.client, planned, options)
 
     def _record(self, item: DataMigration, report: RunReport) -> None:
         self._result.interrupted = report.interrupted
@@ -344,32 +336,25 @@ class _Run:
         self._result.undo += [str(report.undo_path)] if report.undo_path else []
 
 
-def _mirror(services: CloudServices, _: str) -> Iterator[Slice]:
-    """One slice, because the mirror always reads all host aggregates."""
-    planned = mirror.plan_mirror(
-        services.client, services.cloud.nova, mirror.MirrorRequest(), services.context
-    ).planned
-    yield Slice(Cursor.END, planned)
+def _whole(planned: Callable[[CloudServices], plan.ObservedPlan]) -> Slices:
+    """One slice: what decides about one change may be anywhere in the cloud."""
+
+    def slices(services: CloudServices, _: str) -> Iterator[Slice]:
+        yield Slice(Cursor.END, planned(services))
+
+    return slices
 
 
-def _ratios(services: CloudServices, _: str) -> Iterator[Slice]:
-    """One slice, because a ratio depends on all host aggregates of a host."""
-    planned = aggregate_ratios.plan_aggregate_ratios(
-        services.client,
-        services.cloud.nova,
-        aggregate_ratios.AggregateRatioRequest(),
-        services.context,
+def _mirror(services: CloudServices) -> plan.ObservedPlan:
+    request = mirror.MirrorRequest()
+    return mirror.plan_mirror(services.client, services.cloud.nova, request, services.context)
+
+
+def _ratios(services: CloudServices) -> plan.ObservedPlan:
+    request = aggregate_ratios.AggregateRatioRequest()
+    return aggregate_ratios.plan_aggregate_ratios(
+        services.client, services.cloud.nova, request, services.context
     )
-    yield Slice(Cursor.END, planned)
-
-
-def _head_traits(services: CloudServices, _: str) -> Iterator[Slice]:
-    yield Slice(Cursor.END, display_heads.plan_traits(services.client, services.context))
-
-
-def _head_inventories(services: CloudServices, _: str) -> Iterator[Slice]:
-    """One slice, because the limit of removals compares it with the whole cloud."""
-    yield Slice(Cursor.END, display_heads.plan_removal(services.client, services.context))
 
 
 def _heal(services: CloudServices, after: str) -> Iterator[Slice]:
@@ -386,29 +371,22 @@ def _heal(services: CloudServices, after: str) -> Iterator[Slice]:
         yield Slice(position, planned, check, services.cloud.neutron)
 
 
-def _owners(services: CloudServices, after: str) -> Iterator[Slice]:
-    return _slices(services, consumers.plan_owners, after)
+def _consumers(planned: Callable[..., consumers.Slices]) -> Slices:
+    def slices(services: CloudServices, after: str) -> Iterator[Slice]:
+        workers = services.context.workers
+        for position, observed in planned(
+            services.client, services.cloud.nova, after=after, workers=workers
+        ):
+            yield Slice(position, observed)
 
-
-def _types(services: CloudServices, after: str) -> Iterator[Slice]:
-    return _slices(services, consumers.plan_types, after)
-
-
-def _slices(
-    services: CloudServices, planned: Callable[..., consumers.Slices], after: str
-) -> Iterator[Slice]:
-    workers = services.context.workers
-    for position, observed in planned(
-        services.client, services.cloud.nova, after=after, workers=workers
-    ):
-        yield Slice(position, observed)
+    return slices
 
 
 MIGRATIONS: Sequence[DataMigration] = (
     DataMigration(
         "mirror_host_aggregates",
         "Adds compute nodes to the placement aggregates that mirror their nova host aggregates",
-        _mirror,
+        _whole(_mirror),
         "'openstack placement aggregate mirror --dry-run' shows them",
         needs="aggregate generation",
     ),
@@ -422,14 +400,14 @@ MIGRATIONS: Sequence[DataMigration] = (
     DataMigration(
         "complete_consumers",
         "Sets project and user of nova's consumers that were written below API 1.8",
-        _owners,
+        _consumers(consumers.plan_owners),
         "'openstack placement allocation audit' shows them",
         needs="consumer types",
     ),
     DataMigration(
         "set_consumer_types",
         "Sets the type of the consumers of nova's servers and migrations: INSTANCE, MIGRATION",
-        _types,
+        _consumers(consumers.plan_types),
         "'openstack resource provider allocation show' shows each",
         needs="consumer types",
         by_default=False,
@@ -437,7 +415,7 @@ MIGRATIONS: Sequence[DataMigration] = (
     DataMigration(
         "import_aggregate_ratios",
         "Sets the allocation ratios of nova's host aggregates on the inventories of their hosts",
-        _ratios,
+        _whole(_ratios),
         "'openstack placement aggregate mirror --ratios --dry-run' shows them",
         needs="resource classes",
         by_default=False,
@@ -445,7 +423,7 @@ MIGRATIONS: Sequence[DataMigration] = (
     DataMigration(
         "add_display_head_traits",
         "Adds HW_GPU_MAX_DISPLAY_HEADS_* traits to providers with inventory of VGPU_DISPLAY_HEAD",
-        _head_traits,
+        _whole(lambda run: display_heads.plan_traits(run.client, run.context)),
         "'openstack resource provider trait list' shows the traits of each",
         needs="provider required traits",
         by_default=False,
@@ -454,7 +432,7 @@ MIGRATIONS: Sequence[DataMigration] = (
     DataMigration(
         "remove_display_head_inventories",
         "Removes inventories of VGPU_DISPLAY_HEAD with such a trait and without allocations",
-        _head_inventories,
+        _whole(lambda run: display_heads.plan_removal(run.client, run.context)),
         "run add_display_head_traits before; 'openstack resource provider usage show' shows what"
         " is in use",
         needs="provider required traits",

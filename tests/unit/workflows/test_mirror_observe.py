@@ -24,12 +24,10 @@ def run(
     request: mirror.MirrorRequest | None = None,
     **options: Any,
 ) -> result.RunReport:
-    mirrored = mirror.plan_mirror(
+    planned = mirror.plan_mirror(
         client, nova, request or mirror.MirrorRequest(prune=True), ReadContext()
     )
-    return plans.apply_new(
-        client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)
-    )
+    return plans.apply_new(client, planned, "placement aggregate mirror", apply.Options(**options))
 
 
 @pytest.mark.parametrize("changed", [0, 1, 40])
