@@ -28,10 +28,10 @@ from osc_placement.workflows.allocations import (
     providers,
     wrong,
 )
-from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations.decision import HealRequest, Repair
 from osc_placement.workflows.allocations.observe import HealReader
 from osc_placement.workflows.allocations.ports import Bindings
-from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.compute_nodes import host_names
 from osc_placement.workflows.context import ReadContext

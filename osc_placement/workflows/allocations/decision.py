@@ -18,7 +18,8 @@ from osc_placement import errors
 from osc_placement.model import allocation, name
 from osc_placement.nova import api, lookup, values
 from osc_placement.plan import change, plan, reasons
-from osc_placement.plan.kinds import allocations, registry
+from osc_placement.plan.change import Precondition
+from osc_placement.plan.kinds import allocations as kinds_allocations, registry
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.allocations import expected, ports
@@ -28,9 +29,15 @@ from osc_placement.workflows.allocations.expected import (
     HealOption,
     NoRepair,
 )
-from osc_placement.workflows.allocations.location import ON_NO_HOST, elsewhere, locate, skip_reason
+from osc_placement.workflows.allocations.location import (
+    ON_NO_HOST,
+    elsewhere,
+    locate,
+    precondition_of,
+    skip_reason,
+)
 from osc_placement.workflows.allocations.ports import Bindings
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 
 LOG = logging.getLogger(__name__)
 
@@ -144,25 +151,49 @@ _NOTHING = Reason(Code.REQUESTS_NOTHING, "its flavor requests nothing")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HealDecision:
-    """A server's consumer ``before`` and ``after``; equal if it stays as it is.
+class Repair:
+    """The change of a consumer: ``parts`` replaces its allocations by provider, empty removes.
 
-    ``reason`` describes a change, or says why there is none. ``bindings``: providers to write
-    to the binding profiles of its ports. ``refused``: the server lacks something and does not
-    get it.
+    ``owner`` replaces its owner; a type of None keeps the type. ``precondition``: what nova must
+    still report just before the write. ``bindings``: providers for the binding profiles of
+    ports. ``frees``: it only removes, and so comes first.
+    """
+
+    parts: allocation.Allocations = dataclasses.field(default_factory=dict)
+    owner: Owner | None = None
+    precondition: Precondition | None = None
+    bindings: Bindings = dataclasses.field(default_factory=dict)
+    frees: bool = False
+
+    def apply(self, before: allocation.Consumer) -> allocation.Consumer:
+        """The repaired consumer."""
+        parts = {**before.allocations, **self.parts}
+        after = dataclasses.replace(
+            before, allocations={uuid: part for uuid, part in parts.items() if part}
+        )
+        if self.owner is None:
+            return after
+        return dataclasses.replace(
+            after,
+            project_id=self.owner.project_id,
+            user_id=self.owner.user_id,
+            consumer_type=self.owner.type or before.consumer_type,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealDecision:
+    """A server's consumer, and what it gets; ``repair`` is None if it stays as it is.
+
+    ``reason`` describes the repair, or says why there is none. ``refused``: the server lacks
+    something and does not get it.
     """
 
     server: values.Server
     before: allocation.Consumer
-    after: allocation.Consumer
     reason: Reason = reasons.NONE
-    bindings: Bindings = dataclasses.field(default_factory=dict)
+    repair: Repair | None = None
     refused: bool = False
-
-    @property
-    def is_change(self) -> bool:
-        """Whether Placement or neutron is to be written."""
-        return self.before != self.after or bool(self.bindings)
 
 
 def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[HealDecision]:
@@ -170,7 +201,7 @@ def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[HealDecisi
     deciding = _Deciding(snapshot, request)
     for server in request.scope.select(snapshot.servers.values()):
         decision = deciding.decide(server)
-        action = "change" if decision.is_change else "skip"
+        action = "change" if decision.repair else "skip"
         if decision.reason:
             LOG.info("server %s: %s: %s", server.uuid, action, decision.reason)
         else:
@@ -190,7 +221,7 @@ class _Deciding:
         if reason:
             needs_nothing = location.absent in ON_NO_HOST or server.vm_state == "soft-delete"
             refused = not before.allocations and not needs_nothing
-            return HealDecision(server, before, before, reason, refused=refused)
+            return HealDecision(server, before, reason, refused=refused)
         if location.node is None:
             raise AssertionError(server)
         away = elsewhere(self._snapshot, server, location)
@@ -207,34 +238,23 @@ class _Deciding:
         try:
             lacking = expected.expect(self._snapshot, server, root)
             if any(not option.allocations for option in lacking.options):
-                return HealDecision(server, before, before, _NOTHING)
+                return HealDecision(server, before, _NOTHING)
             option, guessed = choose(server.uuid, lacking, self._free, options, names)
         except NoRepair as error:
-            return HealDecision(server, before, before, error.reason, refused=True)
+            return HealDecision(server, before, error.reason, refused=True)
         self._free.allocate(option.allocations)
         reason = self._describe(option.allocations, root)
         if guessed:
             reason = f"guessed ({guessed}): {reason}"
-        after = self._with_option(server, before, option)
-        bindings = self._bindings(server, option)
-        return HealDecision(server, before, after, Reason(text=reason), bindings)
-
-    def _with_option(
-        self, server: values.Server, before: allocation.Consumer, option: expected.HealOption
-    ) -> allocation.Consumer:
-        """The consumer with the option's allocations and its server's owner."""
-        held = before.allocations
-        added = {
-            uuid: allocation.add_resources(held.get(uuid, {}), resources)
+        allocations = {
+            uuid: allocation.add_resources(before.allocations.get(uuid, {}), resources)
             for uuid, resources in option.allocations.items()
         }
-        return dataclasses.replace(
-            before,
-            allocations={**held, **added},
-            project_id=server.project_id,
-            user_id=server.user_id,
-            consumer_type=before.consumer_type if held else self._request.consumer_type,
-        )
+        consumer_type = None if before.allocations else self._request.consumer_type
+        owner = Owner(server.project_id, server.user_id, consumer_type)
+        bindings = self._bindings(server, option)
+        repair = Repair(allocations, owner, precondition_of(server), bindings)
+        return HealDecision(server, before, Reason(text=reason), repair)
 
     def _bindings(self, server: values.Server, option: expected.HealOption) -> Bindings:
         if not self._request.bind:
@@ -250,18 +270,18 @@ class _Deciding:
         """A server with allocations: its owner and its ports' bindings may be wrong."""
         is_read = server.uuid in self._snapshot.owners
         if is_read and (before.project_id, before.user_id) != (server.project_id, server.user_id):
-            after = dataclasses.replace(
-                before, project_id=server.project_id, user_id=server.user_id
-            )
-            return HealDecision(server, before, after, Reason(text=_owner_change(before, after)))
+            owner = Owner(server.project_id, server.user_id)
+            repair = Repair(owner=owner, precondition=precondition_of(server))
+            return HealDecision(server, before, Reason(text=_owner_change(before, owner)), repair)
         wrong = self._why_wrong(server, before, away)
         bindings = ports.missing_bindings(self._snapshot, server)
         if bindings and is_read and not wrong and self._request.bind:
             uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
             names = ", ".join(sorted(map(self._snapshot.name_of, uuids)))
             reason = Reason(text=f"bind its port to {names}")
-            return HealDecision(server, before, before, reason, bindings)
-        return HealDecision(server, before, before, wrong)
+            repair = Repair(precondition=precondition_of(server), bindings=bindings)
+            return HealDecision(server, before, reason, repair)
+        return HealDecision(server, before, wrong)
 
     def _why_wrong(
         self, server: values.Server, before: allocation.Consumer, away: list[str]
@@ -291,7 +311,7 @@ class _Deciding:
         )
 
 
-def _owner_change(before: allocation.Consumer, after: allocation.Consumer) -> str:
+def _owner_change(before: allocation.Consumer, after: Owner) -> str:
     """``project acme instead of 0000``, and the same for the user."""
     fields = (
         ("project", before.project_id, after.project_id),
@@ -389,7 +409,7 @@ def _alternatives(options: Sequence[HealOption], names: change.Names) -> str:
 def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
     """The plan with the consumers that were read one by one, so that none is read again."""
     observed = {
-        change.key(allocations.TYPE.name, item.subject): allocations.observed(
+        change.key(kinds_allocations.TYPE.name, item.subject): kinds_allocations.observed(
             snapshot.consumer(item.subject.uuid)
         )
         for item in planned.changes
@@ -406,7 +426,7 @@ def with_bindings(
         return planned
     ports = [port for port in snapshot.ports[planned.subject.uuid] if port.uuid in bindings]
     before = {port.uuid: port.allocation for port in ports}
-    return allocations.with_ports(planned, before, bindings)
+    return kinds_allocations.with_ports(planned, before, bindings)
 
 
 def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:

@@ -16,7 +16,7 @@ from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
-from osc_placement.workflows.allocations import location, observe
+from osc_placement.workflows.allocations import observe
 from osc_placement.workflows.allocations.decision import (
     HealDecision,
     HealRequest,
@@ -101,15 +101,16 @@ def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
 
 def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change | change.Skipped:
     server = decision.server
-    if decision.is_change:
+    repair = decision.repair
+    if repair is not None:
         planned = kinds_allocations.planned(
             server.name,
             decision.before,
-            decision.after,
+            repair.apply(decision.before),
             reason=decision.reason.text,
-            precondition=location.precondition_of(server),
+            precondition=repair.precondition,
         )
-        return with_bindings(planned, snapshot, decision.bindings)
+        return with_bindings(planned, snapshot, repair.bindings)
     state = kinds_allocations.ConsumerState.of(decision.before)
     subject = change.Subject(server.name or server.uuid, server.uuid)
     return change.Skipped(

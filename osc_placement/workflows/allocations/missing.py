@@ -6,22 +6,22 @@ The proposal is what heal would do. A server that heal skips is unknown.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, repair
-from osc_placement.workflows.allocations.decision import HealDecision, decide
+from osc_placement.workflows.allocations.decision import HealDecision, Repair, decide
 from osc_placement.workflows.allocations.location import (
     BUILDING,
     CELL_DOWN,
     ON_NO_HOST,
     locate,
-    precondition_of,
 )
-from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.findings import UNKNOWN, Evidence, Fields, Finding, Proposal, Remedy
 
 MISSING = "missing"
@@ -41,59 +41,50 @@ _LONG_BUILD = 3600
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """What heal would change, and what it cannot."""
     for decision in decide(snapshot, context.request):
-        changes = _changes(snapshot, decision) if decision.is_change else ()
-        for finding in changes or _skipped(snapshot, decision, context):
+        if decision.repair is None:
+            new = _skipped(snapshot, decision, context)
+        else:
+            new = _changes(snapshot, decision, decision.repair)
+        for finding in new:
             yield context.settled(finding, [decision.server.updated])
 
 
-def _changes(snapshot: CloudSnapshot, decision: HealDecision) -> list[AllocationFinding]:
+def _changes(
+    snapshot: CloudSnapshot, decision: HealDecision, healed: Repair
+) -> Iterator[AllocationFinding]:
     """A server that gets what it lacks, or another owner, or both."""
-    before, after = decision.before, decision.after
-    hosts = _hosts(snapshot, decision.server)
-    owner = Owner(after.project_id, after.user_id, after.consumer_type)
-    nova = precondition_of(decision.server)
-    parts = {
-        uuid: part
-        for uuid, part in after.allocations.items()
-        if before.allocations.get(uuid) != part
-    }
-    changes = []
-    if parts or decision.bindings:
-        lacking = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
-        evidence = _evidence(decision, parts)
-        proposed = _proposal(snapshot, decision, parts)
-        subject = repair.subject_of(decision.server)
-        changes.append(Finding(MISSING, subject, hosts, evidence, proposed, lacking))
-    if before.allocations and _owner_of(before) != _owner_of(after):
-        changes.append(_wrong_owner(decision, hosts, Repair(owner=owner, precondition=nova)))
-    return changes
-
-
-def _evidence(decision: HealDecision, parts: allocation.Allocations) -> Evidence:
-    before = decision.before
-    fields = {**repair.server_fields(decision.server), "allocations": before.allocations}
-    if not before.allocations:
-        return Evidence(Code.NO_ALLOCATIONS, _NOTHING, fields)
-    if parts:
-        return Evidence(Code.PORT_RESOURCES, _LACKS, fields)
-    return Evidence(Code.NO_BINDING, _UNBOUND, fields)
-
-
-def _proposal(
-    snapshot: CloudSnapshot, decision: HealDecision, parts: allocation.Allocations
-) -> Proposal:
-    ports = {"ports": decision.bindings} if decision.bindings else {}
-    if not parts:
-        return Proposal(Remedy.BIND_PORTS, decision.reason.text, ports)
-    fields = {"allocations": parts, **ports}
-    return Proposal(Remedy.CREATE_ALLOCATIONS, repair.describe(snapshot, parts), fields)
+    before, hosts = decision.before, _hosts(snapshot, decision.server)
+    if healed.parts or healed.bindings:
+        cause, why = Code.NO_BINDING, _UNBOUND
+        if not before.allocations:
+            cause, why = Code.NO_ALLOCATIONS, _NOTHING
+        elif healed.parts:
+            cause, why = Code.PORT_RESOURCES, _LACKS
+        fields = {**repair.server_fields(decision.server), "allocations": before.allocations}
+        ports = {"ports": healed.bindings} if healed.bindings else {}
+        proposed = Proposal(Remedy.BIND_PORTS, decision.reason.text, ports)
+        if healed.parts:
+            text = repair.describe(snapshot, healed.parts)
+            allocations = {"allocations": healed.parts, **ports}
+            proposed = Proposal(Remedy.CREATE_ALLOCATIONS, text, allocations)
+        yield Finding(
+            MISSING,
+            repair.subject_of(decision.server),
+            hosts,
+            Evidence(cause, why, fields),
+            proposed,
+            dataclasses.replace(healed, owner=None) if before.allocations else healed,
+        )
+    owner = Repair(owner=healed.owner, precondition=healed.precondition)
+    if before.allocations and _owner_of(before) != _owner_of(owner.apply(before)):
+        yield _wrong_owner(decision, hosts, owner)
 
 
 def _wrong_owner(
     decision: HealDecision, hosts: tuple[str, ...], renewed: Repair
 ) -> AllocationFinding:
-    before, after = decision.before, decision.after
-    fields = _owner_fields(before)
+    before = decision.before
+    after, fields = renewed.apply(before), _owner_fields(before)
     evidence = Evidence(Code.OTHER_OWNER, f"its owner is {_differing(before, after)}", fields)
     code = WRONG_OWNER
     if allocation.PLACEHOLDER in _owner_of(before):
@@ -124,7 +115,7 @@ def _skipped(
     """A finding if the server needs allocations and has none, or if its build takes too long."""
     server = decision.server
     location = locate(snapshot, server)
-    if decision.is_change or not server.known or location.moving == CELL_DOWN:
+    if not server.known or location.moving == CELL_DOWN:
         return
     if decision.before.allocations:
         building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])

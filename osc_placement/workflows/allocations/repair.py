@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The repair of a consumer, and what the checks of allocations share. Pure."""
+"""What the checks of allocations share. Pure."""
 
 from __future__ import annotations
 
@@ -10,46 +10,13 @@ from collections.abc import Iterable
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change, reasons
-from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations.decision import HealRequest
-from osc_placement.workflows.allocations.ports import Bindings
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.allocations.decision import HealRequest, Repair
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.findings import Fields, Finding, Proposal, Remedy
 
 #: Of findings whose repair is not decided yet, or not certain.
 NOTHING_PROPOSED = Proposal(Remedy.NONE, "")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Repair:
-    """The change of a consumer: ``parts`` replaces its allocations by provider, empty removes.
-
-    ``owner`` replaces its owner; a type of None keeps the type. ``precondition``: what nova must
-    still report just before the write. ``bindings``: providers for the binding profiles of
-    ports. ``frees``: it only removes, and so comes first.
-    """
-
-    parts: allocation.Allocations = dataclasses.field(default_factory=dict)
-    owner: Owner | None = None
-    precondition: Precondition | None = None
-    bindings: Bindings = dataclasses.field(default_factory=dict)
-    frees: bool = False
-
-    def apply(self, before: allocation.Consumer) -> allocation.Consumer:
-        """The repaired consumer."""
-        parts = {**before.allocations, **self.parts}
-        after = dataclasses.replace(
-            before, allocations={uuid: part for uuid, part in parts.items() if part}
-        )
-        if self.owner is None:
-            return after
-        return dataclasses.replace(
-            after,
-            project_id=self.owner.project_id,
-            user_id=self.owner.user_id,
-            consumer_type=self.owner.type or before.consumer_type,
-        )
 
 
 #: A finding about allocations.
