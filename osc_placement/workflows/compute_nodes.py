@@ -114,16 +114,25 @@ def observe_cloud(client: api.Client, nova: Nova) -> ComputeCloud:
     Placement, one listing. Errors: InvalidInput with every missing permission.
     """
     input_errors = errors.InputErrors()
-    hosts, aggregates = values.Hosts(), list[values.HostAggregate]()
-    providers: list[provider.Provider] = []
+    aggregates: Sequence[values.HostAggregate] = ()
     with collected(input_errors):
         aggregates = host_aggregates(nova)
+    cloud = read_hosts(client, nova, input_errors)
+    input_errors.check()
+    return dataclasses.replace(cloud, aggregates=aggregates)
+
+
+def read_hosts(client: api.Client, nova: Nova, input_errors: errors.InputErrors) -> ComputeCloud:
+    """Nova's hosts and all providers; without what cannot be read, which ``input_errors`` gets.
+
+    Requests: to nova, the services, and the hypervisors in pages; to Placement, one listing.
+    """
+    hosts, providers = values.Hosts(), list[provider.Provider]()
     with collected(input_errors):
         hosts = servers.read_hosts(nova)
     with collected(input_errors):
         providers = retry.read(client.list_providers)
-    input_errors.check()
-    return ComputeCloud(hosts, provider.by_uuid(providers), aggregates)
+    return ComputeCloud(hosts, provider.by_uuid(providers))
 
 
 def unknown_hosts(requested: Iterable[str], existing: Container[str]) -> list[str]:

@@ -20,11 +20,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, responses, retry
-from osc_placement.model import inventory, provider
+from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.allocations import decision, expected, location, owners, ports
 from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.snapshot import (
@@ -168,7 +169,8 @@ class HealReader:
         Errors: InvalidInput for unknown hosts and servers, and with every missing right.
         """
         scope, input_errors = self.request.scope, errors.InputErrors()
-        snapshot = self._read_hosts(input_errors)
+        cloud = compute_nodes.read_hosts(self._client, self._nova, input_errors)
+        snapshot = CloudSnapshot(cloud.hosts, cloud.providers)
         with input_errors.collected():
             scope = scope.resolved(snapshot.hosts)
             self.request = dataclasses.replace(self.request, scope=scope)
@@ -197,7 +199,8 @@ class HealReader:
         and one per server without allocations there.
         """
         input_errors = errors.InputErrors()
-        snapshot = self._read_hosts(input_errors)
+        cloud = compute_nodes.read_hosts(self._client, self._nova, input_errors)
+        snapshot = CloudSnapshot(cloud.hosts, cloud.providers)
         snapshot = self._with_servers(snapshot, decision.WHOLE_CLOUD, input_errors)
         input_errors.check()
         snapshot = self._with_sharing(snapshot)
@@ -264,14 +267,6 @@ class HealReader:
         """With some consumers, whole and with their owners. Requests: one for each new one."""
         new = (uuid for uuid in uuids if uuid not in snapshot.owners)
         return with_consumers(snapshot, self._reader.consumers(new))
-
-    def _read_hosts(self, input_errors: errors.InputErrors) -> CloudSnapshot:
-        hosts, providers = values.Hosts(), list[provider.Provider]()
-        with collected(input_errors):
-            hosts = nova_servers.read_hosts(self._nova)
-        with collected(input_errors):
-            providers = retry.read(self._client.list_providers)
-        return CloudSnapshot(hosts, provider.by_uuid(providers))
 
     def _with_servers(
         self,

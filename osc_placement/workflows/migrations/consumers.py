@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from osc_placement.client import api, retry
 from osc_placement.model import allocation
@@ -50,24 +51,8 @@ class _NovaConsumer:
         return self.project_id, self.user_id
 
 
-#: Returns the completed consumer, or None if there is nothing to set.
-_Complete = Callable[[allocation.Consumer, _NovaConsumer], allocation.Consumer | None]
-
-
-class _Remaining:
-    """How many incomplete consumers of each owner are still to be found."""
-
-    def __init__(self, counts: dict[_Owner, int]) -> None:
-        self._counts = counts
-
-    def may_include(self, consumer: _NovaConsumer) -> bool:
-        return self._counts.get(self._key(consumer), 0) > 0
-
-    def subtract(self, consumer: _NovaConsumer) -> None:
-        self._counts[self._key(consumer)] -= 1
-
-    def _key(self, consumer: _NovaConsumer) -> _Owner:
-        return _ALL_OWNERS if _ALL_OWNERS in self._counts else consumer.owner
+#: Returns the fields to set in a consumer; empty if there is nothing to set.
+_Complete = Callable[[allocation.Consumer, _NovaConsumer], dict[str, Any]]
 
 
 def plan_types(client: api.Client, nova: Nova, *, after: str = "", workers: int = 1) -> Slices:
@@ -81,15 +66,11 @@ def plan_types(client: api.Client, nova: Nova, *, after: str = "", workers: int 
     client.require_owners()
     listed = _list_consumers(nova)
 
-    def complete(
-        consumer: allocation.Consumer, reported: _NovaConsumer
-    ) -> allocation.Consumer | None:
-        if consumer.consumer_type != allocation.UNKNOWN_TYPE:
-            return None
-        return dataclasses.replace(consumer, consumer_type=reported.type)
+    def complete(consumer: allocation.Consumer, reported: _NovaConsumer) -> dict[str, Any]:
+        is_unset = consumer.consumer_type == allocation.UNKNOWN_TYPE
+        return {"consumer_type": reported.type} if is_unset else {}
 
-    remaining = _Remaining(_count_untyped(client, listed))
-    return _in_slices(client, listed, remaining, complete, after, workers)
+    return _in_slices(client, listed, _count_untyped(client, listed), complete, after, workers)
 
 
 def plan_owners(client: api.Client, nova: Nova, *, after: str = "", workers: int = 1) -> Slices:
@@ -101,18 +82,14 @@ def plan_owners(client: api.Client, nova: Nova, *, after: str = "", workers: int
     client.require_owners()
     listed = [item for item in _list_consumers(nova) if item.project_id and item.user_id]
 
-    def complete(
-        consumer: allocation.Consumer, reported: _NovaConsumer
-    ) -> allocation.Consumer | None:
-        if consumer.project_id != allocation.PLACEHOLDER:
-            return None
-        return dataclasses.replace(
-            consumer, project_id=reported.project_id, user_id=reported.user_id
-        )
+    def complete(consumer: allocation.Consumer, reported: _NovaConsumer) -> dict[str, Any]:
+        is_placeholder = consumer.project_id == allocation.PLACEHOLDER
+        owner = {"project_id": reported.project_id, "user_id": reported.user_id}
+        return owner if is_placeholder else {}
 
     total = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
-    remaining = _Remaining({_ALL_OWNERS: total.consumer_count or 0})
-    return _in_slices(client, listed, remaining, complete, after, workers)
+    counts = {_ALL_OWNERS: total.consumer_count or 0}
+    return _in_slices(client, listed, counts, complete, after, workers)
 
 
 def _list_consumers(nova: Nova) -> list[_NovaConsumer]:
@@ -137,23 +114,29 @@ def _list_consumers(nova: Nova) -> list[_NovaConsumer]:
 def _in_slices(
     client: api.Client,
     listed: Iterable[_NovaConsumer],
-    remaining: _Remaining,
+    counts: dict[_Owner, int],
     complete: _Complete,
     after: str,
     workers: int,
 ) -> Slices:
+    """``counts``: how many incomplete consumers of each owner are still to be found."""
+
+    def owner(item: _NovaConsumer) -> _Owner:
+        return _ALL_OWNERS if _ALL_OWNERS in counts else item.owner
+
     ordered = sorted((item for item in listed if item.uuid > after), key=lambda item: item.uuid)
-    possible = [item for item in ordered if remaining.may_include(item)]
+    possible = [item for item in ordered if counts.get(owner(item), 0) > 0]
     reader = PlacementReader(client, ReadContext(workers=workers))
     for start in range(0, len(possible), _SLICE):
         part = possible[start : start + _SLICE]
-        by_uuid = {item.uuid: item for item in part if remaining.may_include(item)}
+        by_uuid = {item.uuid: item for item in part if counts[owner(item)] > 0}
         changes, observed = [], {}
         for consumer in reader.consumers(by_uuid).values():
             item = by_uuid[consumer.uuid]
-            completed = complete(consumer, item) if consumer.allocations else None
-            if completed is not None:
-                remaining.subtract(item)
+            fields = complete(consumer, item) if consumer.allocations else {}
+            if fields:
+                counts[owner(item)] -= 1
+                completed = dataclasses.replace(consumer, **fields)
                 changes.append(allocations.planned(item.name, consumer, completed))
                 observed[changes[-1].key] = allocations.observed(consumer)
         LOG.info("%d of %d consumers to complete", len(changes), len(by_uuid))

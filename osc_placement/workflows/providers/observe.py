@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, lookup, retry
+from osc_placement.client import api, lookup
 from osc_placement.model import inventory, provider
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
-from osc_placement.nova import pci, servers, values
-from osc_placement.nova.api import Nova, collected
+from osc_placement.nova import pci, values
+from osc_placement.nova.api import Nova
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.compute_nodes import ComputeCloud
+from osc_placement.workflows.compute_nodes import ComputeCloud, read_hosts
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import Evidence, Fields, Finding, Proposal, Remedy
 from osc_placement.workflows.reading import PlacementReader
@@ -179,15 +179,11 @@ def read(
     context: ReadContext,
 ) -> ProviderSnapshot:
     input_errors = errors.InputErrors()
-    hosts = values.Hosts()
-    with collected(input_errors):
-        hosts = servers.read_hosts(nova)
-    with collected(input_errors):
-        providers = retry.read(client.list_providers)
+    cloud = read_hosts(client, nova, input_errors)
     input_errors.check()
     agents = None if neutron is None else neutron_api.agents(neutron)
     snapshot = ProviderSnapshot(
-        hosts, provider.by_uuid(providers), agents=agents, config=request.config, pci=request.pci
+        cloud.hosts, cloud.providers, agents=agents, config=request.config, pci=request.pci
     )
     read_errors: dict[str, str] = {}
     reader = PlacementReader(client, context)
@@ -198,8 +194,7 @@ def read(
         read_errors.update(failed)
         return answers
 
-    uuids = [item.uuid for item in providers]
-    inventories = each(client.list_inventories, uuids, "reading inventories")
+    inventories = each(client.list_inventories, [*cloud.providers], "reading inventories")
     nodes = [item.provider.uuid for item in snapshot.host_nodes]
     traits = each(client.list_provider_traits, nodes, "reading traits")
     offered = {uuid: item.inventories for uuid, item in inventories.items()}
