@@ -15,7 +15,6 @@ import dataclasses
 import datetime
 import enum
 import functools
-import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from osc_placement.client import api
 from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
-from osc_placement.nova import api as nova_api, filters, flavor, request, values
+from osc_placement.nova import api as nova_api, filters, request, values
 from osc_placement.workflows import (
     aggregate_ratios,
     compute_nodes,
@@ -385,7 +384,14 @@ def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnap
         for server in map(str, snapshot.servers)
         if (node := _node_at_rest(snapshot, snapshot.servers[server])) is not None
     }
-    required = {uuid: _required_traits(snapshot.servers[uuid]) for uuid in placed}
+    by_need: dict[str, _AnyOf] = {}
+    required: dict[str, _AnyOf] = {}
+    for uuid in placed:
+        # Many servers have equal flavors and images.
+        need = repr((snapshot.servers[uuid].flavor, snapshot.servers[uuid].image_properties))
+        if need not in by_need:
+            by_need[need] = _required_traits(snapshot.servers[uuid])
+        required[uuid] = by_need[need]
     wanted = {trait for any_of in required.values() for traits in any_of for trait in traits}
     having = PlacementReader(services.client, context).with_traits(sorted(wanted))
     on_host: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
@@ -424,20 +430,8 @@ def _required_traits(server: values.Server) -> _AnyOf:
     """The traits that nova requires for the flavor and the image, without those of the cloud."""
     if server.flavor is None:
         return ()
-    image = server.image_properties
-    return _traits_of(
-        json.dumps(dataclasses.asdict(server.flavor), sort_keys=True),
-        None if image is None else json.dumps(dict(image), sort_keys=True),
-    )
-
-
-@functools.lru_cache(maxsize=4096)
-def _traits_of(flavor_json: str, image: str | None) -> _AnyOf:
-    spec = request.ServerSpec(
-        flavor.Flavor(**json.loads(flavor_json)),
-        image=None if image is None else json.loads(image),
-    )
     try:
+        spec = request.ServerSpec(server.flavor, image=server.image_properties)
         query = request.request_to_placement(spec).query
     except errors.InvalidInput:
         # The audit of flavors reports it.
