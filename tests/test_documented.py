@@ -18,6 +18,7 @@ import pytest
 from osc_placement import microversion, plugin, v1
 from osc_placement.server import options
 from osc_placement.v1 import base, services
+from tests.support import guide
 from tests.support.commands import (
     COMMANDS,
     GROUP,
@@ -30,6 +31,9 @@ from tests.support.commands import (
 from tests.support.peer import process
 
 DOCS = process.ROOT / "doc" / "source"
+DIRECTIVE = re.compile(
+    rf"^\.\. autoprogram-cliff:: {re.escape(GROUP)}\n\s+:command: (.+)$", re.MULTILINE
+)
 
 
 def command_classes() -> Iterator[type[base.PlacementCommand]]:
@@ -49,13 +53,10 @@ def command_classes() -> Iterator[type[base.PlacementCommand]]:
 
 def documented() -> list[str]:
     """The patterns of all autoprogram-cliff directives, such as ``resource provider *``."""
-    directive = re.compile(
-        rf"^\.\. autoprogram-cliff:: {re.escape(GROUP)}\n\s+:command: (.+)$", re.MULTILINE
-    )
     return [
-        pattern.strip()
+        pattern
         for page in sorted((DOCS / "cli").glob("*.rst"))
-        for pattern in directive.findall(page.read_text())
+        for pattern in DIRECTIVE.findall(page.read_text())
     ]
 
 
@@ -94,6 +95,25 @@ def test_the_command_accepts_its_examples(entry: str) -> None:
 def test_a_command_is_in_the_documentation_once(entry: str) -> None:
     patterns = [name for name in documented() if fnmatch.fnmatch(command_name(entry), name)]
     assert len(patterns) == 1, f"{command_name(entry)}: {patterns}"
+
+
+#: It runs until Ctrl-C.
+NOT_EXECUTED = "placement query record"
+
+
+@pytest.mark.parametrize("entry", sorted(PRESENT))
+def test_the_page_of_a_command_has_an_executed_example(entry: str) -> None:
+    """``tests/functional/test_guide.py`` runs the examples of all pages."""
+    name = command_name(entry)
+    pages = [page.read_text() for page in sorted((DOCS / "cli").glob("*.rst"))]
+    examples = [
+        " ".join(word for word in step.command.split()[1:] if not word.startswith("--os-"))
+        for text in pages
+        if any(fnmatch.fnmatch(name, pattern) for pattern in DIRECTIVE.findall(text))
+        for step in guide.steps(text)
+    ]
+    executed = any(f" {name} " in f" {line} " for line in examples)
+    assert executed == (name != NOT_EXECUTED)
 
 
 def test_every_documented_pattern_is_a_command() -> None:
