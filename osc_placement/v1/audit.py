@@ -311,7 +311,7 @@ openstack placement provider audit --provider-config \\
             action="extend",
             default=[],
             help="The provider.yaml files of the compute hosts: also report custom inventories and"
-            " traits of compute nodes that none of them names",
+            " traits of compute nodes that none of them names. May be repeated.",
         )
         group.add_argument(
             "--nova-conf",
