@@ -8,11 +8,12 @@ columns and rows.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import gc
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
@@ -28,6 +29,7 @@ from osc_placement.v1.output import help_text, rows, streams
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.v1.output import tables
+    from osc_placement.workflows.context import ReadContext
 
     DisplayCommandBase = display.DisplayCommandBase[Any]
 else:
@@ -267,6 +269,15 @@ class PlacementCommand(command.Command):
         if self._has_written():
             text = "changes may have been made; check before a retry"
         streams.write_message(f"Interrupted: {text}")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[ReadContext]:
+        """What a workflow reads with; a progress bar is shown during the block."""
+        from osc_placement.v1.output import progress
+        from osc_placement.workflows.context import ReadContext
+
+        with progress.shown(quiet=self.is_quiet) as shown:
+            yield ReadContext(self._arguments.workers, shown)
 
     def read_each(self, title: str, read: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """``read(item)`` of each item, several at a time, with a progress bar of this title.

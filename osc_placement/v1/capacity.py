@@ -20,7 +20,7 @@ from osc_placement.v1 import (
     nova_request,
     services,
 )
-from osc_placement.v1.output import progress, rows, tables
+from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -115,7 +115,6 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
         from osc_placement.workflows.capacity import show
-        from osc_placement.workflows.context import ReadContext
 
         path = parsed_args.after
         plan = None if path is None else (file.read(path), path)
@@ -134,10 +133,11 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         )
         host_aggregates = services.host_aggregates(self)
         nova = nova_request.nova_reader(self, parsed_args)
-        with progress.shown(quiet=self.is_quiet) as shown:
-            context = ReadContext(parsed_args.workers, shown)
-            with self._with_every_record(client, request, context, nova) as copy:
-                answer = show.show(copy, request, context, host_aggregates, nova)
+        with (
+            self.reading() as context,
+            self._with_every_record(client, request, context, nova) as copy,
+        ):
+            answer = show.show(copy, request, context, host_aggregates, nova)
         self.summary = self._summary(answer)
         own = (single.not_judged for single in self._requests.values())
         open_parts = [*answer.not_judged, *itertools.chain.from_iterable(own)]

@@ -17,7 +17,7 @@ from osc_placement.client.query import candidate_pairs, encode, read_candidates
 from osc_placement.model.name import and_more, counted
 from osc_placement.plan import guards
 from osc_placement.v1 import arguments, base, candidate, nova_request, services
-from osc_placement.v1.output import progress, rows, tables
+from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
@@ -143,8 +143,7 @@ openstack allocation candidate explain \\
             every[0], hosts=parsed_args.host, nearest=parsed_args.nearest
         )
         aggregates = _host_aggregates(asked, nova)
-        with progress.shown(quiet=self.is_quiet) as shown:
-            context = services.read_context(self, parsed_args.workers, shown)
+        with self.reading() as context:
             answers = explain.explain(
                 client, every, context, compute, list(aggregates.values()), judge
             )

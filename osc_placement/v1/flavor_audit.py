@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from osc_placement import microversion
 from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, nova_request, services
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows.flavors import audit
@@ -93,7 +93,6 @@ openstack placement flavor audit --fail-on unknown_name \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
         from osc_placement.workflows import compute_nodes, on_a_copy
-        from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.flavors import audit
 
         nova = services.NovaServices(self, parsed_args).nova
@@ -102,7 +101,7 @@ openstack placement flavor audit --fail-on unknown_name \\
         failures: Sequence[str] = ()
         compute = compute_nodes.read_server_hosts(None if parsed_args.no_nova else nova)
         with contextlib.ExitStack() as stack:
-            shown = stack.enter_context(progress.shown(quiet=self.is_quiet))
+            context = stack.enter_context(self.reading())
             if parsed_args.after is not None:
                 path = parsed_args.after
                 planned = file.read(path)
@@ -115,7 +114,7 @@ openstack placement flavor audit --fail-on unknown_name \\
                 nova,
                 parsed_args.flavors,
                 nova_request.scheduler(parsed_args),
-                ReadContext(parsed_args.workers, shown),
+                context,
                 compute,
             )
         fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING

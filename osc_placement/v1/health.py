@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from osc_placement import microversion
 from osc_placement.model.name import counted
 from osc_placement.v1 import base, services
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows import health
@@ -94,11 +94,9 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows import health
-        from osc_placement.workflows.context import ReadContext
 
         read = services.or_reasons(self, parsed_args)
-        with progress.shown(quiet=self.is_quiet) as shown:
-            context = ReadContext(parsed_args.workers, shown)
+        with self.reading() as context:
             before = None
             if parsed_args.since is not None:
                 with health.of_snapshot(parsed_args.since) as earlier:

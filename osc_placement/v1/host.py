@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.v1 import arguments, base, nova_request, services
-from osc_placement.v1.output import progress, rows, tables
+from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.workflows.capacity import stop_hosts
@@ -79,7 +79,6 @@ openstack --os-placement-database cloud.sqlite \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows import selector
         from osc_placement.workflows.capacity import stop_hosts
-        from osc_placement.workflows.context import ReadContext
 
         if not (parsed_args.hosts or parsed_args.aggregate):
             self.usage_error("name a host, or give --aggregate")
@@ -88,7 +87,7 @@ openstack --os-placement-database cloud.sqlite \\
         client = self.connect()
         nova = nova_request.nova_reader(self, parsed_args)
         aggregates = selector.aggregate_uuids(parsed_args.aggregate, services.host_aggregates(self))
-        with progress.shown(quiet=self.is_quiet) as shown:
+        with self.reading() as context:
             judgement = stop_hosts.judge(
                 client,
                 stop_hosts.StopRequest(
@@ -98,7 +97,7 @@ openstack --os-placement-database cloud.sqlite \\
                     parsed_args.timeout,
                 ),
                 nova,
-                ReadContext(parsed_args.workers, shown),
+                context,
             )
         code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[judgement.answer]
         self.exit_code = services.exit_code(code, judgement.not_judged, parsed_args)

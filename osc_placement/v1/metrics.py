@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.v1 import base, services
-from osc_placement.v1.output import progress
 
 if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
@@ -67,7 +66,6 @@ openstack placement metrics write --refresh cloud.sqlite \\
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from osc_placement.plan import file
         from osc_placement.workflows import metrics
-        from osc_placement.workflows.context import ReadContext
 
         target = parsed_args.textfile
         if target is not None and target.is_symlink():
@@ -76,10 +74,8 @@ openstack placement metrics write --refresh cloud.sqlite \\
             )
         # Before anything is read: a missing package.
         metrics.text([])
-        with progress.shown(quiet=self.is_quiet) as shown:
-            context = ReadContext(parsed_args.workers, shown)
-            with self._file(parsed_args, context) as (read, saved):
-                families = metrics.read(read, context, parsed_args.trait, saved)
+        with self.reading() as context, self._file(parsed_args, context) as (read, saved):
+            families = metrics.read(read, context, parsed_args.trait, saved)
         text = metrics.text(families)
         if target is None:
             self.app.stdout.write(text)

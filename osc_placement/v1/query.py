@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, services
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -102,23 +102,21 @@ openstack placement query record 8780 --queries recording.jsonl"""
         return self._replay(parsed_args)
 
     def _replay(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.snapshot import replay
 
         lines = arguments.read_file(parsed_args.queries).splitlines()
         source = replay.parse(lines)
         with contextlib.ExitStack() as stack:
-            shown = stack.enter_context(progress.shown(quiet=self.is_quiet))
-            context = ReadContext(progress=shown)
+            context = stack.enter_context(self.reading())
             second = self._second(parsed_args, stack)
             first = stack.enter_context(replay.opened(parsed_args.files[0]))
             if second is None:
                 self._check_answers(source, parsed_args)
-                compared = replay.compare_with_recording(first, source, context)
+                comparisons = list(replay.compare(None, first, source, context))
+                names = replay.names_of([first])
             else:
-                compared = replay.compare(first, second, source, context)
-            comparisons = list(compared)
-            names = replay.names_of([first] if second is None else [first, second])
+                comparisons = list(replay.compare(first, second, source, context))
+                names = replay.names_of([first, second])
         return self._finish(comparisons, source, names, parsed_args)
 
     def _second(

@@ -16,7 +16,7 @@ from osc_placement import errors, microversion
 from osc_placement.model import name
 from osc_placement.plan import file
 from osc_placement.v1 import base, services
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows import report
@@ -87,7 +87,6 @@ openstack --os-placement-database cloud.sqlite placement report write \\
         with errors.needs_extra("report", "placement report write"):
             import jinja2  # noqa: F401
         from osc_placement.workflows import report
-        from osc_placement.workflows.context import ReadContext
 
         path = parsed_args.output
         _check_replaceable(path, replace=parsed_args.replace)
@@ -95,8 +94,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
         if parsed_args.plan is not None:
             planned = (file.read(parsed_args.plan), parsed_args.plan)
         read = services.or_reasons(self, parsed_args)
-        with progress.shown(quiet=self.is_quiet) as shown:
-            context = ReadContext(parsed_args.workers, shown)
+        with self.reading() as context:
             written = report.read(read, context, planned, with_health=not parsed_args.no_health)
         file.replace(path, [page(written)])
         counts = _severities(written)

@@ -13,12 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.plan.progress import Progress
 from osc_placement.v1 import base, services
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.context import ReadContext
     from osc_placement.workflows.snapshot import diff, file, save
 
 
@@ -92,8 +90,8 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             refresh=parsed_args.refresh,
             also=self._nova(parsed_args) if parsed_args.with_nova else None,
         )
-        with self._interruptible(parsed_args), progress.shown(quiet=self.is_quiet) as shown:
-            report = save.save(client, request, _context(parsed_args, shown))
+        with self._interruptible(parsed_args), self.reading() as context:
+            report = save.save(client, request, context)
         fields = _saved_fields(parsed_args.file, report)
         return tuple(fields), tuple(fields.values())
 
@@ -187,7 +185,7 @@ openstack placement snapshot diff monday.sqlite live"""
             file.check_comparable(sides, with_live=LIVE in words)
             owners = all(map(file.has_owners, sides.values()))
             if LIVE in words:
-                sides[LIVE] = stack.enter_context(self._live(parsed_args, owners=owners))
+                sides[LIVE] = stack.enter_context(self._live(owners=owners))
             before, after = (sides[word] for word in words)
             generations = parsed_args.generations
             differences = list(
@@ -200,17 +198,15 @@ openstack placement snapshot diff monday.sqlite live"""
         return self.column_names, [_difference_row(item, names) for item in differences]
 
     @contextlib.contextmanager
-    def _live(
-        self, parsed_args: argparse.Namespace, *, owners: bool
-    ) -> Iterator[file.SnapshotFile]:
+    def _live(self, *, owners: bool) -> Iterator[file.SnapshotFile]:
         """The cloud of the command line, in a temporary file."""
         from osc_placement.workflows.snapshot import file, save
 
         if not self.is_local:
             services.authenticate(self.app, "compares a snapshot with the cloud")
         with contextlib.ExitStack() as stack:
-            with progress.shown(quiet=self.is_quiet) as shown:
-                saved = save.saved(self.connect(), _context(parsed_args, shown), owners=owners)
+            with self.reading() as context:
+                saved = save.saved(self.connect(), context, owners=owners)
                 path = stack.enter_context(saved)
             yield stack.enter_context(file.opened(path))
 
@@ -255,12 +251,6 @@ def _difference_row(item: diff.StateDifference, names: Mapping[str, str]) -> row
         _Facts(item.before, names, shown=shown),
         _Facts(item.after, names, shown=shown),
     )
-
-
-def _context(parsed_args: argparse.Namespace, shown: Progress) -> ReadContext:
-    from osc_placement.workflows.context import ReadContext
-
-    return ReadContext(parsed_args.workers, shown)
 
 
 def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]:
@@ -365,17 +355,11 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
             help="Where the real name of each pseudonym is kept, readable for its owner only. An"
             " existing key file of the same cloud is extended: its pseudonyms stay",
         )
-        parser.add_argument(
-            "--keep-custom-names",
-            action="store_true",
-            help="Keep the names of custom traits, resource classes and consumer types",
-        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.snapshot import anonymize, file
 
-        anonymization = anonymize.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)
-        anonymization.write(parsed_args.file, parsed_args.new_file)
+        anonymize.write(parsed_args.file, parsed_args.new_file, parsed_args.key_file)
         self.summary = [f"Note: {parsed_args.key_file} has the real names: do not pass it on"]
         written = file.summarize(parsed_args.new_file)
         fields = {

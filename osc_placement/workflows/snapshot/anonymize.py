@@ -30,85 +30,60 @@ from osc_placement.model import name
 from osc_placement.nova import filters, flavor
 from osc_placement.server.store import database_file, sqlite
 from osc_placement.workflows.snapshot import file, pseudonyms
-from osc_placement.workflows.snapshot.pseudonyms import NameKind, Names, PseudonymKey, Replace
+from osc_placement.workflows.snapshot.pseudonyms import NameKind, Names
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Anonymization:
-    """The operator's arguments. ``keep_custom``: keep the names of custom traits and classes."""
+def write(path: pathlib.Path, target: pathlib.Path, key_path: pathlib.Path) -> None:
+    """Write the anonymized form of a snapshot to ``target``, a new file.
 
-    key_path: pathlib.Path
-    keep_custom: bool = False
+    The key file is written first, so that no file exists without its key. An existing key file of
+    the cloud is extended. Errors: PlacementError; then ``target`` does not exist.
+    """
+    with file.opened(path) as opened:
+        metadata = _anonymizable(path, opened.metadata)
+        listed = {*opened.traits(), *opened.resource_classes()}
+        compared = metadata_keys(opened.recording())
+    _check_paths(target, key_path)
+    key = pseudonyms.read(key_path) or pseudonyms.create(metadata.origin)
+    if key.origin != metadata.origin:
+        raise errors.PlacementError(
+            f"{key_path} is the key of snapshots of {key.origin}, this one is of"
+            f" {metadata.origin}: give another --key-file; nothing was changed"
+        )
+    standard_names = {text for text in listed if not text.startswith(name.CUSTOM_PREFIX)}
+    texts: dict[NameKind, set[str]] = {kind: set() for kind in NameKind}
 
-    def key(self, origin: str) -> PseudonymKey:
-        """The key for snapshots of a cloud: that of the file, or a new one.
+    def collect(kind: NameKind, text: str) -> str:
+        texts[kind].add(text)
+        return text
 
-        Errors: PlacementError for the key of another cloud.
-        """
-        key = pseudonyms.read(self.key_path) or pseudonyms.create(origin)
-        if key.origin != origin:
-            raise errors.PlacementError(
-                f"{self.key_path} is the key of snapshots of {key.origin}, this one is of"
-                f" {origin}: give another --key-file; nothing was changed"
-            )
-        return key
-
-    def write(self, path: pathlib.Path, target: pathlib.Path) -> None:
-        """Write the anonymized form of a snapshot to ``target``, a new file.
-
-        The key file is written first, so that no file exists without its key.
-        Errors: PlacementError; then ``target`` does not exist.
-        """
-        with file.opened(path) as opened:
-            metadata = _anonymizable(path, opened.metadata)
-            listed = frozenset({*opened.traits(), *opened.resource_classes()})
-            compared = metadata_keys(opened.recording())
-        self._check_paths(target)
-        standard = frozenset(text for text in listed if not text.startswith(name.CUSTOM_PREFIX))
-        key = self.key(metadata.origin)
-        with file.explained():
-            key.add(self._names_in(path, standard, compared))
-            pseudonyms.write(self.key_path, key)
-            anonymizer = self._anonymizer(key.pseudonym, standard, compared)
-            anonymous = dataclasses.replace(
-                metadata, origin=key.identity, target=key.identity, anonymized=True
-            )
-            _write_rows(str(path), str(target), anonymizer, anonymous)
-
-    def _check_paths(self, target: pathlib.Path) -> None:
-        shown = shlex.quote(str(target))
-        if target.exists():
-            raise errors.PlacementError(f"{shown} exists: give another file; nothing was changed")
-        if self.key_path.absolute() == target.absolute():
-            raise errors.PlacementError(
-                f"{shown} cannot be the key file too: give another --key-file; nothing was changed"
-            )
-        for path in (target, self.key_path):
-            if not path.absolute().parent.is_dir():
-                raise errors.PlacementError(
-                    f"{path} cannot be written: folder {path.parent} does not exist; nothing was"
-                    " changed"
-                )
-
-    def _anonymizer(
-        self, replace: Replace, standard: frozenset[str], compared: frozenset[str]
-    ) -> Anonymizer:
-        return Anonymizer(Names(replace, standard, compared, keep_custom=self.keep_custom))
-
-    def _names_in(
-        self, path: pathlib.Path, standard: frozenset[str], compared: frozenset[str]
-    ) -> Mapping[NameKind, set[str]]:
-        """Everything in a snapshot that gets a pseudonym."""
-        texts: dict[NameKind, set[str]] = {kind: set() for kind in NameKind}
-
-        def collect(kind: NameKind, text: str) -> str:
-            texts[kind].add(text)
-            return text
-
+    with file.explained():
         with database_file.reading(str(path)) as connection:
-            for _ in self._anonymizer(collect, standard, compared).rows(connection):
-                pass
-        return texts
+            for _ in _rows(Names(collect, standard_names, compared), connection):
+                """Every name in the snapshot is collected."""
+        key.add(texts)
+        pseudonyms.write(key_path, key)
+        anonymous = dataclasses.replace(
+            metadata, origin=key.identity, target=key.identity, anonymized=True
+        )
+        names = Names(key.pseudonym, standard_names, compared)
+        _write_rows(str(path), str(target), names, anonymous)
+
+
+def _check_paths(target: pathlib.Path, key_path: pathlib.Path) -> None:
+    shown = shlex.quote(str(target))
+    if target.exists():
+        raise errors.PlacementError(f"{shown} exists: give another file; nothing was changed")
+    if key_path.absolute() == target.absolute():
+        raise errors.PlacementError(
+            f"{shown} cannot be the key file too: give another --key-file; nothing was changed"
+        )
+    for path in (target, key_path):
+        if not path.absolute().parent.is_dir():
+            raise errors.PlacementError(
+                f"{path} cannot be written: folder {path.parent} does not exist; nothing was"
+                " changed"
+            )
 
 
 def _anonymizable(
@@ -128,74 +103,64 @@ def _anonymizable(
 _NOT_READ = "not read: "
 
 
-class Anonymizer:
-    """Returns the records of a snapshot with replaced names."""
-
-    def __init__(self, names: Names) -> None:
-        self._names = names
-
-    def provider(self, provider: record.ProviderRecord) -> record.ProviderRecord:
-        """UUIDs, name, custom resource classes, custom traits, aggregates."""
-        names = self._names
-        return dataclasses.replace(
-            provider,
-            uuid=names.uuid(provider.uuid),
-            name=names.host(provider.name),
-            root_uuid=names.uuid(provider.root_uuid),
-            parent_uuid=names.uuid(provider.parent_uuid) if provider.parent_uuid else None,
-            inventories={
-                names.resource_class(name): item for name, item in provider.inventories.items()
-            },
-            traits=frozenset(names.trait(name) for name in provider.traits),
-            aggregates=tuple(names.uuid(uuid) for uuid in provider.aggregates),
-        )
-
-    def consumer(self, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
-        """UUIDs, owner, a type that is not nova's, custom resource classes."""
-        names = self._names
-        consumer_type = consumer.consumer_type
-        return dataclasses.replace(
-            consumer,
-            uuid=names.uuid(consumer.uuid),
-            project_id=names.project(consumer.project_id),
-            user_id=names.user(consumer.user_id),
-            consumer_type=names.consumer_type(consumer_type) if consumer_type else None,
-            allocations={
-                names.uuid(uuid): {
-                    names.resource_class(name): amount for name, amount in resources.items()
-                }
-                for uuid, resources in consumer.allocations.items()
-            },
-        )
-
-    def note(self, note: file.SaveNote) -> file.SaveNote:
-        """The UUIDs and names in a note; the text of an error is left out."""
-        if note.text.startswith(_NOT_READ):
-            return file.SaveNote(self._names.uuid(note.uuid), f"{_NOT_READ}the error is left out")
-        return file.SaveNote(self._names.uuid(note.uuid), self._names.text(note.text))
-
-    def rows(self, connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """``(table, row)`` of the new file, in the order of the old one."""
-        names = self._names
-        for provider in sqlite.providers(connection):
-            yield "provider", sqlite.from_provider(self.provider(provider))
-        for consumer in sqlite.consumers(connection):
-            yield "consumer", sqlite.from_consumer(self.consumer(consumer))
-        for trait, updated_at in connection.execute("SELECT * FROM trait ORDER BY rowid"):
-            yield "trait", (names.trait(trait), updated_at)
-        for resource_class, at in connection.execute("SELECT * FROM resource_class ORDER BY rowid"):
-            yield "resource_class", (names.resource_class(resource_class), at)
-        for row in connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY rowid"):
-            yield "snapshot_note", tuple(self.note(file.SaveNote(*row)))
-        for request, body in connection.execute("SELECT * FROM recording ORDER BY rowid"):
-            response = anonymized_response(names, request, orjson.loads(body))
-            if response is not None:
-                yield "recording", (response[0], orjson.dumps(response[1]).decode())
+def _provider(names: Names, provider: record.ProviderRecord) -> record.ProviderRecord:
+    return dataclasses.replace(
+        provider,
+        uuid=names.uuid(provider.uuid),
+        name=names.host(provider.name),
+        root_uuid=names.uuid(provider.root_uuid),
+        parent_uuid=names.uuid(provider.parent_uuid) if provider.parent_uuid else None,
+        inventories={
+            names.resource_class(name): item for name, item in provider.inventories.items()
+        },
+        traits=frozenset(names.trait(name) for name in provider.traits),
+        aggregates=tuple(names.uuid(uuid) for uuid in provider.aggregates),
+    )
 
 
-def _write_rows(
-    path: str, target: str, anonymizer: Anonymizer, metadata: file.SnapshotMetadata
-) -> None:
+def _consumer(names: Names, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
+    consumer_type = consumer.consumer_type
+    return dataclasses.replace(
+        consumer,
+        uuid=names.uuid(consumer.uuid),
+        project_id=names.project(consumer.project_id),
+        user_id=names.user(consumer.user_id),
+        consumer_type=names.consumer_type(consumer_type) if consumer_type else None,
+        allocations={
+            names.uuid(uuid): {
+                names.resource_class(name): amount for name, amount in resources.items()
+            }
+            for uuid, resources in consumer.allocations.items()
+        },
+    )
+
+
+def anonymized_note(names: Names, note: file.SaveNote) -> file.SaveNote:
+    """The UUIDs and names in a note; the text of an error is left out."""
+    is_error = note.text.startswith(_NOT_READ)
+    text = f"{_NOT_READ}the error is left out" if is_error else names.text(note.text)
+    return file.SaveNote(names.uuid(note.uuid), text)
+
+
+def _rows(names: Names, connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """``(table, row)`` of the new file, in the order of the old one."""
+    for provider in sqlite.providers(connection):
+        yield "provider", sqlite.from_provider(_provider(names, provider))
+    for consumer in sqlite.consumers(connection):
+        yield "consumer", sqlite.from_consumer(_consumer(names, consumer))
+    for trait, updated_at in connection.execute("SELECT * FROM trait ORDER BY rowid"):
+        yield "trait", (names.trait(trait), updated_at)
+    for resource_class, at in connection.execute("SELECT * FROM resource_class ORDER BY rowid"):
+        yield "resource_class", (names.resource_class(resource_class), at)
+    for row in connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY rowid"):
+        yield "snapshot_note", tuple(anonymized_note(names, file.SaveNote(*row)))
+    for request, body in connection.execute("SELECT * FROM recording ORDER BY rowid"):
+        response = anonymized_response(names, request, orjson.loads(body))
+        if response is not None:
+            yield "recording", (response[0], orjson.dumps(response[1]).decode())
+
+
+def _write_rows(path: str, target: str, names: Names, metadata: file.SnapshotMetadata) -> None:
     """Write the new form of all records to ``target``, completely or not at all, mode 0600.
 
     ``metadata`` is that of the new file; its digest is computed. Errors: StoreError.
@@ -209,7 +174,7 @@ def _write_rows(
             database_file.explained(target),
         ):
             connection.execute("BEGIN IMMEDIATE")
-            for table, row in anonymizer.rows(source):
+            for table, row in _rows(names, source):
                 marks = ", ".join("?" * len(row))
                 connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
             digest = file.state_hash(connection, generations=True)

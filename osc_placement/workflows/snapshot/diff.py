@@ -69,35 +69,24 @@ def differences(
     Without ``owners`` projects, users and types are left out, because one side does not have
     them.
     """
-
-    def provider_facts(item: file.SavedProvider) -> Facts:
-        return _provider_facts(item, generations=generations)
-
-    def consumer_facts(item: file.SavedConsumer) -> Facts:
-        return _consumer_facts(item, generations=generations, owners=owners)
-
     yield from _names(ObjectKind.TRAIT, before.traits(), after.traits())
     yield from _names(
         ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
     )
     for old, new in _pairs(before.providers(), after.providers(), lambda item: item.uuid):
-        provider = new or old
-        yield from _difference(
-            ObjectKind.PROVIDER,
-            provider.uuid if provider else "",
-            provider.name if provider else "",
-            provider_facts(old) if old else None,
-            provider_facts(new) if new else None,
+        facts = (
+            None if item is None else _provider_facts(item, generations=generations)
+            for item in (old, new)
         )
+        if provider := new or old:
+            yield from _difference(ObjectKind.PROVIDER, provider.uuid, provider.name, *facts)
     for left, right in _pairs(before.consumers(), after.consumers(), lambda item: item.uuid):
-        consumer = right or left
-        yield from _difference(
-            ObjectKind.CONSUMER,
-            consumer.uuid if consumer else "",
-            "",
-            consumer_facts(left) if left else None,
-            consumer_facts(right) if right else None,
+        facts = (
+            None if item is None else _consumer_facts(item, generations=generations, owners=owners)
+            for item in (left, right)
         )
+        if consumer := right or left:
+            yield from _difference(ObjectKind.CONSUMER, consumer.uuid, "", *facts)
 
 
 T = TypeVar("T")

@@ -171,8 +171,7 @@ class Names:
 
     ``standard_names`` are names of traits and resource classes that are not custom but only the
     source knows. ``compared`` are the keys of the metadata of host aggregates, which nova compares
-    with properties of images. ``keep_custom``: custom traits, resource classes and consumer types
-    stay.
+    with properties of images.
     """
 
     def __init__(
@@ -180,13 +179,10 @@ class Names:
         replace: Replace,
         standard_names: AbstractSet[str] = frozenset(),
         compared: AbstractSet[str] = frozenset(),
-        *,
-        keep_custom: bool = False,
     ) -> None:
         self.of = replace
         self.compared = compared
-        self._known = standard_names
-        self._keep_custom = keep_custom
+        self._standard = standard_names
 
     def uuid(self, text: str) -> str:
         """A UUID, with or without dashes, as before."""
@@ -226,27 +222,22 @@ class Names:
 
     def trait(self, text: str) -> str:
         """A trait; standard ones stay."""
-        return text if self._stays(text, standard.traits()) else self.of(NameKind.TRAIT, text)
+        stays = text in standard.traits() or text in self._standard
+        return text if stays else self.of(NameKind.TRAIT, text)
 
     def resource_class(self, text: str) -> str:
         """A resource class; standard ones stay."""
-        stays = self._stays(text, frozenset(standard.RESOURCE_CLASSES))
+        stays = text in standard.RESOURCE_CLASSES or text in self._standard
         return text if stays else self.of(NameKind.RESOURCE_CLASS, text)
 
     def consumer_type(self, text: str) -> str:
         """A consumer type; nova's stay."""
-        stays = text in _NOVA_TYPES or self._keep_custom
-        return text if stays else self.of(NameKind.CONSUMER_TYPE, text)
+        return text if text in _NOVA_TYPES else self.of(NameKind.CONSUMER_TYPE, text)
 
     def text(self, text: str) -> str:
         """A sentence of this program: the UUIDs and custom names in it are replaced."""
         text = _UUID.sub(lambda match: self.uuid(match[0]), text)
         return _SYMBOL.sub(lambda match: self.resource_class(match[0]), text)
-
-    def _stays(self, text: str, is_standard: AbstractSet[str]) -> bool:
-        if text.startswith(CUSTOM_PREFIX):
-            return self._keep_custom
-        return text in is_standard or text in self._known
 
     def _label(self, kind: NameKind, text: str) -> str:
         return self.of(kind, text) if text else ""

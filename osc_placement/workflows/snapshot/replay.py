@@ -116,48 +116,34 @@ def after_plan(
 
 
 def compare(
-    before: api.Client,
+    before: api.Client | None,
     after: api.Client,
     source: QuerySource,
     context: ReadContext | None = None,
 ) -> Iterator[QueryComparison]:
-    """Each query on both states, without its limit, which would hide lost candidates."""
-    progress = (context or ReadContext()).progress
-    progress.start("replaying queries", len(source.queries))
-    for query in source.queries:
-        version = _version(query)
-        yield QueryComparison(
-            query,
-            ask(before, query.unlimited, version),
-            ask(after, query.unlimited, version),
-        )
-        progress.advance()
+    """Each query on both states; without ``before`` its recorded answer, if it has one.
 
-
-def compare_with_recording(
-    client: api.Client, source: QuerySource, context: ReadContext | None = None
-) -> Iterator[QueryComparison]:
-    """The recorded answer of each query, and its answer on a state.
-
-    The state answers without limit: a recorded answer that a limit cut off is a part of the
-    complete one.
+    The states answer without limit, which would hide lost candidates: a recorded answer that a
+    limit cut off is a part of the complete one.
     """
     progress = (context or ReadContext()).progress
     progress.start("replaying queries", len(source.queries))
     for query in source.queries:
+        if before is not None:
+            yield QueryComparison(query, ask(before, query), ask(after, query))
+        elif query.answer is not None:
+            yield QueryComparison(query, QueryAnswer(query.answer), ask(after, query))
         progress.advance()
-        if query.answer is None:
-            continue
-        yield QueryComparison(
-            query, QueryAnswer(query.answer), ask(client, query.unlimited, _version(query))
-        )
 
 
-def ask(client: api.Client, text: str, version: microversion.Microversion) -> QueryAnswer:
+def ask(client: api.Client, query: Query) -> QueryAnswer:
     """The candidates of one query. Requests: one GET. Errors: none that concern the query."""
+    version = microversion.MAXIMUM
+    if query.version:
+        version = microversion.Microversion.parse(query.version)
     try:
-        reply = client.transport.send("GET", f"/allocation_candidates?{text}", version=version)
-        return QueryAnswer(candidates(reply.body))
+        url = f"/allocation_candidates?{query.unlimited}"
+        return QueryAnswer(candidates(client.transport.send("GET", url, version=version).body))
     except api_errors.ApiError as error:
         return QueryAnswer(error=error.detail)
 
@@ -165,10 +151,6 @@ def ask(client: api.Client, text: str, version: microversion.Microversion) -> Qu
 def names_of(clients: Sequence[api.Client]) -> Mapping[str, str]:
     """``{provider uuid: name}`` of all providers. Requests: one per client."""
     return {item.uuid: item.name for client in clients for item in client.list_providers()}
-
-
-def _version(query: Query) -> microversion.Microversion:
-    return microversion.Microversion.parse(query.version) if query.version else microversion.MAXIMUM
 
 
 #: Allocation requests, each as canonical text: answers are compared as sets.

@@ -20,12 +20,11 @@ import pathlib
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, local, responses, retry
-from osc_placement.model import allocation, provider
 from osc_placement.plan import file as plan_file, plan
 from osc_placement.server.store.errors import InUse, StoreError
 from osc_placement.workflows.context import ReadContext
@@ -226,7 +225,7 @@ class _Save:
     def _list(self) -> None:
         """List the providers; those that were read and are gone are dropped."""
         listing = self._ask(self._client.list_providers)
-        gone = self._file.replace_listing(map(_listed, listing))
+        gone = self._file.replace_listing(listing)
         self._note(self._read.intersection(gone), _DELETED)
 
     def _read_providers(self, uuids: Sequence[str], *, verify: bool = False) -> None:
@@ -278,17 +277,21 @@ class _Save:
     def _read_allocations(self, uuids: Sequence[str]) -> None:
         """Only the allocations, of providers whose generation has not changed."""
         read = functools.partial(read_allocations, self._client)
-        for one in self._context.each(read, uuids, "reading allocations"):
+        answers = self._context.each(read, uuids, "reading allocations")
+        for uuid, allocations in zip(uuids, answers, strict=True):
             self._requests += 1
-            self._doubtful |= self._file.save_allocations(one.uuid, one.held or {})
+            self._doubtful |= self._file.save_allocations(uuid, allocations)
 
     def _read_owners(self, torn: Iterable[str] = ()) -> None:
         """Read consumers that have changed, and those that may be ``torn`` or gone."""
         if not self._request.owners:
             return
-        read = functools.partial(read_owner, self._client)
         uuids = sorted({*self._file.owners_to_read(), *torn})
-        results = self._context.each(read, uuids, "reading consumers")
+        results = self._context.each(
+            lambda uuid: retry.read(lambda: self._client.show_allocations(uuid)),
+            uuids,
+            "reading consumers",
+        )
         for batch in _batches(results):
             self._requests += len(batch)
             self.consumers_read += len(batch)
@@ -305,24 +308,21 @@ class _Save:
         if self._request.owners:
             usages = self._file.usages()
             if len(usages) <= len(holding):
-                differing = _differing(usages, self._read_usages(sorted(usages)))
-                holding = sorted(
-                    {
-                        provider_uuid
-                        for project in differing
-                        for provider_uuid in self._file.providers_of_project(project)
-                    }
+                projects = sorted(usages)
+                totals = self._context.each(
+                    self._client.show_total_usage, projects, "reading usages"
                 )
+                self._requests += len(projects)
+                differing = [
+                    project
+                    for project, total in zip(projects, totals, strict=True)
+                    if _differs(usages[project], total)
+                ]
+                holding = self._file.providers_of_projects(differing)
             holding = [uuid for uuid in holding if uuid not in self._read]
         self._doubtful.clear()
         self._read_allocations(holding)
         self._read_owners()
-
-    def _read_usages(self, projects: Sequence[str]) -> dict[str, responses.Usage]:
-        results = self._context.each(self._client.show_total_usage, projects, "reading usages")
-        usages = dict(zip(projects, results, strict=True))
-        self._requests += len(usages)
-        return usages
 
     def _settle(self) -> None:
         """Read again what changed since it was read, a limited number of times."""
@@ -368,16 +368,11 @@ class _Save:
         return retry.read(call)
 
 
-def _differing(
-    in_file: dict[str, staging.ProjectUsage], in_placement: dict[str, responses.Usage]
-) -> Iterator[str]:
-    """The projects whose usage in Placement differs from that in the file."""
-    for project, total in in_placement.items():
-        saved = in_file.get(project, staging.ProjectUsage({}, 0))
-        resources = {name: amount for name, amount in total.resources.items() if amount}
-        counts = {saved.consumers, total.consumer_count or saved.consumers}
-        if resources != saved.resources or len(counts) > 1:
-            yield project
+def _differs(in_file: responses.Usage, in_placement: responses.Usage) -> bool:
+    """Whether a project has other amounts, or another number of consumers, than in the file."""
+    resources = {name: amount for name, amount in in_placement.resources.items() if amount}
+    count = in_placement.consumer_count or in_file.consumer_count
+    return resources != in_file.resources or count != in_file.consumer_count
 
 
 def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.SnapshotMetadata:
@@ -392,11 +387,6 @@ def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.Snapsho
         program=importlib.metadata.version("osc-placement"),
         owners=request.owners,
     )
-
-
-def _listed(item: provider.Provider) -> staging.Listed:
-    root = item.root_uuid or item.uuid
-    return staging.Listed(item.uuid, item.name, item.generation, root, item.parent_uuid)
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:
@@ -428,14 +418,6 @@ class ProviderRead:
     is_verified: bool = False
     requests: int = 0
     error: api_errors.ApiError | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AllocationsRead:
-    """The allocations of one provider as read; ``held`` is None if it was deleted."""
-
-    uuid: str
-    held: dict[str, staging.Held] | None
 
 
 def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> ProviderRead:
@@ -483,7 +465,7 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
         inventories.inventories,
         traits.traits,
         aggregates.aggregates,
-        _held(allocations),
+        allocations.allocations,
         modified,
     )
     stable = stable and len(set(generations)) == 1
@@ -511,29 +493,12 @@ def _seconds(header: str | None) -> float | None:
         return None
 
 
-def read_allocations(client: api.Client, uuid: str) -> AllocationsRead:
-    """The allocations of one provider. Requests: one."""
+def read_allocations(client: api.Client, uuid: str) -> Mapping[str, responses.ProviderAllocation]:
+    """The allocations of one provider, none of a deleted one. Requests: one."""
     try:
-        allocations = retry.read(lambda: client.list_provider_allocations(uuid))
+        return retry.read(lambda: client.list_provider_allocations(uuid)).allocations
     except api_errors.NotFound:
-        return AllocationsRead(uuid, None)
-    return AllocationsRead(uuid, _held(allocations))
-
-
-def _held(allocations: responses.ProviderAllocations) -> dict[str, staging.Held]:
-    return {
-        consumer: staging.Held(one.resources, one.consumer_generation)
-        for consumer, one in allocations.allocations.items()
-    }
-
-
-def read_owner(client: api.Client, uuid: str) -> staging.ConsumerOwner:
-    """One consumer with its owner and all its allocations. Requests: one."""
-    shown = retry.read(lambda: client.show_allocations(uuid))
-    consumer_type = None if shown.consumer_type == allocation.UNKNOWN_TYPE else shown.consumer_type
-    return staging.ConsumerOwner(
-        uuid, shown.generation, shown.project_id, shown.user_id, consumer_type, shown.allocations
-    )
+        return {}
 
 
 def partial_path(path: pathlib.Path) -> pathlib.Path:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from osc_placement.client import local
+from osc_placement.client import local, responses
 from osc_placement.engine import standard
-from osc_placement.model import inventory
+from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.name import is_symbol
 from osc_placement.server.store import database_file, errors, sqlite
 from osc_placement.workflows.snapshot import file
@@ -151,30 +151,13 @@ CONSUMER_COUNTS = """
     FROM owner JOIN held ON held.consumer_uuid = owner.uuid
     WHERE owner.project_id IS NOT NULL GROUP BY 1
 """
-PROVIDERS_OF_PROJECT = """
+PROVIDERS_OF_PROJECTS = """
     SELECT DISTINCT held.provider_uuid FROM owner JOIN held ON held.consumer_uuid = owner.uuid
-    WHERE owner.project_id = ?
+    WHERE owner.project_id IN (SELECT value FROM json_each(:projects)) ORDER BY 1
 """
 
 #: The note about a consumer of which only a part may be in the file.
 TORN_NOTE = "its allocations on several providers were read at different times"
-
-
-class Listed(NamedTuple):
-    """A provider of a listing."""
-
-    uuid: str
-    name: str
-    generation: int
-    root_uuid: str
-    parent_uuid: str | None
-
-
-class Held(NamedTuple):
-    """What a consumer holds of one provider, and the generation of the consumer."""
-
-    resources: Mapping[str, int]
-    generation: int | None
 
 
 class Reading(NamedTuple):
@@ -185,7 +168,7 @@ class Reading(NamedTuple):
     inventories: inventory.Inventories
     traits: Sequence[str]
     aggregates: Sequence[str]
-    held: Mapping[str, Held]
+    allocations: Mapping[str, responses.ProviderAllocation]
     modified: float | None
 
 
@@ -198,27 +181,6 @@ class Stamp(NamedTuple):
 
     generation: int
     modified: float | None
-
-
-class ConsumerOwner(NamedTuple):
-    """A consumer as read by itself; ``generation`` is None if it has no allocations any more.
-
-    ``allocations`` is ``{provider uuid: {resource class: amount}}``.
-    """
-
-    uuid: str
-    generation: int | None
-    project_id: str | None
-    user_id: str | None
-    type: str | None
-    allocations: Mapping[str, Mapping[str, int]]
-
-
-class ProjectUsage(NamedTuple):
-    """What the consumers of a project hold, and how many they are."""
-
-    resources: dict[str, int]
-    consumers: int
 
 
 class Staging:
@@ -275,10 +237,9 @@ class Staging:
     @property
     def has_readings(self) -> bool:
         """Whether an earlier run left readings."""
-        with self._errors():
-            return self._count("reading") > 0
+        return self._count("reading") > 0
 
-    def replace_listing(self, listing: Iterable[Listed]) -> list[str]:
+    def replace_listing(self, listing: Iterable[provider.Provider]) -> list[str]:
         """Replace the listing of providers, and drop readings of those that are gone.
 
         Readings of providers with another name or another place in a tree become outdated: they may
@@ -288,22 +249,28 @@ class Staging:
         with self._transaction():
             before = {row[0]: row for row in self._connection.execute(places)}
             self._connection.execute("DELETE FROM listed")
-            self._connection.executemany(_LISTED, listing)
+            self._connection.executemany(
+                _LISTED,
+                (
+                    (one.uuid, one.name, one.generation, one.root_uuid or one.uuid, one.parent_uuid)
+                    for one in listing
+                ),
+            )
             after = self._connection.execute(places).fetchall()
             self._outdate(row[0] for row in after if before.get(row[0], row) != row)
             gone = self._column("SELECT uuid FROM reading EXCEPT SELECT uuid FROM listed")
-            self._forget(gone)
+            rows = [(uuid,) for uuid in gone]
+            self._connection.executemany("DELETE FROM reading WHERE uuid = ?", rows)
+            self._connection.executemany("DELETE FROM held WHERE provider_uuid = ?", rows)
             return gone
 
     def outdated(self) -> list[str]:
         """The listed providers without a reading of their state, in their order."""
-        with self._errors():
-            return self._column(OUTDATED)
+        return self._column(OUTDATED)
 
     def with_allocations(self) -> list[str]:
         """The providers whose reading has allocations."""
-        with self._errors():
-            return self._column("SELECT DISTINCT provider_uuid FROM held")
+        return self._column("SELECT DISTINCT provider_uuid FROM held")
 
     def stamps(self) -> dict[str, Stamp]:
         """``{provider: stamp}`` of all readings that are not outdated."""
@@ -315,8 +282,7 @@ class Staging:
 
     def without_inventories(self) -> set[str]:
         """The providers whose reading has no inventories."""
-        with self._errors():
-            return set(self._column("SELECT uuid FROM reading WHERE inventories = '{}'"))
+        return set(self._column("SELECT uuid FROM reading WHERE inventories = '{}'"))
 
     def outdate(self, uuids: Iterable[str]) -> None:
         """Count readings as outdated, whatever their generation is."""
@@ -333,34 +299,33 @@ class Staging:
 
         ``owners``: consumers were read by themselves too.
         """
-        with self._errors():
-            return self._column(TORN if owners else TORN_WITHOUT_OWNERS)
+        return self._column(TORN if owners else TORN_WITHOUT_OWNERS)
 
     def providers_of_consumers(self, uuids: Iterable[str]) -> list[str]:
         """The listed providers of these consumers, without those of consumers that are gone."""
-        with self._errors():
-            rows = self._connection.execute(PROVIDERS_OF_CONSUMERS, {"uuids": _json(list(uuids))})
-            listed = set(self._column("SELECT uuid FROM listed"))
-            return [uuid for (uuid,) in rows if uuid in listed]
+        listed = set(self._column("SELECT uuid FROM listed"))
+        holding = self._column(PROVIDERS_OF_CONSUMERS, {"uuids": _json(list(uuids))})
+        return [uuid for uuid in holding if uuid in listed]
 
     def owners_to_read(self) -> list[str]:
         """The consumers whose owner was not read at the generation of their allocations."""
-        with self._errors():
-            return self._column(OWNERS_TO_READ)
+        return self._column(OWNERS_TO_READ)
 
-    def usages(self) -> dict[str, ProjectUsage]:
+    def usages(self) -> dict[str, responses.Usage]:
         """``{project: what its consumers hold}``, as far as owners were read."""
         with self._errors():
-            counts = dict(self._connection.execute(CONSUMER_COUNTS).fetchall())
-            usages = {project: ProjectUsage({}, count) for project, count in counts.items()}
+            counts = self._connection.execute(CONSUMER_COUNTS).fetchall()
+            resources: dict[str, dict[str, int]] = {project: {} for project, _ in counts}
             for project, resource_class, amount in self._connection.execute(USAGES):
-                usages[project].resources[resource_class] = amount
-            return usages
+                resources[project][resource_class] = amount
+        return {
+            project: responses.Usage(resources[project], consumer_count=count)
+            for project, count in counts
+        }
 
-    def providers_of_project(self, project: str) -> list[str]:
-        """The providers from which consumers of a project hold resources."""
-        with self._errors():
-            return self._column(PROVIDERS_OF_PROJECT, project)
+    def providers_of_projects(self, projects: Sequence[str]) -> list[str]:
+        """The providers from which consumers of these projects hold resources."""
+        return self._column(PROVIDERS_OF_PROJECTS, {"projects": _json(projects)})
 
     def save_readings(self, readings: Iterable[Reading]) -> set[str]:
         """Keep readings of whole providers; returns the consumers that are no longer as before.
@@ -371,20 +336,17 @@ class Staging:
         changed: set[str] = set()
         with self._transaction():
             for reading in readings:
-                self._connection.execute(
-                    _READING,
-                    (
-                        reading.uuid,
-                        reading.generation,
-                        _json({name: one.as_dict() for name, one in reading.inventories.items()}),
-                        _json(sorted(reading.traits)),
-                        _json(list(reading.aggregates)),
-                        reading.modified,
-                    ),
-                )
-                changed |= self._replace_held(reading.uuid, reading.held)
-                self._forget_owners(reading.held)
+                self._keep(reading)
+                changed |= self._replace_held(reading.uuid, reading.allocations)
+                self._forget_owners(reading.allocations)
         return changed
+
+    def _keep(self, reading: Reading) -> None:
+        """Keep what is read of a provider besides its allocations."""
+        uuid, generation, inventories, traits, aggregates, _, modified = reading
+        fields = _json({name: one.as_dict() for name, one in inventories.items()})
+        lists = _json(sorted(traits)), _json(list(aggregates))
+        self._connection.execute(_READING, (uuid, generation, fields, *lists, modified))
 
     def replace_all(self, tables: local.TableReading, *, owners: bool) -> tuple[int, int]:
         """Replace everything by the state of one moment; how many providers and consumers."""
@@ -392,14 +354,24 @@ class Staging:
             for table in TABLES:
                 self._connection.execute(f"DELETE FROM {table}")  # noqa: S608
             for item in tables.providers():
-                self._connection.execute(_LISTED, [item[name] for name in Listed._fields])
-                fields = {
-                    name: inventory.Inventory.from_dict(values).as_dict()
-                    for name, values in item["inventories"].items()
+                place = [item[name] for name in ("uuid", "name", "generation")]
+                self._connection.execute(_LISTED, (*place, item["root_uuid"], item["parent_uuid"]))
+                inventories = {
+                    name: inventory.Inventory.from_dict(fields)
+                    for name, fields in item["inventories"].items()
                 }
-                lists = (_json(fields), _json(sorted(item["traits"])), _json(item["aggregates"]))
-                row = (item["uuid"], item["generation"], *lists, item["modified"])
-                self._connection.execute(_READING, row)
+                traits, aggregates = item["traits"], item["aggregates"]
+                self._keep(
+                    Reading(
+                        item["uuid"],
+                        item["generation"],
+                        inventories,
+                        traits,
+                        aggregates,
+                        {},
+                        item["modified"],
+                    )
+                )
             self._connection.executemany(
                 "INSERT INTO held VALUES (?, ?, ?, ?)",
                 ((*key, _resources(amounts)) for *key, amounts in tables.allocations()),
@@ -414,44 +386,42 @@ class Staging:
                 )
             return self._count("listed"), self._count("owner")
 
-    def save_allocations(self, provider_uuid: str, allocations: Mapping[str, Held]) -> set[str]:
+    def save_allocations(
+        self, provider_uuid: str, allocations: Mapping[str, responses.ProviderAllocation]
+    ) -> set[str]:
         """Replace only the allocations of a provider; returns the consumers not as before."""
         with self._transaction():
             return self._replace_held(provider_uuid, allocations)
 
-    def _replace_held(self, provider_uuid: str, allocations: Mapping[str, Held]) -> set[str]:
+    def _replace_held(
+        self, provider_uuid: str, allocations: Mapping[str, responses.ProviderAllocation]
+    ) -> set[str]:
         before = self._connection.execute(
             "SELECT * FROM held WHERE provider_uuid = ?", (provider_uuid,)
         ).fetchall()
         after = [
-            (provider_uuid, uuid, one.generation, _resources(one.resources))
+            (provider_uuid, uuid, one.consumer_generation, _resources(one.resources))
             for uuid, one in allocations.items()
         ]
         self._connection.execute("DELETE FROM held WHERE provider_uuid = ?", (provider_uuid,))
         self._connection.executemany("INSERT INTO held VALUES (?, ?, ?, ?)", after)
         return {row[1] for row in set(before).difference(after)}
 
-    def forget(self, uuids: Sequence[str]) -> None:
-        """Drop the readings of providers."""
+    def save_owners(self, consumers: Iterable[allocation.Consumer]) -> None:
+        """Keep consumers as read by themselves; one without a generation has no allocations."""
         with self._transaction():
-            self._forget(uuids)
-
-    def _forget(self, uuids: Sequence[str]) -> None:
-        rows = [(uuid,) for uuid in uuids]
-        self._connection.executemany("DELETE FROM reading WHERE uuid = ?", rows)
-        self._connection.executemany("DELETE FROM held WHERE provider_uuid = ?", rows)
-
-    def save_owners(self, owners: Iterable[ConsumerOwner]) -> None:
-        """Keep consumers as read by themselves."""
-        with self._transaction():
-            for owner in owners:
-                self._forget_owners([owner.uuid])
-                self._connection.execute("INSERT INTO owner VALUES (?, ?, ?, ?, ?)", owner[:5])
+            for one in consumers:
+                self._forget_owners([one.uuid])
+                kind = None if one.consumer_type == allocation.UNKNOWN_TYPE else one.consumer_type
+                self._connection.execute(
+                    "INSERT INTO owner VALUES (?, ?, ?, ?, ?)",
+                    (one.uuid, one.generation, one.project_id, one.user_id, kind),
+                )
                 self._connection.executemany(
                     "INSERT INTO share VALUES (?, ?, ?, ?)",
                     [
-                        (provider_uuid, owner.uuid, owner.generation, _resources(resources))
-                        for provider_uuid, resources in owner.allocations.items()
+                        (provider_uuid, one.uuid, one.generation, _resources(resources))
+                        for provider_uuid, resources in one.allocations.items()
                     ],
                 )
 
@@ -556,12 +526,12 @@ class Staging:
             "INSERT OR IGNORE INTO snapshot_note VALUES (?, ?)", [(uuid, text) for uuid in uuids]
         )
 
-    def _column(self, query: str, *parameters: Any) -> list[str]:
-        return [row[0] for row in self._connection.execute(query, parameters)]
+    def _column(self, query: str, parameters: Any = ()) -> list[Any]:
+        with self._errors():
+            return [row[0] for row in self._connection.execute(query, parameters)]
 
     def _count(self, table: str) -> int:
-        number: int = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]  # noqa: S608
-        return number
+        return int(self._column(f"SELECT COUNT(*) FROM {table}")[0])  # noqa: S608
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -39,8 +39,8 @@ class Growing:
         return self.key.pseudonym(kind, text)
 
 
-def names(**options: bool) -> Names:
-    return Names(Growing(), **options)
+def names() -> Names:
+    return Names(Growing())
 
 
 @given(st.lists(HOSTS, unique=True, max_size=8))
@@ -265,11 +265,13 @@ def test_a_response_that_no_command_reads_is_left_out(request_: str) -> None:
 
 
 def test_notes_have_pseudonyms_and_no_text_of_errors() -> None:
-    anonymizer = anonymize.Anonymizer(names())
-    error = anonymizer.note(file.SaveNote(UUID, "not read: GET https://acme.example: 500"))
+    replaced = names()
+    error = anonymize.anonymized_note(
+        replaced, file.SaveNote(UUID, "not read: GET https://acme.example: 500")
+    )
     assert error.text == "not read: the error is left out"
     text = f"allocation of CUSTOM_GOLD left out: provider {UUID} had no inventory of it"
-    note = anonymizer.note(file.SaveNote(UUID, text))
+    note = anonymize.anonymized_note(replaced, file.SaveNote(UUID, text))
     assert note.uuid == error.uuid != UUID
     assert note.uuid in note.text
     assert UUID not in note.text
