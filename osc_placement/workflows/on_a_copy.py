@@ -76,8 +76,9 @@ def apply_plan(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class After:
-    """The state after a plan, a client of the copy, and a line for each change that failed."""
+    """What a plan changed: both states, a client of the copy, a line for each failed change."""
 
+    before: state.CloudState
     state: state.CloudState
     client: api.Client
     failures: tuple[str, ...]
@@ -100,7 +101,7 @@ def applied(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> I
     with opened(lambda: app) as client:
         report = apply_plan(client, _for_copy(planned, client.target), path, tuple(guards.ALL))
         with app.repository.snapshot() as after:
-            yield After(after, client, tuple(_failures(report, planned)))
+            yield After(base, after, client, tuple(_failures(report, planned)))
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from osc_placement.nova import api as nova_api, flavors, request, servers as nov
 from osc_placement.plan import plan as plan_module
 from osc_placement.workflows import compute_nodes, on_a_copy
 from osc_placement.workflows.capacity import count
-from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.cloud import nova_request
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
 
@@ -104,21 +104,16 @@ def impact(
     one for the host aggregates, those of ``read_server_hosts``, and one per 1000 flavors and
     servers. Errors: PlanRefused for a plan of another target; PlacementError for a service.
     """
-    plan_module.check_target(planned, client.target, client.origin)
-    with (
-        observe.file_state(client, "--impact") as base,
-        on_a_copy.applied(base, planned, path) as changed,
-    ):
-        return compare(base, changed, nova, options)
+    with on_a_copy.after_plan(client, planned, path, "--impact") as changed:
+        return compare(changed, nova, options)
 
 
 def compare(
-    base: state.CloudState,
     changed: on_a_copy.After,
     nova: nova_api.Nova,
     options: request.SchedulerOptions | None = None,
 ) -> Impact:
-    """The impact of a plan that was applied to a copy of ``base``.
+    """The impact of a plan that was applied to a copy.
 
     Requests and errors: those of ``impact`` to nova.
     """
@@ -128,7 +123,7 @@ def compare(
     aggregates = nova_api.host_aggregates(nova)
     compute = compute_nodes.read_server_hosts(nova)
     named, servers = flavors.flavors(nova), nova_servers.servers(nova)
-    comparison = _Comparison(base, changed.state, compute)
+    comparison = _Comparison(changed.before, changed.state, compute)
     stranded = _stranded(comparison, servers, aggregates, rules)
     listed = _of_flavors(comparison, named, rules, stranded)
     nothing = FlavorFits()
@@ -248,26 +243,19 @@ def _of_flavors(
     options: request.SchedulerOptions,
     stranded: dict[str, list[values.Server]],
 ) -> list[FlavorImpact]:
-    by_name = sorted(named, key=lambda flavor: flavor.name)
-    return [_of_flavor(comparison, flavor, options, stranded) for flavor in by_name]
-
-
-def _of_flavor(
-    comparison: _Comparison,
-    named: flavors.NamedFlavor,
-    options: request.SchedulerOptions,
-    stranded: dict[str, list[values.Server]],
-) -> FlavorImpact:
-    servers = tuple(stranded.get(named.name, ()))
-    try:
-        asked = request.request_to_placement(
-            request.ServerSpec(named.flavor, named.name), (), options
-        )
-    except errors.InvalidInput as error:
-        nothing = FlavorFits()
-        return FlavorImpact(named.id, named.name, nothing, nothing, servers, str(error))
-    before, after = comparison.fits(asked.query)
-    return FlavorImpact(named.id, named.name, before, after, servers)
+    impacts = []
+    for flavor in sorted(named, key=lambda flavor: flavor.name):
+        before = after = FlavorFits()
+        refused = ""
+        try:
+            spec = request.ServerSpec(flavor.flavor, flavor.name)
+            query = request.request_to_placement(spec, (), options).query
+            before, after = comparison.fits(query)
+        except errors.InvalidInput as error:
+            refused = str(error)
+        servers = tuple(stranded.get(flavor.name, ()))
+        impacts.append(FlavorImpact(flavor.id, flavor.name, before, after, servers, refused))
+    return impacts
 
 
 def _stranded(

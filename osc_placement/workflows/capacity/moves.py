@@ -7,7 +7,7 @@ import collections
 import copy
 import dataclasses
 import itertools
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
@@ -18,6 +18,13 @@ from osc_placement.workflows.capacity import servers
 from osc_placement.workflows.cloud import options
 
 Placement = placing.Placement
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JointOption(placing.Option):
+    """An option of one host for each of several servers; ``parts`` are in their order."""
+
+    parts: tuple[placing.Option, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ class Moves:
         self.base, self.budget, self.refused = base, budget, frozenset(refused)
         self.not_counted: dict[str, None] = {}
         self.groups = {each.uuid: each for each in groups}
-        self._joint: dict[Hashable, JointOptions] = {}
+        self._joint: dict[Hashable, list[JointOption]] = {}
         self._without = frozenset(without)
         self._by_root: dict[str, list[servers.PlacedServer]] = {}
         for server in known:
@@ -260,11 +267,40 @@ class Moves:
             return self.options_for(known[0], stopped, moved)
         kinds = tuple(each.kind for each in known)
         if kinds not in self._joint:
-            self._joint[kinds] = find(kinds, self._options)
-        joint = self._joint[kinds]
-        self.is_complete = self.is_complete and joint.is_complete
+            self._joint[kinds] = self._joint_options(kinds)
         stopped = self._without.union(stopped)
-        return [each for each in joint.options if not options.uses_trees(self.base, each, stopped)]
+        joint = self._joint[kinds]
+        return [each for each in joint if not options.uses_trees(self.base, each, stopped)]
+
+    def _joint_options(self, kinds: Sequence[Hashable]) -> list[JointOption]:
+        """The options of one host for each of several servers.
+
+        Servers of one kind are next to each other in ``kinds``, and are interchangeable.
+        """
+        numbers = collections.Counter(kinds)
+        by_root: dict[str, dict[Hashable, list[placing.Option]]] = {}
+        for kind in numbers:
+            for option in self._options[kind]:
+                by_root.setdefault(option.root_uuid, {}).setdefault(kind, []).append(option)
+        joint: list[JointOption] = []
+        for root, by_kind in sorted(by_root.items()):
+            if len(by_kind) < len(numbers):
+                continue
+            # Without the other orders of servers of one kind.
+            choices = itertools.product(
+                *(
+                    itertools.combinations_with_replacement(by_kind[kind], number)
+                    for kind, number in numbers.items()
+                )
+            )
+            for choice in itertools.islice(choices, options.PER_TREE):
+                parts = tuple(itertools.chain.from_iterable(choice))
+                amounts: collections.Counter[placing.Slot] = collections.Counter()
+                for option in parts:
+                    amounts.update(option.amounts)
+                joint.append(JointOption(root, dict(amounts), parts=parts))
+            self.is_complete = self.is_complete and next(choices, None) is None
+        return joint
 
     def limited_to(self, seconds: float) -> Moves:
         """These moves, with a budget of ``seconds`` for the searches."""
@@ -286,62 +322,3 @@ class Moves:
             changed[server.uuid] = dataclasses.replace(consumer, allocations=kept)
         left.apply(record.Changes(consumers=changed))
         return left
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class JointOption(placing.Option):
-    """An option of one host for each of several servers; ``parts`` are in their order."""
-
-    parts: tuple[placing.Option, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class JointOptions:
-    """``is_complete``: no host has more than ``options.PER_TREE`` of them."""
-
-    options: tuple[JointOption, ...]
-    is_complete: bool = True
-
-
-def find(
-    kinds: Sequence[Hashable], known: Mapping[Hashable, Sequence[placing.Option]]
-) -> JointOptions:
-    """The joint options of servers of these kinds; ``known`` are the options of each kind.
-
-    Servers of one kind are next to each other in ``kinds``, and are interchangeable.
-    """
-    numbers = collections.Counter(kinds)
-    by_root = {kind: _by_root(known[kind]) for kind in numbers}
-    roots = set.intersection(*(set(each) for each in by_root.values()))
-    found: list[JointOption] = []
-    is_complete = True
-    for root in sorted(roots):
-        choices = _choices({kind: by_root[kind][root] for kind in numbers}, numbers)
-        found += (_joint(root, each) for each in itertools.islice(choices, options.PER_TREE))
-        is_complete = is_complete and next(choices, None) is None
-    return JointOptions(tuple(found), is_complete)
-
-
-def _by_root(known: Sequence[placing.Option]) -> Mapping[str, list[placing.Option]]:
-    found: dict[str, list[placing.Option]] = {}
-    for option in known:
-        found.setdefault(option.root_uuid, []).append(option)
-    return found
-
-
-def _choices(
-    known: Mapping[Hashable, Sequence[placing.Option]], numbers: Mapping[Hashable, int]
-) -> Iterator[tuple[placing.Option, ...]]:
-    """An option for each server, without the other orders of servers of one kind."""
-    alike = (
-        itertools.combinations_with_replacement(known[kind], number)
-        for kind, number in numbers.items()
-    )
-    return (tuple(itertools.chain.from_iterable(each)) for each in itertools.product(*alike))
-
-
-def _joint(root: str, parts: tuple[placing.Option, ...]) -> JointOption:
-    amounts: collections.Counter[placing.Slot] = collections.Counter()
-    for option in parts:
-        amounts.update(option.amounts)
-    return JointOption(root, dict(amounts), parts=parts)

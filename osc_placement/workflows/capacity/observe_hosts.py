@@ -49,71 +49,38 @@ def read(
     for each other member of its server group; to nova and neutron those of ``nova``.
     Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
-    return _Reader(client, nova, context).read(hosts, aggregates)
+    reader = reading.PlacementReader(client, context)
+    cloud = observe.CloudReader(client, context)
+    base = cloud.providers()
+    members = reader.members(aggregates, "reading aggregates")
+    own = set(base.tree) - base.with_trait[standard.SHARING_TRAIT]
+    roots = servers.chosen_roots(base, hosts, members, own, nova.compute)
+    answers = reader.answers(
+        client.list_provider_allocations,
+        [uuid for root in roots for uuid in base.tree[root]],
+        "reading allocations",
+    )
+    consumers: dict[str, record.ConsumerRecord] = {}
 
-
-class _Reader:
-    def __init__(
-        self,
-        client: api.Client,
-        nova: nova_servers.NovaReader,
-        context: ReadContext,
-    ) -> None:
-        self._client, self._nova_reader = client, nova
-        self._reader = reading.PlacementReader(client, context)
-        self._cloud = observe.CloudReader(client, context)
-
-    def read(self, hosts: Sequence[str], aggregates: Sequence[str]) -> HostsRead:
-        """All steps: the consumers of the hosts, nova's servers, then the other hosts."""
-        base = self._cloud.providers()
-        roots = self._roots(base, hosts, aggregates)
-        consumers = self._consumers(base, self._consumers_on(base, roots))
+    def read_consumers(uuids: Iterable[str]) -> None:
+        new = (uuid for uuid in uuids if uuid not in consumers)
+        for uuid, consumer in reader.consumers(new).items():
+            if consumer.allocations:
+                consumers[uuid] = _recorded(base, consumer)
         base.apply(record.Changes(consumers=consumers))
-        nova = self._nova(servers.servers_on(base, roots))
-        on_hosts = self._nova_reader.on_roots(roots)
-        members = {uuid: None for group in nova.groups for uuid in group.members}
-        members |= {server.uuid: None for server in on_hosts.servers}
-        consumers |= self._consumers(base, [uuid for uuid in members if uuid not in consumers])
-        base.apply(record.Changes(consumers=consumers))
-        known = servers.servers_on(base, roots, nova.queries, nova.groups)
-        queries = {each.kind: each.query for each in known}
-        read = self._cloud.read(list(queries.values()))
-        return HostsRead(_with_consumers(read, consumers, roots), roots, nova, on_hosts)
 
-    def _roots(
-        self, base: state.CloudState, hosts: Sequence[str], aggregates: Sequence[str]
-    ) -> list[str]:
-        members = self._reader.members(aggregates, "reading aggregates")
-        sharing = base.with_trait[standard.SHARING_TRAIT]
-        own = {uuid for uuid in base.tree if uuid not in sharing}
-        return servers.chosen_roots(base, hosts, members, own, self._nova_reader.compute)
-
-    def _consumers_on(self, base: state.CloudState, roots: Iterable[str]) -> list[str]:
-        providers = [uuid for root in roots for uuid in base.tree[root]]
-        answers = self._reader.answers(
-            self._client.list_provider_allocations, providers, "reading allocations"
-        )
-        return list(
-            dict.fromkeys(uuid for answer in answers.values() for uuid in answer.allocations)
-        )
-
-    def _consumers(
-        self, base: state.CloudState, uuids: Sequence[str]
-    ) -> dict[str, record.ConsumerRecord]:
-        return {
-            uuid: _recorded(base, consumer)
-            for uuid, consumer in self._reader.consumers(uuids).items()
-            if consumer.allocations
-        }
-
-    def _nova(self, known: Sequence[servers.PlacedServer]) -> nova_servers.KnownServers:
-        """What nova says about servers, with the server groups that have one of them."""
-        uuids = dict.fromkeys(each.uuid for each in known)
-        found = self._nova_reader.servers(list(uuids))
-        return dataclasses.replace(
-            found,
-            groups=[each for each in found.groups if not uuids.keys().isdisjoint(each.members)],
-        )
+    read_consumers(uuid for answer in answers.values() for uuid in answer.allocations)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
+    in_nova = nova.servers(list(uuids))
+    groups = [group for group in in_nova.groups if not uuids.keys().isdisjoint(group.members)]
+    in_nova = dataclasses.replace(in_nova, groups=groups)
+    on_hosts = nova.on_roots(roots)
+    read_consumers(uuid for group in groups for uuid in group.members)
+    read_consumers(server.uuid for server in on_hosts.servers)
+    placed = servers.servers_on(base, roots, in_nova.queries, groups)
+    queries = {each.kind: each.query for each in placed}
+    state_of_queries = cloud.read(list(queries.values()))
+    return HostsRead(_with_consumers(state_of_queries, consumers, roots), roots, in_nova, on_hosts)
 
 
 def _recorded(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:

@@ -8,10 +8,12 @@ failed hosts move, the others stay. With servers of one size both are equal.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import functools
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.model import candidate
@@ -62,30 +64,17 @@ class _Search:
         upper = self._most_after(())
         try:
             for failed in self._all_failures():
-                if not self._fits_after(failed, upper):
-                    upper = self._largest_after(failed, upper)
-                    if upper < 0:
-                        return Reserve(self._failures, 0, 0, failed)
+                upper = _largest(upper, functools.partial(self._fits_after, failed))
+                if upper < 0:
+                    return Reserve(self._failures, 0, 0, failed)
+            # No number is safe if even 0 requests survive not every failure.
+            least = max(_largest(upper, self._is_safe), 0)
         except SearchTooLong:
             return Reserve(self._failures, 0, upper, is_complete=False)
-        try:
-            return Reserve(self._failures, self._safe_number(upper), upper)
-        except SearchTooLong:
-            return Reserve(self._failures, 0, upper, is_complete=False)
+        return Reserve(self._failures, least, upper)
 
     def _all_failures(self) -> Iterator[tuple[str, ...]]:
         return itertools.combinations(self._hosts, self._failures)
-
-    def _largest_after(self, failed: tuple[str, ...], upper: int) -> int:
-        """The largest number that fits after a failure, below ``upper``; -1 for none."""
-        low, high = -1, upper
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._fits_after(failed, middle):
-                low = middle
-            else:
-                high = middle
-        return low
 
     def _fits_after(self, failed: Sequence[str], number: int) -> bool:
         """Whether the servers of failed hosts and ``number`` requests fit on the others."""
@@ -108,19 +97,6 @@ class _Search:
                 left[slot] -= amount
         count = placing.most(self._moves.options_of(self._kind, failed), left)
         return count.least if failed else count.most
-
-    def _safe_number(self, upper: int) -> int:
-        """The largest number found for which a placement survives every failure."""
-        if self._is_safe(upper):
-            return upper
-        low, high = 0, upper
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._is_safe(middle):
-                low = middle
-            else:
-                high = middle
-        return low
 
     def _is_safe(self, number: int) -> bool:
         return any(
@@ -171,3 +147,10 @@ class _Search:
         found = placing.most(self._moves.options_of(self._kind, ()), left)
         chosen = [option for option, times in found.chosen for _ in range(times)]
         return chosen[:number] if len(chosen) >= number else None
+
+
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest number up to ``most`` that holds, if all smaller ones do; -1 for none."""
+    if holds(most):
+        return most
+    return bisect.bisect_left(range(most), True, key=lambda number: not holds(number)) - 1

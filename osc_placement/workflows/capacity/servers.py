@@ -62,28 +62,29 @@ def servers_on(
     ``queries`` are nova's requests for servers: their conditions apply. ``groups`` are nova's
     server groups with affinity or anti-affinity.
     """
-    known = queries or {}
+    asked = queries or {}
     group_of = {uuid: each for each in groups for uuid in each.members}
-    found = []
+    placed = []
     for root in roots:
-        consumers = {each: None for uuid in base.tree[root] for each in base.consumers_of[uuid]}
-        for uuid in consumers:
+        for uuid in _consumers_on(base, root):
             consumer = base.consumers[uuid]
             if consumer.consumer_type == allocation.MIGRATION:
                 continue
             own = _own_allocations(base, root, consumer.allocations)
-            server = PlacedServer(uuid, root, own, query_of(base, root, own))
-            if uuid in known:
-                query, unknown = with_conditions(server.query, known[uuid])
-                server = dataclasses.replace(server, query=query, unknown=unknown)
-            if uuid in group_of:
-                group = group_of[uuid]
-                if group.policy == "anti-affinity":
-                    server = dataclasses.replace(server, apart=group.uuid)
-                else:
-                    server = dataclasses.replace(server, together=group.uuid)
-            found.append(server)
-    return found
+            query = query_of(base, root, own)
+            unknown: tuple[str, ...] = ()
+            if uuid in asked:
+                query, unknown = with_conditions(query, asked[uuid])
+            group = group_of.get(uuid)
+            apart = group.uuid if group and group.policy == "anti-affinity" else ""
+            together = group.uuid if group and not apart else ""
+            placed.append(PlacedServer(uuid, root, own, query, apart, together, unknown))
+    return placed
+
+
+def _consumers_on(base: state.CloudState, root: str) -> Iterable[str]:
+    """The UUIDs of the consumers with allocations in the tree of a host."""
+    return dict.fromkeys(each for uuid in base.tree[root] for each in base.consumers_of[uuid])
 
 
 def hosts_of_server(base: state.CloudState, uuid: str) -> set[str]:
@@ -140,9 +141,10 @@ def _has_conditions(group: candidate.RequestGroup) -> bool:
 
 def migrations_on(base: state.CloudState, root: str) -> list[str]:
     """The UUIDs of migrations that hold allocations on a host."""
-    consumers = {each: None for uuid in base.tree[root] for each in base.consumers_of[uuid]}
     return [
-        uuid for uuid in consumers if base.consumers[uuid].consumer_type == allocation.MIGRATION
+        uuid
+        for uuid in _consumers_on(base, root)
+        if base.consumers[uuid].consumer_type == allocation.MIGRATION
     ]
 
 

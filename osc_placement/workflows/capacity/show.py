@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -103,31 +104,31 @@ def show(
     if request.after is not None:
         observe.require_file(client, "--after")
         plan_module.check_target(request.after[0], client.target, client.origin)
+    nova = nova or nova_servers.NovaReader()
+    in_nova = nova_servers.KnownServers()
+    if request.keep is not None:
+        in_nova = _known_servers(client, nova)
+    aggregates = _aggregates(request.by, host_aggregates)
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
-    parts = _Parts(request.by, host_aggregates)
-    nova = nova or nova_servers.NovaReader()
-    known = nova_servers.KnownServers()
-    if request.keep is not None:
-        known = _known_servers(client, nova)
-    with observe.observed(
-        client,
-        request.queries.values(),
-        context,
-        more=parts.zoned,
-        with_aggregates=request.by is By.AGGREGATE,
-    ) as base:
+    with contextlib.ExitStack() as stack:
+        observed = observe.observed(
+            client,
+            request.queries.values(),
+            context,
+            more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
+            with_aggregates=request.by is By.AGGREGATE,
+        )
+        states = {False: stack.enter_context(observed)}
+        if request.after is not None:
+            changed = stack.enter_context(on_a_copy.applied(states[False], *request.after))
+            states[True], failures = changed.state, changed.failures
         for title, query in request.queries.items():
-            shown = _State(base, query, request, parts, title, known, nova.compute)
-            rows += shown.rows(is_after=False)
-            if request.after is not None:
-                with on_a_copy.applied(base, *request.after) as changed:
-                    shown = _State(changed.state, query, request, parts, title, known, nova.compute)
-                    rows += shown.rows(is_after=True)
-                    failures = changed.failures
-    return Shown(
-        tuple(rows), failures, (*nova.compute.not_judged, *known.not_judged), known.assumed
-    )
+            counting = _Counting(title, query, request, aggregates, in_nova, nova.compute)
+            for is_after, base in states.items():
+                rows += counting.rows(base, is_after=is_after)
+    not_judged = (*nova.compute.not_judged, *in_nova.not_judged)
+    return Shown(tuple(rows), failures, not_judged, in_nova.assumed)
 
 
 def _known_servers(client: api.Client, nova: nova_servers.NovaReader) -> nova_servers.KnownServers:
@@ -144,110 +145,95 @@ def _known_servers(client: api.Client, nova: nova_servers.NovaReader) -> nova_se
     )
 
 
-class _Parts:
-    """The parts of the cloud that are counted separately: ``{name: UUIDs of providers in it}``."""
-
-    def __init__(self, by: By | None, host_aggregates: HostAggregates) -> None:
-        self.by = by
-        known = [] if by in (None, By.HOST) or host_aggregates is None else host_aggregates()
-        if by is By.ZONE and host_aggregates is None:
-            raise errors.PlacementError(
-                "availability zones are in nova: select a cloud, or give --os-nova-recording"
-            )
-        self._known = list(known)
-
-    @property
-    def zoned(self) -> list[str]:
-        """The aggregates with an availability zone, if zones are counted."""
-        zoned = [each.uuid for each in self._known if each.metadata.get("availability_zone")]
-        return zoned if self.by is By.ZONE else []
-
-    def of(self, base: state.CloudState) -> dict[str, frozenset[str]]:
-        """The members of each aggregate or zone."""
-        if self.by is By.ZONE:
-            zones: dict[str, frozenset[str]] = {}
-            for each in self._known:
-                if zone := each.metadata.get("availability_zone"):
-                    zones[zone] = zones.get(zone, frozenset()) | frozenset(
-                        base.with_aggregate[each.uuid]
-                    )
-            return zones
-        known = {each.uuid: each.name for each in self._known}
-        return {
-            known.get(uuid, uuid): frozenset(base.with_aggregate[uuid])
-            for uuid in base.with_aggregate
-        }
+def _aggregates(by: By | None, host_aggregates: HostAggregates) -> list[HostAggregate]:
+    """The host aggregates, if they matter. Errors: PlacementError for zones without nova."""
+    if by is By.ZONE and host_aggregates is None:
+        raise errors.PlacementError(
+            "availability zones are in nova: select a cloud, or give --os-nova-recording"
+        )
+    if host_aggregates is None or by in (None, By.HOST):
+        return []
+    return list(host_aggregates())
 
 
-class _State:
-    """The rows of one query on one state."""
+def _zone(aggregate: HostAggregate) -> str:
+    return aggregate.metadata.get("availability_zone", "")
 
-    def __init__(
-        self,
-        base: state.CloudState,
-        query: candidate.CandidateQuery,
-        request: ShowRequest,
-        parts: _Parts,
-        title: str,
-        nova: nova_servers.KnownServers,
-        compute: compute_nodes.ServerHosts,
-    ) -> None:
-        self._nova = nova
-        self._base, self._query = base, query
-        self._request, self._parts, self._title = request, parts, title
-        self._without = frozenset(servers.roots_named(self._base, request.without, compute))
-        self._refused = compute.refused(self._base.tree)
-        self._counter = count.Counter(self._base, self._query, self._without, self._refused)
 
-    def rows(self, *, is_after: bool) -> Iterator[Row]:
-        for part, roots in self._split():
-            kept = self._kept(roots) if self._request.keep else None
-            capacity = self._counter.count(roots)
-            refused = {
-                self._base.providers[root].name: self._refused[root] for root in capacity.refused
-            }
-            yield Row(self._title, part, is_after, capacity, kept, refused)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Counting:
+    """How one query is counted on any state."""
 
-    def _split(self) -> Iterable[tuple[str, list[str]]]:
-        every = [
-            uuid
-            for uuid, each in self._base.providers.items()
-            if each.root_uuid == uuid and uuid not in self._without
-        ]
-        if self._parts.by is None:
-            return [("", every)]
-        hosts = [uuid for uuid in count.hosts_of(self._base) if uuid not in self._without]
-        if self._parts.by is By.HOST:
-            return sorted((self._base.providers[uuid].name, [uuid]) for uuid in hosts)
-        members = self._parts.of(self._base)
-        found = [
+    title: str
+    query: candidate.CandidateQuery
+    request: ShowRequest
+    aggregates: Sequence[HostAggregate]
+    in_nova: nova_servers.KnownServers
+    compute: compute_nodes.ServerHosts
+
+    def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[Row]:
+        """A row for each part of the cloud."""
+        without = frozenset(servers.roots_named(base, self.request.without, self.compute))
+        refused = self.compute.refused(base.tree)
+        counter = count.Counter(base, self.query, without, refused)
+        for part, roots in self._parts(base, without):
+            kept = self._kept(base, roots, without, refused) if self.request.keep else None
+            capacity = counter.count(roots)
+            reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
+            yield Row(self.title, part, is_after, capacity, kept, reasons)
+
+    def _parts(
+        self, base: state.CloudState, without: Collection[str]
+    ) -> Iterable[tuple[str, list[str]]]:
+        """``(name, root UUIDs)`` of each part, or of all trees."""
+        by = self.request.by
+        if by is None:
+            roots = (uuid for uuid, each in base.providers.items() if each.root_uuid == uuid)
+            return [("", [uuid for uuid in roots if uuid not in without])]
+        hosts = [uuid for uuid in count.hosts_of(base) if uuid not in without]
+        if by is By.HOST:
+            return sorted((base.providers[uuid].name, [uuid]) for uuid in hosts)
+        members: dict[str, set[str]] = {}
+        if by is By.ZONE:
+            for each in self.aggregates:
+                if _zone(each):
+                    members.setdefault(_zone(each), set()).update(base.with_aggregate[each.uuid])
+        else:
+            names = {each.uuid: each.name for each in self.aggregates}
+            for uuid in base.with_aggregate:
+                members[names.get(uuid, uuid)] = {*base.with_aggregate[uuid]}
+        parts = [
             (name, [uuid for uuid in hosts if uuid in uuids])
             for name, uuids in sorted(members.items())
         ]
-        others = [uuid for uuid in hosts if not any(uuid in uuids for uuids in members.values())]
-        return [each for each in [*found, (NO_PART, others)] if each[1]]
+        others = set(hosts).difference(*members.values())
+        parts.append((NO_PART, [uuid for uuid in hosts if uuid in others]))
+        return [part for part in parts if part[1]]
 
-    def _kept(self, roots: Sequence[str]) -> reserve.Reserve:
-        hosts = [uuid for uuid in count.hosts_of(self._base) if uuid in set(roots)]
-        nova = self._nova
-        known = servers.servers_on(self._base, hosts, nova.queries, nova.groups)
-        budget = SearchBudget(self._request.seconds)
-        outside = {each.root_uuid for each in self._base.providers.values()} - set(roots)
+    def _kept(
+        self,
+        base: state.CloudState,
+        roots: Sequence[str],
+        without: Collection[str],
+        refused: Collection[str],
+    ) -> reserve.Reserve:
+        hosts = [uuid for uuid in count.hosts_of(base) if uuid in set(roots)]
+        outside = {each.root_uuid for each in base.providers.values()} - set(roots)
         found = moves.Moves(
-            self._base,
-            known,
-            budget,
-            [self._query],
-            self._without | outside,
-            nova.groups,
-            self._refused,
+            base,
+            servers.servers_on(base, hosts, self.in_nova.queries, self.in_nova.groups),
+            SearchBudget(self.request.seconds),
+            [self.query],
+            outside.union(without),
+            self.in_nova.groups,
+            refused,
         )
         if not found.is_complete:
             raise errors.PlacementError(
                 "--keep: a host has too many allocation candidates for one of the requests"
             )
-        usable = {option.root_uuid for option in found.options_of(servers.kind_of(self._query), ())}
+        usable = {option.root_uuid for option in found.options_of(servers.kind_of(self.query), ())}
         hosts = [uuid for uuid in hosts if uuid in usable]
-        kept = reserve.capacity_with_failures(found, self._query, hosts, self._request.keep or 0)
-        unsafe = tuple(self._base.providers[uuid].name for uuid in kept.unsafe)
+        kept = reserve.capacity_with_failures(found, self.query, hosts, self.request.keep or 0)
+        unsafe = tuple(base.providers[uuid].name for uuid in kept.unsafe)
         return dataclasses.replace(kept, unsafe=unsafe)

@@ -22,6 +22,9 @@ _SECONDS_TO_NAME = 1.0
 _MOST_NAMED = 20
 
 
+_TOO_MANY = f"a host has more than {options.PER_TREE} candidates for a server"
+
+
 class Answer(enum.StrEnum):
     """Whether hosts may stop."""
 
@@ -64,8 +67,7 @@ def may_stop(moves: Moves, roots: Sequence[str]) -> Verdict:
     if found is not None:
         return Verdict(Answer.YES, hosts, found)
     if not moves.is_complete:
-        reason = f"a host has more than {options.PER_TREE} candidates for a server"
-        return Verdict(Answer.UNKNOWN, hosts, reason=reason)
+        return Verdict(Answer.UNKNOWN, hosts, reason=_TOO_MANY)
     unplaced, reason = _unplaced(moves, hosts)
     return Verdict(Answer.NO, hosts, unplaced=unplaced, reason=reason)
 
@@ -88,8 +90,7 @@ def largest(moves: Moves, roots: Sequence[str], limit: int) -> Verdict:
     except SearchTooLong as error:
         return Verdict(Answer.UNKNOWN, best, placement, reason=str(error))
     if len(best) < min(limit, len(order)) and not moves.is_complete:
-        reason = f"a host has more than {options.PER_TREE} candidates for a server"
-        return Verdict(Answer.UNKNOWN, best, placement, reason=reason)
+        return Verdict(Answer.UNKNOWN, best, placement, reason=_TOO_MANY)
     if best:
         return Verdict(Answer.YES, best, placement)
     return may_stop(moves, order[:1])
@@ -177,19 +178,16 @@ def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer
         yield f"every other host with room has {has} of server group {moves.groups[group].name}"
         return
     every = constraint.constraints_of(server.query)
-    shown = constraint.constraints_of(server.query)
-    found = [
-        text
-        for each, text in zip(every, shown, strict=True)
+    preventing = [
+        str(each)
+        for each in every
         if not moves.refused.issuperset(
             _serving(left, constraint.without(server.query, {each}), hosts)
         )
     ]
-    for text in found:
+    amounts = (str(each) for each in every if each.kind is constraint.Kind.RESOURCES)
+    for text in preventing or [" and ".join(amounts)]:
         yield f"no other host has room with {text}"
-    if not found:
-        amounts = [each for each in shown if each.kind is constraint.Kind.RESOURCES]
-        yield f"no other host has room with {' and '.join(map(str, amounts))}"
 
 
 def _serving(

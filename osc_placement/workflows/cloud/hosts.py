@@ -7,7 +7,7 @@ tree; the rest may come from providers that share with the tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import plans
@@ -28,14 +28,18 @@ class HostSearch:
         self.plan = plans.prepare(base, query)
         self.forest = Forest(base, self.plan, budget)
         self._base = base
+        self._may_serve = bool(self.plan.totals) and not any(
+            group.impossible for group in self.plan.groups
+        )
 
     def serves(self, root_uuid: str) -> bool:
-        """Whether a host can serve the query."""
-        if not self.plan.admits_root(self._base.providers[root_uuid]):
+        """Whether a host can serve the query; no host serves one without resources."""
+        if not self._may_serve or not self.plan.admits_root(self._base.providers[root_uuid]):
             return False
         tree = self._base.tree[root_uuid]
         return any(
-            not tree.isdisjoint(found.allocations) for found in self.forest.candidates_in(root_uuid)
+            not tree.isdisjoint(offered.allocations)
+            for offered in self.forest.candidates_in(root_uuid)
         )
 
     def meets(self, root_uuid: str) -> bool:
@@ -44,24 +48,7 @@ class HostSearch:
             return False
         return next(self.forest.candidates_in(root_uuid), None) is not None
 
-    def serving(
-        self,
-        among: Iterable[str] | None = None,
-        kind: Callable[[str], object] = lambda root_uuid: root_uuid,
-    ) -> list[str]:
-        """The hosts that can serve the query, of those given or of all.
-
-        Of hosts of one ``kind``, only one is searched.
-        """
-        if not self.plan.totals or any(group.impossible for group in self.plan.groups):
-            return []
+    def serving(self, among: Iterable[str] | None = None) -> list[str]:
+        """The hosts that can serve the query, of those given or of all."""
         roots = self.forest.roots() if among is None else among
-        kinds: dict[object, bool] = {}
-        serving = []
-        for uuid in roots:
-            key = kind(uuid)
-            if key not in kinds:
-                kinds[key] = self.serves(uuid)
-            if kinds[key]:
-                serving.append(uuid)
-        return serving
+        return [uuid for uuid in roots if self.serves(uuid)]

@@ -139,7 +139,7 @@ class Lowering:
         if best is not None:
             while any(
                 any(limits[root][each] > best[each] for each in self._lowered)
-                and any(self._raise(root, best, each) for each in self._lowered)
+                and any(_raise(self._base, self._query, root, best, each) for each in self._lowered)
                 for root in roots
             ):
                 pass
@@ -150,9 +150,6 @@ class Lowering:
         if root_uuid in self._refused:
             return False
         return not self._without.plan.totals or self._without.meets(root_uuid)
-
-    def _raise(self, root_uuid: str, amounts: dict[Constraint, int], each: Constraint) -> bool:
-        return _raise(self._base, self._query, root_uuid, amounts, each)
 
     def _offering(self, root_uuid: str) -> Iterator[record.ProviderRecord]:
         forest = self._without.forest
@@ -187,7 +184,7 @@ def _given_up(found: Amounts) -> float:
 
 
 def _serves(base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str) -> bool:
-    return root_uuid in HostSearch(base, query).serving([root_uuid])
+    return HostSearch(base, query).serves(root_uuid)
 
 
 def _promising(

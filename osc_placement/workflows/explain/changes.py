@@ -175,22 +175,18 @@ def lack(
     """
     root = base.providers[root_uuid]
     conditions = len(plan.root_required - root.traits) + len(plan.root_forbidden & root.traits)
-    total = 0, 0, conditions, 0.0
+    lacking = [(0, 0, conditions, 0.0)]
     repair = _Repair(base, plan, root_uuid, nova_members)
     for slot in plan.slots:
         ways = repair.ways(slot)
-        least = len(slot.resources) or 1, 0, 0, 0.0
         if ways:
             steps, short = ways[0].steps, ways[0].short
             moves = sum(each.action is Action.JOIN and each.name in nova_members for each in steps)
-            least = 0, moves, len(steps) + (short > 0), short
-        total = (
-            total[0] + least[0],
-            total[1] + least[1],
-            total[2] + least[2],
-            total[3] + least[3],
-        )
-    return total
+            lacking.append((0, moves, len(steps) + (short > 0), short))
+        else:
+            lacking.append((len(slot.resources) or 1, 0, 0, 0.0))
+    classes, moves, conditions, short = map(sum, zip(*lacking, strict=True))
+    return classes, moves, conditions, short
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -264,8 +260,7 @@ class _Changes:
         return with_amount(high)
 
     def _helps(self, steps: Iterable[Step]) -> bool:
-        changed = after(self._base, steps)
-        return HostSearch(changed, self._query).serving([self._root.uuid]) != []
+        return HostSearch(after(self._base, steps), self._query).serves(self._root.uuid)
 
     def _hosts(self, steps: Sequence[Step]) -> int:
         """How many hosts can serve the query after the steps."""

@@ -69,18 +69,19 @@ _AMOUNTS = {
 }
 
 
-def failures(
-    base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str
+def explained(
+    base: state.CloudState, query: candidate.CandidateQuery, roots: Iterable[str]
 ) -> list[Failure]:
-    """The conditions that a host fails; empty if it can serve the query."""
+    """The conditions that hosts fail; none for a host that can serve the query."""
     search = HostSearch(base, query)
-    if root_uuid in search.serving([root_uuid]):
-        return []
-    found = list(_Explained(search.forest, root_uuid).failures())
-    if not found:
-        # Only providers of other trees would take part.
-        found = [Failure(base.providers[root_uuid].name, RefusalReason.NO_PROVIDER)]
-    return list(dict.fromkeys(found))
+    failures: list[Failure] = []
+    for root in roots:
+        if not search.serves(root):
+            # Without any failure, only providers of other trees would take part.
+            failures += dict.fromkeys(_Explained(search.forest, root).failures()) or [
+                Failure(base.providers[root].name, RefusalReason.NO_PROVIDER)
+            ]
+    return failures
 
 
 class _Explained:
@@ -196,10 +197,3 @@ class _Explained:
             used,
             inventory,
         )
-
-
-def explained(
-    base: state.CloudState, query: candidate.CandidateQuery, roots: Iterable[str]
-) -> list[Failure]:
-    """The failures of several hosts."""
-    return [failure for root in roots for failure in failures(base, query, root)]
