@@ -231,7 +231,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         opened = nova_request.opened(self, parsed_args)
         for name in dict.fromkeys(parsed_args.flavor):
             try:
-                several = nova_request.read_flavor(opened, parsed_args, name)
+                several = nova_request.read(opened, parsed_args, name)
             except errors.InvalidInput as error:
                 self._refused[name] = "; ".join(error.reasons)
                 continue

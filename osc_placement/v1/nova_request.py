@@ -130,20 +130,18 @@ def opened(
 
 
 def read(
-    opened: nova_request.RequestServices, parsed_args: argparse.Namespace
+    opened: nova_request.RequestServices,
+    parsed_args: argparse.Namespace,
+    flavor: str | None = None,
 ) -> tuple[request.NovaRequest, ...]:
-    """Nova's request by release. Requests and errors: as ``workflows.cloud.nova_request``."""
-    return read_flavor(opened, parsed_args, parsed_args.flavor)
+    """Nova's request by release; of ``flavor``, if the command line may name several.
 
-
-def read_flavor(
-    opened: nova_request.RequestServices, parsed_args: argparse.Namespace, flavor: str | None
-) -> tuple[request.NovaRequest, ...]:
-    """Nova's request for one of several flavors; otherwise like ``read``."""
+    Requests and errors: as ``workflows.cloud.nova_request``.
+    """
     from osc_placement.workflows.cloud import nova_request
 
     options = nova_request.RequestOptions(
-        flavor=flavor,
+        flavor=flavor or parsed_args.flavor,
         image=parsed_args.image,
         from_volume=parsed_args.boot_from_volume,
         availability_zone=parsed_args.availability_zone,

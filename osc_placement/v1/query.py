@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from osc_placement.model.name import counted
@@ -15,7 +15,6 @@ from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
     from osc_placement.workflows.snapshot import replay
 
 COLUMNS = (
@@ -57,9 +56,6 @@ openstack placement query record 8780 --queries recording.jsonl"""
 
     table_columns = ("query", "times", "before", "after", "lost_percent", "lost", "error")
 
-    #: What a plan did on the copy.
-    _plan_summary: Sequence[str] = ()
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "files",
@@ -94,66 +90,36 @@ openstack placement query record 8780 --queries recording.jsonl"""
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        seconds = len(parsed_args.files) - 1 + (parsed_args.after is not None)
-        if not parsed_args.files or seconds > 1:
-            self.usage_error("give one snapshot, and a second one or --after at most")
-        if len(parsed_args.files) > len({path.resolve() for path in parsed_args.files}):
-            self.usage_error("the two snapshots are one file")
-        return self._replay(parsed_args)
-
-    def _replay(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.snapshot import replay
 
-        lines = arguments.read_file(parsed_args.queries).splitlines()
-        source = replay.parse(lines)
+        files, plan = parsed_args.files, parsed_args.after
+        if not files or len(files) + (plan is not None) > 2:
+            self.usage_error("give one snapshot, and a second one or --after at most")
+        if len(files) > len({path.resolve() for path in files}):
+            self.usage_error("the two snapshots are one file")
+        source = replay.parse(arguments.read_file(parsed_args.queries).splitlines())
+        applied: list[str] = []
         with contextlib.ExitStack() as stack:
             context = stack.enter_context(self.reading())
-            second = self._second(parsed_args, stack)
-            first = stack.enter_context(replay.opened(parsed_args.files[0]))
-            if second is None:
-                self._check_answers(source, parsed_args)
-                comparisons = list(replay.compare(None, first, source, context))
-                names = replay.names_of([first])
-            else:
-                comparisons = list(replay.compare(first, second, source, context))
-                names = replay.names_of([first, second])
-        return self._finish(comparisons, source, names, parsed_args)
-
-    def _second(
-        self, parsed_args: argparse.Namespace, stack: contextlib.ExitStack
-    ) -> api.Client | None:
-        """The state to compare with; None for the recorded answers."""
-        from osc_placement.workflows.snapshot import replay
-
-        if parsed_args.after is not None:
-            first = parsed_args.files[0]
-            copy, report = stack.enter_context(replay.after_plan(first, parsed_args.after))
-            self._plan_summary = [f"The plan on a copy of {first}: {report.summary()}"]
-            return copy
-        if len(parsed_args.files) > 1:
-            replay.check_comparable(parsed_args.files)
-            return stack.enter_context(replay.opened(parsed_args.files[1]))
-        return None
-
-    def _check_answers(self, source: replay.QuerySource, parsed_args: argparse.Namespace) -> None:
-        if all(query.answer is None for query in source.queries):
-            self.usage_error(
-                f"{parsed_args.queries} has no recorded answers: give a second snapshot, or a plan"
-                " with --after"
-            )
-
-    def _finish(
-        self,
-        comparisons: list[replay.QueryComparison],
-        source: replay.QuerySource,
-        names: Mapping[str, str],
-        parsed_args: argparse.Namespace,
-    ) -> base.Rows:
+            replay.check_comparable(files)
+            states = [stack.enter_context(replay.opened(path)) for path in files]
+            if plan is not None:
+                copy, report = stack.enter_context(replay.after_plan(files[0], plan))
+                applied = [f"The plan on a copy of {files[0]}: {report.summary()}"]
+                states.append(copy)
+            before = states[0] if len(states) > 1 else None
+            if before is None and all(query.answer is None for query in source.queries):
+                self.usage_error(
+                    f"{parsed_args.queries} has no recorded answers: give a second snapshot, or a"
+                    " plan with --after"
+                )
+            comparisons = list(replay.compare(before, states[-1], source, context))
+            names = replay.names_of(states)
         affected = [item for item in comparisons if item.is_affected(parsed_args.percent)]
         exhausted = sum(item.is_exhausted for item in affected)
         self.exit_code = 3 if affected else 0
         self.summary = [
-            *self._plan_summary,
+            *applied,
             f"Distinct queries: {len(comparisons)}. Lost all candidates: {exhausted}. Lost more"
             f" than {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a query:"
             f" {source.ignored}",

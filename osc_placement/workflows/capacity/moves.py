@@ -207,11 +207,19 @@ class Moves:
         requests: dict[str, Hashable] = {}
         by_kind: dict[Hashable, Sequence[placing.Option]] = {}
         servers_of: dict[str, Sequence[servers.PlacedServer]] = {}
-        for together in self._joined(stopped, moved):
-            name, kind = together[0].key, self._kind(together, stopped, moved)
+        for together, staying in self._joined(stopped, moved):
+            name, kind = together[0].key, together[0].kind
+            if len(together) > 1:
+                kind = together[0].together
+            elif staying:
+                kind = (kind, staying)
             requests[name], servers_of[name] = kind, together
-            if kind not in by_kind:
-                by_kind[kind] = self._options_together(together, stopped, moved)
+            if kind in by_kind:
+                continue
+            if len(together) > 1:
+                by_kind[kind] = self._options_together(together, stopped)
+            else:
+                by_kind[kind] = self.options_for(together[0], stopped, moved)
         for number, query in enumerate(more):
             kind = servers.kind_of(query)
             requests[f"request {number}"] = kind
@@ -233,39 +241,26 @@ class Moves:
 
     def _joined(
         self, stopped: Collection[str], moved: Sequence[servers.PlacedServer]
-    ) -> list[list[servers.PlacedServer]]:
-        """The servers that move: alone, or together if all members of their group move."""
-        found: dict[str, list[servers.PlacedServer]] = {}
-        for server in moved:
-            is_joined = server.together and not self.staying(server, stopped, moved)
-            found.setdefault(server.together if is_joined else server.key, []).append(server)
-        for known in found.values():
-            # Servers of one kind are next to each other, in the order of their first one.
-            kinds = {each.kind: at for at, each in reversed(list(enumerate(known)))}
-            known.sort(key=lambda each: kinds[each.kind])
-        return list(found.values())
+    ) -> list[tuple[list[servers.PlacedServer], frozenset[str]]]:
+        """The servers that move, and the hosts with which they must stay.
 
-    def _kind(
-        self,
-        known: Sequence[servers.PlacedServer],
-        stopped: Collection[str],
-        moved: Sequence[servers.PlacedServer],
-    ) -> Hashable:
-        """Equal for requests with the same options."""
-        if len(known) > 1:
-            return known[0].together
-        staying = self.staying(known[0], stopped, moved)
-        return (known[0].kind, staying) if staying else known[0].kind
+        A server is alone, or with its whole group if all members of that move.
+        """
+        joined: dict[str, tuple[list[servers.PlacedServer], frozenset[str]]] = {}
+        for server in moved:
+            staying = self.staying(server, stopped, moved)
+            key = server.together if server.together and not staying else server.key
+            joined.setdefault(key, ([], staying))[0].append(server)
+        for together, _ in joined.values():
+            # Servers of one kind are next to each other, in the order of their first one.
+            kinds = {each.kind: at for at, each in reversed(list(enumerate(together)))}
+            together.sort(key=lambda each: kinds[each.kind])
+        return list(joined.values())
 
     def _options_together(
-        self,
-        known: Sequence[servers.PlacedServer],
-        stopped: Collection[str],
-        moved: Sequence[servers.PlacedServer],
+        self, together: Sequence[servers.PlacedServer], stopped: Collection[str]
     ) -> Sequence[placing.Option]:
-        if len(known) == 1:
-            return self.options_for(known[0], stopped, moved)
-        kinds = tuple(each.kind for each in known)
+        kinds = tuple(each.kind for each in together)
         if kinds not in self._joint:
             self._joint[kinds] = self._joint_options(kinds)
         stopped = self._without.union(stopped)

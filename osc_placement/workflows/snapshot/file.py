@@ -14,7 +14,7 @@ import os
 import pathlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import orjson
 
@@ -108,13 +108,11 @@ class SnapshotFile:
 
     def traits(self) -> list[str]:
         """The custom traits, sorted."""
-        with database_file.explained(self.path):
-            return _names(self._connection, "trait")
+        return self._column("SELECT name FROM trait ORDER BY name")
 
     def resource_classes(self) -> list[str]:
         """The custom resource classes, sorted."""
-        with database_file.explained(self.path):
-            return _names(self._connection, "resource_class")
+        return self._column("SELECT name FROM resource_class ORDER BY name")
 
     def notes(self) -> list[SaveNote]:
         """What the save reports, in the order of UUIDs."""
@@ -130,16 +128,15 @@ class SnapshotFile:
 
     def recorded_requests(self) -> list[str]:
         """The keys of ``recording``, sorted."""
-        with database_file.explained(self.path):
-            rows = self._connection.execute("SELECT request FROM recording ORDER BY 1")
-            return [row[0] for row in rows]
+        return self._column("SELECT request FROM recording ORDER BY 1")
 
     def counts(self) -> SnapshotCounts:
         """The numbers of records."""
+        return SnapshotCounts(*(self._column(query)[0] for query in _COUNTS))
+
+    def _column(self, query: str) -> list[Any]:
         with database_file.explained(self.path):
-            return SnapshotCounts(
-                *(self._connection.execute(query).fetchone()[0] for query in _COUNTS)
-            )
+            return [row[0] for row in self._connection.execute(query)]
 
     def copy_to(self, path: str) -> None:
         """Write a compact copy, which exists completely or not at all, mode 0600."""
