@@ -44,7 +44,7 @@ class Relaxations:
     ) -> None:
         self._base, self._query, self._order = base, query, tuple(order)
         self._search = self.search(frozenset())
-        self._passing = [self._meeting(each) for each in self._order]
+        self._passing = {each: self._meeting(each) for each in self._order}
         # All resources may be lowered to 1.
         self._least = [self._supplying(name, 1) for name in sorted(self._search.plan.totals)]
         self._sums = {
@@ -140,18 +140,12 @@ class Relaxations:
     def _relevant(self, root_uuid: str) -> list[Constraint]:
         """The constraints that a provider of the tree fails or that no single provider decides."""
         providers = [*self._base.tree[root_uuid], *self._search.forest.sharing_with(root_uuid)]
-        if self._is_plain and len(providers) == 1:
-            return [
-                each
-                for each, passing in zip(self._order, self._passing, strict=True)
-                if root_uuid not in passing
-            ]
+        is_alone = self._is_plain and len(providers) == 1
+        undecided = set[Kind]() if is_alone else {*_BETWEEN, Kind.RESOURCES}
         return [
             each
-            for each, passing in zip(self._order, self._passing, strict=True)
-            if each.kind in _BETWEEN
-            or each.kind is Kind.RESOURCES
-            or any(uuid not in passing for uuid in providers)
+            for each, passing in self._passing.items()
+            if each.kind in undecided or any(uuid not in passing for uuid in providers)
         ]
 
     @functools.cache  # noqa: B019 (one object per explanation)
@@ -163,7 +157,7 @@ class Relaxations:
             tuple(
                 (
                     places.get(self._base.providers[uuid].parent_uuid or ""),
-                    tuple(uuid in passing for passing in (*self._passing, *self._least)),
+                    tuple(uuid in passing for passing in (*self._passing.values(), *self._least)),
                     tuple(self._room(uuid, name) for name in self._sums),
                     tuple(self._units(uuid, name) for name in self._search.plan.totals),
                 )

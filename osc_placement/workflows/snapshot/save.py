@@ -14,6 +14,7 @@ import dataclasses
 import email.utils
 import functools
 import importlib.metadata
+import itertools
 import logging
 import os
 import pathlib
@@ -390,14 +391,8 @@ def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.Snapsho
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    batch: list[T] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    iterator = iter(items)
+    return iter(lambda: list(itertools.islice(iterator, _BATCH)), [])
 
 
 #: How often a provider is read while it changes.
