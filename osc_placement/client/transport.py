@@ -476,28 +476,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-@contextlib.contextmanager
-def calling(service: str, connection: Any, method: str, path: str) -> Iterator[None]:
-    """Send a request to another service in the block, under the rules for Placement's requests.
-
-    ``connection`` is the SDK's. Errors: ConnectionFailed, TooLarge; OutcomeUnknown for a write that
-    may have been carried out; Redirected.
-    """
-    session = getattr(connection, "session", None)
-    if isinstance(session, keystoneauth1.session.Session):
-        prepare(session)
-    try:
-        yield
-    except errors.PlacementError:
-        raise
-    except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
-        if method not in READS and was_sent(error):
-            text = f"{service}, {method} {path.partition('?')[0]}: {error}"
-            raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
-        kind = api_errors.TooLarge if is_too_large(error) else api_errors.ConnectionFailed
-        raise kind(f"cannot reach {service}: {error}") from error
-
-
 def was_sent(error: BaseException) -> bool:
     """Whether the request may have reached a server, judged by the cause of the error."""
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):

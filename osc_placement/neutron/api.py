@@ -6,18 +6,14 @@ The only write is PUT /ports/{uuid} of a port's binding profile, for healing.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from osc_placement import errors
-from osc_placement.client import api_errors, transport
+from osc_placement.client import service
 from osc_placement.model.candidate import RequestGroup
-
-LOG = logging.getLogger(__name__)
 
 #: Servers per request: the query string stays below 4 KiB.
 _SERVERS = 64
@@ -42,8 +38,10 @@ class Neutron(Protocol):
         """Send one PUT under a revision number. Errors: as ``ask``; OutcomeUnknown."""
 
 
-class NeutronRefused(api_errors.ApiError):
+class NeutronRefused(service.ServiceRefused):
     """Neutron answered with an error status."""
+
+    service = "neutron"
 
 
 class SessionNeutron:
@@ -64,21 +62,10 @@ class SessionNeutron:
         return self._send("PUT", path, json=body, headers=guard)
 
     def _send(self, method: str, path: str, **options: Any) -> Any:
-        with transport.calling("neutron", self._connection, method, path):
-            response = self._connection.network.request(path, method, raise_exc=False, **options)
-        status = response.status_code
-        request_id = api_errors.request_id_of(response)
-        LOG.debug("neutron %s %s: HTTP %s, %s", method, path, status, request_id)
-        # A write whose success cannot be read may have been carried out.
-        unknown = method != "GET" and (status < 400 or status in api_errors.IN_FLIGHT)
-        failure = api_errors.OutcomeUnknown if unknown else NeutronRefused
-        if status >= 400:
-            raise _error(failure, method, path, status, response.text, request_id)
-        try:
-            return response.json()
-        except ValueError as error:
-            reason = "the response is not JSON"
-            raise _error(failure, method, path, status, reason, request_id) from error
+        answer, _ = service.send(
+            self._connection, "network", method, path, NeutronRefused, **options
+        )
+        return answer
 
 
 class RecordedNeutron:
@@ -96,11 +83,11 @@ class RecordedNeutron:
         uuid = plain.rpartition("/")[2]
         if plain == "/agents":
             if self._agents is None:
-                raise _error(NeutronRefused, "GET", path, 404, "not recorded")
+                raise NeutronRefused(404, "not recorded", url=path)
             return self._agents
         if plain != "/ports":
             if uuid not in self._ports:
-                raise _error(NeutronRefused, "GET", path, 404, "no such port")
+                raise NeutronRefused(404, "no such port", url=path)
             return {"port": self._ports[uuid]}
         servers = {value for name, value in urllib.parse.parse_qsl(query) if name == "device_id"}
         return {"ports": [item for item in self._ports.values() if item["device_id"] in servers]}
@@ -120,7 +107,7 @@ def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = T
         pairs = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
         path = f"/ports?{urllib.parse.urlencode(pairs)}"
         body = neutron.ask(path)
-        with parsing(path):
+        with service.parsing("neutron", path):
             ports += map(_port, body["ports"])
     return [port for port in ports if port.groups or not with_request]
 
@@ -134,7 +121,7 @@ def port(neutron: Neutron, uuid: str) -> Port | None:
         if error.status == 404:
             return None
         raise
-    with parsing(path):
+    with service.parsing("neutron", path):
         return _port(body["port"])
 
 
@@ -147,7 +134,7 @@ def bind(neutron: Neutron, port: Port, allocation: Mapping[str, str]) -> Port:
     path = f"/ports/{port.uuid}"
     body = {"port": {"binding:profile": port.profile_with(allocation)}}
     answer = neutron.write(path, body, port.revision)
-    with parsing(path):
+    with service.parsing("neutron", path):
         return _port(answer["port"])
 
 
@@ -189,29 +176,6 @@ def _allocation(uuid: str, value: Any) -> dict[str, str]:
     return dict(value) if isinstance(value, Mapping) else {uuid: str(value)}
 
 
-def _error(
-    kind: type[api_errors.ApiError],
-    method: str,
-    path: str,
-    status: int,
-    detail: str,
-    request_id: str | None = None,
-) -> api_errors.ApiError:
-    text = f"neutron, {method} {path.partition('?')[0]}: {detail}"
-    return kind(status, text, request_id=request_id, method=method, url=path)
-
-
-@contextlib.contextmanager
-def parsing(path: str) -> Iterator[None]:
-    """Turn a missing or malformed field of a response into a PlacementError."""
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError) as error:
-        raise errors.PlacementError(
-            f"neutron's response to {path.partition('?')[0]} lacks a field: {error!r}"
-        ) from error
-
-
 _PATH = "/agents"
 
 
@@ -244,7 +208,7 @@ def agents(neutron: Neutron) -> list[Agent] | None:
         if error.status == 404:
             return None
         raise
-    with parsing(_PATH):
+    with service.parsing("neutron", _PATH):
         found = [_agent(item) for item in body["agents"]]
     return [item for item in found if item is not None]
 

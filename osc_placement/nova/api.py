@@ -11,7 +11,6 @@ import contextlib
 import datetime
 import email.utils
 import json
-import logging
 import pathlib
 import re
 import urllib.parse
@@ -19,11 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api_errors, transport
+from osc_placement.client import api_errors, service
 from osc_placement.model import recording
 from osc_placement.nova import values
-
-LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -62,24 +59,16 @@ class Nova(Protocol):
         """Send one GET. Errors: NovaRefused; PlacementError when nova cannot be reached."""
 
 
-class NovaRefused(api_errors.ApiError):
-    """Nova answered with an error status.
+class NovaRefused(service.ServiceRefused):
+    """Nova answered with an error status."""
 
-    ``rule`` is the policy rule that refused the request, if the response names it.
-    """
+    service = "nova"
 
-    def __init__(
-        self, status: int, detail: str, *, url: str = "", request_id: str | None = None
-    ) -> None:
-        super().__init__(
-            status,
-            f"nova, GET {url}: {detail}",
-            request_id=request_id,
-            method="GET",
-            url=url,
-        )
-        found = _RULE.search(detail) if status == 403 else None
-        self.rule = found[0] if found else None
+    @property
+    def rule(self) -> str | None:
+        """The policy rule that refused the request, if the response names it."""
+        match = _RULE.search(self.detail) if self.status == 403 else None
+        return match[0] if match else None
 
     def __str__(self) -> str:
         if self.status != 403:
@@ -130,25 +119,14 @@ class SessionNova:
         return answer
 
     def _send(self, path: str, version: str) -> Any:
-        with transport.calling("nova", self._connection, "GET", path):
-            response = self._connection.compute.get(path, microversion=version, skip_cache=True)
-        request_id = api_errors.request_id_of(response)
-        LOG.debug("nova GET %s (%s): HTTP %s, %s", path, version, response.status_code, request_id)
+        answer, headers = service.send(
+            *(self._connection, "compute", "GET", path, NovaRefused),
+            microversion=version,
+            skip_cache=True,
+        )
         if self._clock_offset is None:
-            self._clock_offset = _clock_offset_of(response)
-        if response.status_code >= 400:
-            raise NovaRefused(
-                response.status_code, _reason(response), url=path, request_id=request_id
-            )
-        try:
-            return response.json()
-        except ValueError as error:
-            raise NovaRefused(
-                response.status_code,
-                "the response is not JSON",
-                url=path,
-                request_id=request_id,
-            ) from error
+            self._clock_offset = _clock_offset_of(headers)
+        return answer
 
     def service_types(self) -> frozenset[str]:
         """The service types in the catalog."""
@@ -174,12 +152,12 @@ def has_endpoint(connection: Any) -> bool:
         return True
 
 
-def _clock_offset_of(response: Any) -> datetime.timedelta:
+def _clock_offset_of(headers: Mapping[str, str]) -> datetime.timedelta:
     """The offset from the Date header, to the second; zero without such a header."""
     try:
-        date = email.utils.parsedate_to_datetime(response.headers["Date"])
+        date = email.utils.parsedate_to_datetime(headers["Date"])
         return datetime.datetime.now(datetime.UTC) - date
-    except (AttributeError, LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):
         return _NO_TIME
 
 
@@ -346,26 +324,9 @@ def ask_or_unsupported(nova: Nova, path: str, version: str) -> Any:
         ) from error
 
 
-@contextlib.contextmanager
-def parsing(path: str) -> Iterator[None]:
-    """Turn a missing or malformed field of a response into a PlacementError."""
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise errors.PlacementError(
-            f"nova's response to GET {path} lacks a field that every nova has since Pike: {error!r}"
-        ) from error
-
-
-def _reason(response: Any) -> str:
-    """The message of nova's error document, or the HTTP reason."""
-    try:
-        messages: Iterator[str] = (
-            " ".join(str(document["message"]).split()) for document in response.json().values()
-        )
-        return next(messages)
-    except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
-        return str(response.reason or "the response is not nova's")
+def parsing(path: str) -> contextlib.AbstractContextManager[None]:
+    """Turn a missing or malformed field of nova's response into a PlacementError."""
+    return service.parsing(NovaRefused.service, path)
 
 
 def read_pages(
@@ -413,9 +374,6 @@ def ask_best(nova: Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
     return ask_or_unsupported(nova, path, versions[-1]), versions[-1]
 
 
-_POLICY_RULE = re.compile(r"placement:[\w:]+")
-
-
 @contextlib.contextmanager
 def collected(input_errors: errors.InputErrors) -> Iterator[None]:
     """Collect a refused request of the block, so that all missing permissions are reported."""
@@ -429,10 +387,7 @@ def collected(input_errors: errors.InputErrors) -> Iterator[None]:
 
 def missing(error: api_errors.ApiError) -> str:
     """The message for a request that a policy refused."""
-    if isinstance(error, NovaRefused):
-        service, rule = "nova", error.rule
-    else:
-        found = _POLICY_RULE.search(error.detail)
-        service, rule = "placement", found[0] if found else None
+    refused_by = error.service if isinstance(error, service.ServiceRefused) else "placement"
+    rule = error.rule if isinstance(error, NovaRefused | api_errors.Forbidden) else None
     named = f", {rule}" if rule else ""
-    return f"missing permission in {service}{named}; nothing was changed: {error}"
+    return f"missing permission in {refused_by}{named}; nothing was changed: {error}"

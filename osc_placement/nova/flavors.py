@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from osc_placement import errors
-from osc_placement.client import api_errors, transport
+from osc_placement.client import service
 from osc_placement.nova import api, flavor
 
 #: 2.61 adds extra specs to a flavor.
@@ -45,8 +45,10 @@ class Glance(Protocol):
         """Send one GET. Errors: GlanceRefused; ConnectionFailed."""
 
 
-class GlanceRefused(api_errors.ApiError):
+class GlanceRefused(service.ServiceRefused):
     """Glance answered with an error status."""
+
+    service = "glance"
 
 
 class SessionGlance:
@@ -57,24 +59,10 @@ class SessionGlance:
 
     def ask(self, path: str) -> Any:
         """Send one GET."""
-        with transport.calling("glance", self._connection, "GET", path):
-            response = self._connection.image.get(path, skip_cache=True)
-        if response.status_code >= 400:
-            raise _refused(response, path, response.reason)
-        try:
-            return response.json()
-        except ValueError as error:
-            raise _refused(response, path, "the response is not JSON") from error
-
-
-def _refused(response: Any, path: str, reason: str) -> GlanceRefused:
-    return GlanceRefused(
-        response.status_code,
-        f"glance, GET {path}: {reason}",
-        request_id=api_errors.request_id_of(response),
-        method="GET",
-        url=path,
-    )
+        answer, _ = service.send(
+            self._connection, "image", "GET", path, GlanceRefused, skip_cache=True
+        )
+        return answer
 
 
 class RecordedGlance:
@@ -147,7 +135,7 @@ def _flavor(item: Mapping[str, Any]) -> NamedFlavor:
 
 
 def _image(item: Mapping[str, Any]) -> Image:
-    with api.parsing("/images"):
+    with service.parsing("glance", "/images"):
         return Image(
             item["id"],
             item.get("name") or item["id"],

@@ -20,7 +20,7 @@ PATH = "/ports/p"
 
 class Answer:
     def __init__(self, status: int, body: Any = None) -> None:
-        self.status_code, self.text = status, str(body)
+        self.status_code, self.reason = status, "a reason"
         self._body = body
 
     def json(self) -> Any:

@@ -18,13 +18,14 @@ def connection(status: int = 200, body: Any = None, error: Exception | None = No
     """The part of an openstacksdk connection that is used."""
     requests: list[tuple[str, dict[str, Any]]] = []
 
-    def get(path: str, **options: Any) -> Any:
+    def request(path: str, method: str, **options: Any) -> Any:
+        assert method == "GET"
         requests.append((path, options))
         if error:
             raise error
         return types.SimpleNamespace(status_code=status, json=lambda: body, reason="Some Reason")
 
-    return types.SimpleNamespace(compute=types.SimpleNamespace(get=get), requests=requests)
+    return types.SimpleNamespace(compute=types.SimpleNamespace(request=request), requests=requests)
 
 
 def test_host_aggregates_are_parsed() -> None:
@@ -98,14 +99,14 @@ def test_the_recording_with_the_most_matching_parameters_is_used() -> None:
 )
 def test_the_first_response_sets_the_clock_offset(headers: dict[str, str], is_ahead: bool) -> None:
     opened = connection(body={"servers": []})
-    get = opened.compute.get
+    request = opened.compute.request
 
-    def with_headers(path: str, **options: Any) -> Any:
-        answer = get(path, **options)
+    def with_headers(path: str, method: str, **options: Any) -> Any:
+        answer = request(path, method, **options)
         answer.headers = headers
         return answer
 
-    opened.compute.get = with_headers
+    opened.compute.request = with_headers
     found = api.clock_offset(api.SessionNova(opened))
     assert (found > datetime.timedelta(days=1)) is is_ahead
     assert len(opened.requests) == 1

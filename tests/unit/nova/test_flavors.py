@@ -16,7 +16,7 @@ def glance(status: int, text: str) -> flavors.SessionGlance:
     response = types.SimpleNamespace(
         status_code=status, reason="Not Found", headers={}, json=lambda: json.loads(text)
     )
-    image = types.SimpleNamespace(get=lambda path, **options: response)
+    image = types.SimpleNamespace(request=lambda path, method, **options: response)
     return flavors.SessionGlance(types.SimpleNamespace(image=image))
 
 

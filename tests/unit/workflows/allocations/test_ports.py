@@ -143,7 +143,7 @@ def test_placement_is_not_written_if_neutron_refuses() -> None:
     run = Run(1, port("p", "vm-0003"))
 
     def refused(path: str) -> None:
-        raise neutron_api.NeutronRefused(403, f"neutron, PUT {path}: no")
+        raise neutron_api.NeutronRefused(403, "no", method="PUT", url=path)
 
     run.neutron.before = refused
     run.healed()

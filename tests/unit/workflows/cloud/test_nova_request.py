@@ -23,7 +23,7 @@ class Glance:
     def ask(self, path: str) -> Any:
         if "?name=" in path:
             return {"images": []}
-        raise flavors.GlanceRefused(self._status, f"glance, GET {path}: no")
+        raise flavors.GlanceRefused(self._status, "no", url=path)
 
 
 def recorded() -> api.RecordedNova:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to the other services of a cloud, under the rules for Placement's requests."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keystoneauth1.session
+
+from osc_placement import errors
+from osc_placement.client import api_errors, transport
+
+LOG = logging.getLogger(__name__)
+
+
+class ServiceRefused(api_errors.ApiError):
+    """A service answered with an error status."""
+
+    #: The name of the service in messages.
+    service = ""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        method: str = "GET",
+        url: str = "",
+        request_id: str | None = None,
+    ) -> None:
+        text = f"{self.service}, {method} {url.partition('?')[0]}: {detail}"
+        super().__init__(status, text, request_id=request_id, method=method, url=url)
+
+
+def send(
+    connection: Any,
+    proxy: str,
+    method: str,
+    path: str,
+    refused: type[ServiceRefused],
+    **options: Any,
+) -> tuple[Any, Mapping[str, str]]:
+    """Send a request over an openstacksdk connection; return the parsed JSON and the headers.
+
+    ``proxy`` is the connection's attribute for the service: "compute". ``options`` are passed to
+    its ``request``.
+    Errors: ``refused``; ConnectionFailed, TooLarge; OutcomeUnknown for a write that may have been
+    carried out; Redirected.
+    """
+    with _calling(refused.service, connection, method, path):
+        response = getattr(connection, proxy).request(path, method, raise_exc=False, **options)
+    status, request_id = response.status_code, api_errors.request_id_of(response)
+    LOG.debug("%s %s %s: HTTP %s, %s", refused.service, method, path, status, request_id)
+    reason = _reason(response) if status >= 400 else "the response is not JSON"
+    if status < 400:
+        with contextlib.suppress(ValueError):
+            return response.json(), getattr(response, "headers", {})
+    failure = refused(status, reason, method=method, url=path, request_id=request_id)
+    # A write whose success cannot be read may have been carried out.
+    if method not in transport.READS and (status < 400 or status in api_errors.IN_FLIGHT):
+        raise api_errors.OutcomeUnknown(
+            status, failure.detail, request_id=request_id, method=method, url=path
+        )
+    raise failure
+
+
+@contextlib.contextmanager
+def _calling(service: str, connection: Any, method: str, path: str) -> Iterator[None]:
+    """Prepare the session; turn errors of the block into PlacementErrors."""
+    session = getattr(connection, "session", None)
+    if isinstance(session, keystoneauth1.session.Session):
+        transport.prepare(session)
+    try:
+        yield
+    except errors.PlacementError:
+        raise
+    except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
+        if method not in transport.READS and transport.was_sent(error):
+            text = f"{service}, {method} {path.partition('?')[0]}: {error}"
+            raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
+        is_too_large = transport.is_too_large(error)
+        kind = api_errors.TooLarge if is_too_large else api_errors.ConnectionFailed
+        raise kind(f"cannot reach {service}: {error}") from error
+
+
+def _reason(response: Any) -> str:
+    """The message of the service's error document, or the HTTP reason."""
+    try:
+        document = next(iter(response.json().values()))
+        return " ".join(str(document["message"]).split())
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
+        return str(response.reason or "the response has no reason")
+
+
+@contextlib.contextmanager
+def parsing(service: str, path: str) -> Iterator[None]:
+    """Turn a missing or malformed field of a response into a PlacementError."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise errors.PlacementError(
+            f"{service}'s response to {path.partition('?')[0]} lacks a field: {error!r}"
+        ) from error
