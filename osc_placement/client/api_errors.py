@@ -155,10 +155,6 @@ class NotFound(ApiError, exceptions.NotFound):
     """404: the resource of the request does not exist."""
 
 
-class NotAcceptable(ApiError):
-    """406: the server does not support the microversion."""
-
-
 class Conflict(ApiError, exceptions.Conflict):
     """409 for a reason that a retry does not resolve."""
 
@@ -207,26 +203,14 @@ def _without_preamble(detail: str) -> str:
 
 
 def from_status(
-    status: int,
-    detail: str,
-    *,
-    error_code: str | None = None,
-    request_id: str | None = None,
-    retry_after: float = 0.0,
-    method: str = "",
-    url: str = "",
+    status: int, detail: str, *, error_code: str | None = None, method: str = "", **fields: Any
 ) -> ApiError:
-    """The error for an HTTP status and Placement's error code or, below 1.23, its text."""
+    """The error for an HTTP status and Placement's error code or, below 1.23, its text.
+
+    ``fields`` are the other parameters of ApiError.
+    """
     kind = _kind(status, error_code, detail, writing=method not in {"GET", "HEAD", "OPTIONS"})
-    return kind(
-        status,
-        detail,
-        error_code=error_code,
-        request_id=request_id,
-        retry_after=retry_after,
-        method=method,
-        url=url,
-    )
+    return kind(status, detail, error_code=error_code, method=method, **fields)
 
 
 _KINDS: dict[int, type[ApiError]] = {
@@ -234,7 +218,6 @@ _KINDS: dict[int, type[ApiError]] = {
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
-    406: NotAcceptable,
 }
 
 

@@ -201,17 +201,10 @@ def read_hosts(nova: api.Nova) -> values.Hosts:
 
 def _services(nova: api.Nova) -> tuple[list[values.ComputeService], bool]:
     """The compute services, and whether services of a cell that is down are among them."""
-    lists_down_cells = True
-    try:
-        body = nova.ask(_SERVICES_PATH, _SERVICES)
-    except api.NovaRefused as error:
-        if error.status != 406:
-            raise
-        lists_down_cells = False
-        body = api.ask_or_unsupported(nova, _SERVICES_PATH, _HYPERVISORS)
+    body, version = api.ask_best(nova, _SERVICES_PATH, (_SERVICES, _HYPERVISORS))
     with api.parsing(_SERVICES_PATH):
         found = [_service(item) for item in body["services"] if item["binary"] == "nova-compute"]
-    return found, lists_down_cells
+    return found, version == _SERVICES
 
 
 def _service(item: Mapping[str, Any]) -> values.ComputeService:

@@ -45,7 +45,7 @@ def test_each_conflict_has_its_error_class(
     ("status", "method", "kind"),
     [
         (404, "GET", api_errors.NotFound),
-        (406, "GET", api_errors.NotAcceptable),
+        (406, "GET", api_errors.ApiError),
         (400, "PUT", api_errors.BadRequest),
         (401, "GET", api_errors.Unauthorized),
         (403, "GET", api_errors.Forbidden),
