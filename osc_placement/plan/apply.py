@@ -245,9 +245,7 @@ class _Job:
     def _expected(self) -> list[result.ChangeResult]:
         """What a run would do. Requests: one read per change that the journal lists as done."""
         path = journal.path_of(self.plan, self.client.target)
-        memory = journal.MemoryJournal()
-        if not self.restart:
-            memory.entries |= journal.read_entries(path)
+        memory = journal.MemoryJournal({} if self.restart else journal.read_entries(path))
         context = self._context(memory)
         results = []
         for item in self.plan.changes:
@@ -333,10 +331,8 @@ _NOT_APPLIED = reasons.Reason(reasons.Code.NOT_APPLIED, "it was never applied he
 #: States of a change that undo may have to restore.
 _APPLIED = frozenset({journal.StepState.APPLIED, *journal.IN_DOUBT, journal.StepState.UNDONE})
 
-Entries = Mapping[str, journal.Entry]
 
-
-def inverse_of(plan: plan_module.Plan, entries: Entries | None = None) -> plan_module.Plan:
+def inverse_of(plan: plan_module.Plan, entries: journal.Entries | None = None) -> plan_module.Plan:
     """The plan that undoes ``plan``.
 
     With the entries of its journal, only what was applied, to the states that it replaced;
@@ -361,7 +357,7 @@ def _plan_of(plan: plan_module.Plan, items: Sequence[Change | Skipped]) -> plan_
     )
 
 
-def restricted(plan: plan_module.Plan, entries: Entries) -> plan_module.Plan:
+def restricted(plan: plan_module.Plan, entries: journal.Entries) -> plan_module.Plan:
     """An undo plan without the changes that the journal of its original lists as not applied.
 
     Without a journal (on another machine) the plan is returned unchanged.
@@ -397,7 +393,7 @@ def of_results(
     return _plan_of(plan, [_inverse_change(item, None) for item in changes])
 
 
-def _inverse_change(change: Change, entries: Entries | None) -> Change | Skipped:
+def _inverse_change(change: Change, entries: journal.Entries | None) -> Change | Skipped:
     undo = change.inverse()
     if change.irreversible:
         text = _IRREVERSIBLE.format(change.irreversible)
@@ -411,7 +407,7 @@ def _inverse_change(change: Change, entries: Entries | None) -> Change | Skipped
     return undo if replaced is None else dataclasses.replace(undo, after=replaced)
 
 
-def _was_applied(entry: journal.Entry | None) -> bool:
+def _was_applied(entry: journal.Note | None) -> bool:
     return entry is not None and entry.state in _APPLIED
 
 

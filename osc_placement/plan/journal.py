@@ -23,7 +23,7 @@ import pathlib
 import shlex
 import stat
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
@@ -44,30 +44,26 @@ class StepState(enum.StrEnum):
 IN_DOUBT = frozenset({StepState.APPLYING, StepState.UNDOING})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
-    """The latest state of one change; ``before`` is the dumped state that it replaced."""
-
-    state: StepState
-    before: Mapping[str, Any] | None = None
-
-
 class Unwritable(errors.PlacementError):
     """The journal cannot be written: nothing more may begin."""
 
 
 class Note(NamedTuple):
-    """One event of a change."""
+    """The state of a change; ``before`` is the dumped state that it replaced, if that is new."""
 
     key: str
     state: StepState
     before: Mapping[str, Any] | None = None
 
 
-class JournalWriter(Protocol):
-    """Reads and records the progress of changes: ``entries`` is ``{change key: Entry}``."""
+#: ``{change key: its latest state, with what it replaced first}``
+Entries = dict[str, Note]
 
-    entries: dict[str, Entry]
+
+class JournalWriter(Protocol):
+    """Reads and records the progress of changes."""
+
+    entries: Entries
 
     def note(self, *notes: Note) -> None:
         """Record events. Errors: Unwritable."""
@@ -79,12 +75,12 @@ class JournalWriter(Protocol):
 class MemoryJournal:
     """A journal that is not kept: for runs that can simply be repeated."""
 
-    def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+    def __init__(self, entries: Entries | None = None) -> None:
+        self.entries = entries or {}
 
     def note(self, *notes: Note) -> None:
         """Record events in memory."""
-        self.entries.update((item.key, Entry(item.state, item.before)) for item in notes)
+        _add(self.entries, *notes)
 
     def describe(self, fields: Mapping[str, Any]) -> None:
         """Do nothing: the run is not listed."""
@@ -104,28 +100,26 @@ class Journal:
         if restart:
             self._file.truncate(0)
         with plan_file.explained(path):
-            self.entries = _load(self._file, path)
+            self.entries = _load(self._file, path).entries
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._written = self._synced = 0
 
     def note(self, *notes: Note) -> None:
         """Record events; they are on disk when this returns. Errors: Unwritable."""
-        self._append([_line(item) for item in notes])
+        self._append([_line(item) for item in notes], notes)
 
     def describe(self, fields: Mapping[str, Any]) -> None:
         """Record fields of the run, in addition to those of earlier calls."""
         self._append([{plan_module.RUN_KEY: dict(fields)}])
 
-    def _append(self, lines: Sequence[dict[str, Any]]) -> None:
+    def _append(self, lines: Sequence[Mapping[str, Any]], notes: Sequence[Note] = ()) -> None:
         try:
             with self._writing:
                 self._write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
                 self._written += 1
                 mine = self._written
-                for line in lines:
-                    if plan_module.RUN_KEY not in line:
-                        self.entries[line["key"]] = _merge(self.entries.get(line["key"]), line)
+                _add(self.entries, *notes)
             self._sync(mine)
         except OSError as error:
             raise Unwritable(
@@ -190,17 +184,29 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
         )
 
 
-def read_entries(path: pathlib.Path) -> dict[str, Entry]:
-    """The entries of a journal, without opening it for writing; empty without a journal."""
+class Contents(NamedTuple):
+    """What a journal has: the states of changes, and the fields of the latest run."""
+
+    entries: Entries
+    run: dict[str, Any]
+
+
+def read(path: pathlib.Path) -> Contents:
+    """Read a journal without opening it for writing; empty without one. Errors: PlanRefused."""
     try:
         with _open(path, os.O_RDONLY, "rb") as file:
             return _load(file, path)
     except FileNotFoundError:
-        return {}
+        return Contents({}, {})
     except OSError as error:
         raise plan_module.PlanRefused(
             f"the journal {path} cannot be read: {error.strerror}"
         ) from error
+
+
+def read_entries(path: pathlib.Path) -> Entries:
+    """The states of changes in a journal. Errors: PlanRefused."""
+    return read(path).entries
 
 
 def _open(path: pathlib.Path, flags: int, mode: str) -> IO[bytes]:
@@ -222,15 +228,6 @@ def _open(path: pathlib.Path, flags: int, mode: str) -> IO[bytes]:
             f"the journal {path} is not a regular file. Nothing was changed. Remove it"
         )
     return os.fdopen(descriptor, mode)
-
-
-def read_run(path: pathlib.Path) -> dict[str, Any]:
-    """The fields of the latest run; empty if the journal has none. Errors: OSError, PlanRefused."""
-    fields: dict[str, Any] = {}
-    with _open(path, os.O_RDONLY, "rb") as file:
-        for line in _lines(_complete(file), path):
-            fields |= line.get(plan_module.RUN_KEY, {})
-    return fields
 
 
 def is_running(path: pathlib.Path) -> bool:
@@ -258,49 +255,45 @@ def _open_locked(path: pathlib.Path) -> IO[bytes]:
     return file
 
 
-def _load(file: IO[bytes], path: pathlib.Path) -> dict[str, Entry]:
-    """Read every complete line; an incomplete last line is truncated if the file is writable."""
-    content = _complete(file)
-    if len(content) < file.tell() and file.writable():
-        file.truncate(len(content))
-    entries: dict[str, Entry] = {}
-    for line in _lines(content, path):
-        if plan_module.RUN_KEY not in line:
-            entries[line["key"]] = _merge(entries.get(line["key"]), line)
-    return entries
+def _load(file: IO[bytes], path: pathlib.Path) -> Contents:
+    """Read every complete line; an incomplete last line is truncated if the file is writable.
 
-
-def _complete(file: IO[bytes]) -> bytes:
-    """The complete lines; the file is read to its end."""
+    Errors: PlanRefused.
+    """
     file.seek(0)
     content = file.read()
-    return content[: content.rfind(b"\n") + 1]
-
-
-def _lines(content: bytes, path: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """The objects of the lines. Errors: PlanRefused."""
-    for number, text in enumerate(content.splitlines(), 1):
+    complete = content[: content.rfind(b"\n") + 1]
+    if len(complete) < len(content) and file.writable():
+        file.truncate(len(complete))
+    contents = Contents({}, {})
+    for number, text in enumerate(complete.splitlines(), 1):
         try:
             line = json.loads(text)
             plan_module.check_line(line)
-            if plan_module.RUN_KEY not in line:
-                line["state"] = StepState(line["state"])
+            if plan_module.RUN_KEY in line:
+                contents.run.update(line[plan_module.RUN_KEY])
+            else:
+                note = Note(line["key"], StepState(line["state"]), line.get("before"))
+                _add(contents.entries, note)
         except (ValueError, RecursionError) as error:
             raise plan_module.PlanRefused(
                 f"the journal {path} is damaged in line {number}: {error}. Nothing was changed."
                 " Restore it from a backup, or remove it to begin the plan again"
             ) from error
-        yield line
+    return contents
 
 
-def _line(item: Note) -> dict[str, Any]:
-    before = {} if item.before is None else {"before": dict(item.before)}
-    return {"key": item.key, "state": item.state, **before}
+def _line(note: Note) -> dict[str, Any]:
+    return {field: value for field, value in note._asdict().items() if value is not None}
 
 
-def _merge(steps: Entry | None, line: Mapping[str, Any]) -> Entry:
-    before = line.get("before", steps.before if steps else None)
-    return Entry(StepState(line["state"]), before)
+def _add(entries: Entries, *notes: Note) -> None:
+    """Record events; what a change replaced stays known from its earlier events."""
+    for note in notes:
+        earlier = entries.get(note.key)
+        if note.before is None and earlier is not None:
+            note = note._replace(before=earlier.before)
+        entries[note.key] = note
 
 
 class PlanStatus(enum.StrEnum):
@@ -364,9 +357,9 @@ def read_all() -> Records:
     records = Records([], [])
     for path in directory().glob("*.jsonl"):
         try:
-            fields = read_run(path)
-            if fields:
-                records.found.append(_record(path, fields))
+            contents = read(path)
+            if contents.run:
+                records.found.append(_record(path, *contents))
         except (OSError, LookupError, plan_module.PlanRefused) as error:
             records.errors.append(f"{path} cannot be read: {error}")
     records.found.sort(key=lambda item: item.created, reverse=True)
@@ -390,9 +383,8 @@ def delete(record: Record) -> None:
         path.unlink(missing_ok=True)
 
 
-def _record(path: pathlib.Path, fields: dict[str, object]) -> Record:
-    entries = read_entries(path).values()
-    counts = collections.Counter(item.state for item in entries)
+def _record(path: pathlib.Path, entries: Entries, fields: dict[str, Any]) -> Record:
+    counts = collections.Counter(item.state for item in entries.values())
     in_doubt = sum(counts[state] for state in IN_DOUBT)
     applied = counts[StepState.APPLIED]
     status = PlanStatus.APPLIED if applied else PlanStatus.NOTHING
@@ -403,19 +395,18 @@ def _record(path: pathlib.Path, fields: dict[str, object]) -> Record:
     return Record(
         journal=path,
         status=status,
-        created=str(fields["created"]),
-        target=errors.without_credentials(str(fields["target"])),
-        command=str(fields["command"]),
-        changes=int(str(fields.get("changes", len(entries)))),
+        created=fields["created"],
+        target=errors.without_credentials(fields["target"]),
+        command=fields["command"],
+        changes=fields.get("changes", len(entries)),
         applied=applied,
         undone=counts[StepState.UNDONE],
         in_doubt=in_doubt,
         plan=_existing(fields.get("plan")),
         undo=_existing(fields.get("undo")),
-        is_undo=bool(fields["is_undo"]),
+        is_undo=fields["is_undo"],
     )
 
 
-def _existing(path: object) -> pathlib.Path | None:
-    journals = pathlib.Path(str(path)) if path else None
-    return journals if journals and journals.is_file() else None
+def _existing(path: str | None) -> pathlib.Path | None:
+    return pathlib.Path(path) if path and pathlib.Path(path).is_file() else None

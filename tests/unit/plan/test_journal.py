@@ -37,7 +37,7 @@ def test_an_incomplete_last_line_of_a_journal_is_ignored(tmp_path: pathlib.Path)
     with path.open("a") as file:
         file.write('{"key": "b", "sta')
     again = journal.Journal(path)
-    assert again.entries == {A: journal.Entry(journal.StepState.APPLIED, {"CUSTOM_A": False})}
+    assert again.entries == {A: journal.Note(A, journal.StepState.APPLIED, {"CUSTOM_A": False})}
     again.note(journal.Note(B, journal.StepState.APPLYING))
     again.close()
     assert journal.read_entries(path)[B].state is journal.StepState.APPLYING
