@@ -15,13 +15,14 @@ import json
 import pathlib
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import CUSTOM_PREFIX
+from osc_placement.neutron.api import Port
 from osc_placement.nova import flavor as flavors, topology, traits
 from osc_placement.nova.flavor import Source
 from osc_placement.nova.values import HostAggregate
@@ -202,22 +203,6 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
     )
 
 
-class RequestedPort(Protocol):
-    """A port with a resource request: ``neutron.port.Port``."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def groups(self) -> Mapping[str, RequestGroup]: ...
-
-    @property
-    def same_subtree(self) -> frozenset[str]: ...
-
-    @property
-    def is_remote_managed(self) -> bool: ...
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerSpec:
     """A server to start.
@@ -234,7 +219,7 @@ class ServerSpec:
     from_volume: bool = False
     availability_zone: str | None = None
     project_id: str | None = None
-    ports: Sequence[RequestedPort] = ()
+    ports: Sequence[Port] = ()
     uuid: str | None = None
     flavor_name: str | None = None
 

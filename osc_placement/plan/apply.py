@@ -61,11 +61,10 @@ def apply_plan(
     options: Options,
     *,
     path: pathlib.Path | None = None,
-    restart: bool = False,
 ) -> result.RunReport:
     """Apply a new plan, or the plan of the file ``path``; continue where an earlier run stopped.
 
-    ``restart`` ignores what earlier runs have done. An undo plan is undone. A new plan with
+    An undo plan is undone. A new plan with
     relative amounts is always kept in a file: to repeat the command would change them twice,
     to apply the file continues.
     Requests: one write per change, and one read where planning has not read it.
@@ -76,8 +75,7 @@ def apply_plan(
     if plan.undoes:
         return undo_plan(client, plan, options, path)
     strict = path is not None or plan.relative
-    known = planned.known
-    return _Job(client, plan, options, path, strict=strict, restart=restart, known=known).run()
+    return _Job(client, plan, options, path, strict=strict, known=planned.known).run()
 
 
 def undo_plan(
@@ -120,7 +118,6 @@ class _Job:
     options: Options
     path: pathlib.Path | None
     strict: bool = True
-    restart: bool = False
     direction: attempt.Direction = attempt.Direction.APPLY
     known: Mapping[str, Observed[Any]] = dataclasses.field(default_factory=dict)
 
@@ -193,7 +190,7 @@ class _Job:
             yield self.options.journal
             return
         path = journal.path_of(self.plan, self.client.target)
-        with contextlib.closing(journal.Journal(path, restart=self.restart)) as writer:
+        with contextlib.closing(journal.Journal(path)) as writer:
             yield writer
 
     def _described(
@@ -236,7 +233,7 @@ class _Job:
             threading.Event(),
             direction=self.direction,
             strict=self.strict,
-            relative=self.plan.relative and not self.restart,
+            relative=self.plan.relative,
             allow=frozenset({*self.plan.allow, *options.allow}),
             check_precondition=options.check_precondition or (lambda _: ""),
             on_retry=options.progress.note,
@@ -245,7 +242,7 @@ class _Job:
     def _expected(self) -> list[result.ChangeResult]:
         """What a run would do. Requests: one read per change that the journal lists as done."""
         path = journal.path_of(self.plan, self.client.target)
-        memory = journal.MemoryJournal({} if self.restart else journal.read_entries(path))
+        memory = journal.MemoryJournal(journal.read_entries(path))
         context = self._context(memory)
         results = []
         for item in self.plan.changes:

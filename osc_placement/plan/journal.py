@@ -89,16 +89,14 @@ class MemoryJournal:
 class Journal:
     """An open journal, locked against other processes; usable from many threads."""
 
-    def __init__(self, path: pathlib.Path, *, restart: bool = False) -> None:
-        """Open or create it; ``restart`` empties it.
+    def __init__(self, path: pathlib.Path) -> None:
+        """Open or create it.
 
         Errors: PlanRefused when another process has it open, PlacementError when it
         cannot be written.
         """
         self.path = path
         self._file = _open_locked(path)
-        if restart:
-            self._file.truncate(0)
         with plan_file.explained(path):
             self.entries = _load(self._file, path).entries
         self._writing = threading.Lock()

@@ -255,14 +255,6 @@ openstack resource provider inventory amend \\
     --member-of <aggregate> --dry-run --plan-out ratios.json
 openstack placement plan apply ratios.json"""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        super().add_arguments(parser)
-        arguments.add_flag(
-            parser,
-            "--restart",
-            "Ignore the journal of earlier runs, after the cloud or a file was restored",
-        )
-
     def _with_services(
         self, options: apply.Options, opened: services.NovaServices
     ) -> apply.Options:
@@ -281,8 +273,7 @@ openstack placement plan apply ratios.json"""
         from osc_placement.plan import apply, plan
 
         planned = plan.ObservedPlan(self._plan)
-        path, restart = parsed_args.file, parsed_args.restart
-        return apply.apply_plan(client, planned, options, path=path, restart=restart)
+        return apply.apply_plan(client, planned, options, path=parsed_args.file)
 
 
 class UndoPlan(_PlanFileCommand):

@@ -33,11 +33,9 @@ def apply_file(
     made: plan.Plan,
     path: pathlib.Path,
     options: apply.Options = DEFAULTS,
-    *,
-    restart: bool = False,
 ) -> result.RunReport:
     """Apply the plan of a file, as ``plan apply`` does."""
-    return apply.apply_plan(client, plan.ObservedPlan(made), options, path=path, restart=restart)
+    return apply.apply_plan(client, plan.ObservedPlan(made), options, path=path)
 
 
 def undo_file(

@@ -190,8 +190,6 @@ def test_applying_a_finished_plan_again_only_reads_each_change(
     report = plans.apply_file(client, plan_file.read(path), path, apply.Options())
     assert statuses(report) == {"applied": 3}
     assert (len(client.sent), client.writes) == (3, 0)
-    report = plans.apply_file(client, plan_file.read(path), path, apply.Options(), restart=True)
-    assert statuses(report) == {"unchanged": 3}
 
 
 def test_a_provider_that_changed_after_planning_is_stale(tmp_path: pathlib.Path) -> None:
