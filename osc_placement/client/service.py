@@ -50,8 +50,20 @@ def send(
     Errors: ``refused``; ConnectionFailed, TooLarge; OutcomeUnknown for a write that may have been
     carried out; Redirected.
     """
-    with _calling(refused.service, connection, method, path):
+    session = getattr(connection, "session", None)
+    if isinstance(session, keystoneauth1.session.Session):
+        transport.prepare(session)
+    try:
         response = getattr(connection, proxy).request(path, method, raise_exc=False, **options)
+    except errors.PlacementError:
+        raise
+    except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
+        if method not in transport.READS and transport.was_sent(error):
+            text = f"{refused.service}, {method} {path.partition('?')[0]}: {error}"
+            raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
+        is_too_large = transport.is_too_large(error)
+        kind = api_errors.TooLarge if is_too_large else api_errors.ConnectionFailed
+        raise kind(f"cannot reach {refused.service}: {error}") from error
     status, request_id = response.status_code, api_errors.request_id_of(response)
     LOG.debug("%s %s %s: HTTP %s, %s", refused.service, method, path, status, request_id)
     reason = _reason(response) if status >= 400 else "the response is not JSON"
@@ -67,32 +79,13 @@ def send(
     raise failure
 
 
-@contextlib.contextmanager
-def _calling(service: str, connection: Any, method: str, path: str) -> Iterator[None]:
-    """Prepare the session; turn errors of the block into PlacementErrors."""
-    session = getattr(connection, "session", None)
-    if isinstance(session, keystoneauth1.session.Session):
-        transport.prepare(session)
-    try:
-        yield
-    except errors.PlacementError:
-        raise
-    except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
-        if method not in transport.READS and transport.was_sent(error):
-            text = f"{service}, {method} {path.partition('?')[0]}: {error}"
-            raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
-        is_too_large = transport.is_too_large(error)
-        kind = api_errors.TooLarge if is_too_large else api_errors.ConnectionFailed
-        raise kind(f"cannot reach {service}: {error}") from error
-
-
 def _reason(response: Any) -> str:
     """The message of the service's error document, or the HTTP reason."""
     try:
         document = next(iter(response.json().values()))
         return " ".join(str(document["message"]).split())
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
-        return str(response.reason or "the response has no reason")
+        return str(response.reason or "no reason is named")
 
 
 @contextlib.contextmanager
