@@ -295,7 +295,8 @@ def _check_media_types(
     request: webob.Request, route: routes.Route, version: microversion.Microversion
 ) -> None:
     """Raise for a body that is not declared as JSON, and for a client that does not accept JSON."""
-    if version.minor < route.body_below:
+    has_body = request.method in ("POST", "PUT")
+    if has_body and (route.body_below is None or version.minor < route.body_below):
         media_type = request.content_type or None
         if media_type != context.JSON:
             raise http_errors.HttpError(

@@ -63,8 +63,8 @@ class RequestContext:
             text = f"Policy does not allow {self.rule} to be performed."
             raise http_errors.HttpError(403, text, varies=False)
 
-    def body(self, schema: validation.Schema) -> Any:
-        """The request's JSON document; raises HttpBadRequest unless it is valid by ``schema``."""
+    def body(self, schemas: validation.Schemas) -> Any:
+        """The request's JSON document; raises HttpBadRequest unless it is valid by its schema."""
         body = self.request.body_file.read()
         if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
             raise http_errors.HttpBadRequest(f"The document has more than {MAX_VALUES} values.")
@@ -74,6 +74,7 @@ class RequestContext:
             _check_text(body, document)
         except (ValueError, RecursionError) as error:
             raise http_errors.HttpBadRequest(f"Malformed JSON: {error}") from error
+        schema = validation.at(schemas, self.version.minor)
         schema.check(document, "JSON does not validate: ")
         return document
 
@@ -85,8 +86,9 @@ class RequestContext:
         except UnicodeDecodeError as error:
             raise http_errors.HttpBadRequest(f"{http_errors.INVALID_QUERY}{error}") from error
 
-    def checked_query(self, schema: validation.Schema) -> multidict.MultiDict[str, str]:
-        """The query parameters; raises HttpBadRequest unless they are valid by ``schema``."""
+    def checked_query(self, schemas: validation.Schemas) -> multidict.MultiDict[str, str]:
+        """The query parameters; raises HttpBadRequest unless they are valid by their schema."""
+        schema = validation.at(schemas, self.version.minor)
         schema.check(dict(self.query.items()), http_errors.INVALID_QUERY)
         return self.query
 

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -141,7 +141,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
         "--max-allocation-candidates",
         type=_candidates,
         metavar="N",
-        default="-1",
+        default=-1,
         help="end a search after this many candidates, -1 for no limit (%(default)s)",
     )
     group.add_argument(
@@ -194,7 +194,9 @@ def create(options: argparse.Namespace) -> app.App:
         request_limits=context.Limits(
             options.search_seconds,
             options.response_mib * MIB,
-            max_candidates=options.max_allocation_candidates,
+            max_candidates=None
+            if options.max_allocation_candidates == -1
+            else options.max_allocation_candidates,
             strategy=options.allocation_candidates_generation_strategy,
         ),
     )
@@ -212,11 +214,28 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
+def _number(
+    kind: type[int] | type[float], is_valid: Callable[[float], bool], otherwise: str
+) -> Callable[[str], Any]:
+    """The type of an option: ``otherwise`` says what an invalid number is."""
+
+    def parse_number(text: str) -> Any:
+        try:
+            number = kind(text)
+        except ValueError as error:
+            reason = f"invalid {kind.__name__} value: {text!r}"
+            raise argparse.ArgumentTypeError(reason) from error
+        if not is_valid(number):
+            raise argparse.ArgumentTypeError(f"{text} is {otherwise}")
+        return number
+
+    return parse_number
+
+
+_port = _number(int, lambda port: 0 <= port <= 65535, "not a port: use 0 to 65535")
+_positive = _number(float, lambda number: 0 < number < math.inf, "not greater than 0")
+_natural = _number(int, lambda number: number >= 0, "less than 0")
+_candidates = _number(int, lambda n: n == -1 or n >= 1, "neither -1 nor at least 1")
 
 
 def _strategy(text: str) -> Strategy:
@@ -225,38 +244,6 @@ def _strategy(text: str) -> Strategy:
     except ValueError as error:
         strategies = " or ".join(Strategy)
         raise argparse.ArgumentTypeError(f"{text!r} is not a strategy: use {strategies}") from error
-
-
-def _port(text: str) -> int:
-    port = _integer(text)
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is not a port: use 0 to 65535")
-    return port
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"invalid float value: {text!r}") from error
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not greater than 0")
-    return number
-
-
-def _natural(text: str) -> int:
-    number = _integer(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
-    return number
-
-
-def _candidates(text: str) -> int | None:
-    """A number of candidates; None for -1, as in openstack-placement."""
-    number = _integer(text)
-    if number != -1 and number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is neither -1 nor at least 1")
-    return None if number == -1 else number
 
 
 def _check_address(host: str, allowed: bool) -> None:

@@ -31,14 +31,14 @@ class Route:
     """One method of one path.
 
     ``operation`` is its name in the error table and, unless ``rule_name`` is set, in the policy.
-    ``since`` is the first microversion 1.x with the route. Below microversion 1.``body_below`` it
-    requires a JSON body.
+    ``since`` is the first microversion 1.x with the route. POST and PUT require a JSON body; with
+    ``body_below`` only below microversion 1.``body_below``.
     """
 
     operation: str
     handler: Callable[[RequestContext], webob.Response]
     since: int = 0
-    body_below: int = 0
+    body_below: int | None = None
     rule_name: str = ""
     #: The response is 405 instead of 404 at a microversion without the route.
     hidden_as_method: bool = False
@@ -56,30 +56,25 @@ class Route:
         return policy.PREFIX + name if name else ""
 
 
-_ALWAYS = 1000
-
 _PROVIDER = "/resource_providers/{uuid}"
 
 ROUTES: dict[str, dict[str, Route]] = {
     "/": {"GET": Route("", root.show, any_accept=True)},
     "/resource_providers": {
         "GET": Route("resource_providers:list", provider.list_all),
-        "POST": Route("resource_providers:create", provider.create, body_below=_ALWAYS),
+        "POST": Route("resource_providers:create", provider.create),
     },
     _PROVIDER: {
         "GET": Route("resource_providers:show", provider.show),
         "DELETE": Route("resource_providers:delete", provider.delete),
-        "PUT": Route("resource_providers:update", provider.update, body_below=_ALWAYS),
+        "PUT": Route("resource_providers:update", provider.update),
     },
     f"{_PROVIDER}/inventories": {
         "GET": Route("resource_providers:inventories:list", inventory.list_all),
-        "POST": Route(
-            "resource_providers:inventories:create", inventory.create, body_below=_ALWAYS
-        ),
+        "POST": Route("resource_providers:inventories:create", inventory.create),
         "PUT": Route(
             "resource_providers:inventories:replace",
             inventory.replace_all,
-            body_below=_ALWAYS,
             rule_name="resource_providers:inventories:update",
         ),
         "DELETE": Route(
@@ -92,9 +87,7 @@ ROUTES: dict[str, dict[str, Route]] = {
     },
     f"{_PROVIDER}/inventories/{{resource_class}}": {
         "GET": Route("resource_providers:inventories:show", inventory.show),
-        "PUT": Route(
-            "resource_providers:inventories:update", inventory.replace_one, body_below=_ALWAYS
-        ),
+        "PUT": Route("resource_providers:inventories:update", inventory.replace_one),
         "DELETE": Route("resource_providers:inventories:delete", inventory.delete_one),
     },
     f"{_PROVIDER}/usages": {"GET": Route("resource_providers:usages", usage.of_provider)},
@@ -109,18 +102,12 @@ ROUTES: dict[str, dict[str, Route]] = {
             "resource_providers:aggregates:update",
             aggregate.replace_all,
             since=1,
-            body_below=_ALWAYS,
             media_types_first=True,
         ),
     },
     f"{_PROVIDER}/traits": {
         "GET": Route("resource_providers:traits:list", trait.list_of_provider, since=6),
-        "PUT": Route(
-            "resource_providers:traits:update",
-            trait.replace_of_provider,
-            since=6,
-            body_below=_ALWAYS,
-        ),
+        "PUT": Route("resource_providers:traits:update", trait.replace_of_provider, since=6),
         "DELETE": Route("resource_providers:traits:delete", trait.clear_of_provider, since=6),
     },
     f"{_PROVIDER}/allocations": {
@@ -129,14 +116,12 @@ ROUTES: dict[str, dict[str, Route]] = {
     "/traits": {"GET": Route("traits:list", trait.list_all, since=6)},
     "/traits/{name}": {
         "GET": Route("traits:show", trait.show, since=6, any_accept=True),
-        "PUT": Route("traits:update", trait.put, since=6),
+        "PUT": Route("traits:update", trait.put, since=6, body_below=0),
         "DELETE": Route("traits:delete", trait.delete, since=6),
     },
     "/resource_classes": {
         "GET": Route("resource_classes:list", resource_class.list_all, since=2),
-        "POST": Route(
-            "resource_classes:create", resource_class.create, since=2, body_below=_ALWAYS
-        ),
+        "POST": Route("resource_classes:create", resource_class.create, since=2),
     },
     "/resource_classes/{name}": {
         "GET": Route("resource_classes:show", resource_class.show, since=2),
@@ -144,17 +129,13 @@ ROUTES: dict[str, dict[str, Route]] = {
         "DELETE": Route("resource_classes:delete", resource_class.delete, since=2),
     },
     "/usages": {"GET": Route("usages", usage.of_project, since=9, authorizes_itself=True)},
-    "/allocations": {
-        "POST": Route("allocations:manage", allocation.write_many, since=13, body_below=_ALWAYS)
-    },
+    "/allocations": {"POST": Route("allocations:manage", allocation.write_many, since=13)},
     "/allocations/{consumer_uuid}": {
         "GET": Route("allocations:list", allocation.show),
-        "PUT": Route("allocations:update", allocation.write_one, body_below=_ALWAYS),
+        "PUT": Route("allocations:update", allocation.write_one),
         "DELETE": Route("allocations:delete", allocation.delete),
     },
-    "/reshaper": {
-        "POST": Route("reshaper:reshape", allocation.reshape_all, since=30, body_below=_ALWAYS)
-    },
+    "/reshaper": {"POST": Route("reshaper:reshape", allocation.reshape_all, since=30)},
     "/allocation_candidates": {
         "GET": Route("allocation_candidates:list", candidate.list_all, since=10)
     },

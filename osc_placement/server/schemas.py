@@ -75,36 +75,23 @@ _INVENTORIES: dict[str, Any] = closed(
 INVENTORIES_REPLACE = validation.Schema(_INVENTORIES)
 
 
+_NAME = {"type": "string", "maxLength": 200}
+_PARENT = {"parent_provider_uuid": UUID_OR_NULL}
+
 PROVIDER_CREATE = {
-    0: validation.Schema(
-        closed({"name": {"type": "string", "maxLength": 200}, "uuid": UUID}, ["name"])
-    ),
-    14: validation.Schema(
-        closed(
-            {
-                "name": {"type": "string", "maxLength": 200},
-                "uuid": UUID,
-                "parent_provider_uuid": UUID_OR_NULL,
-            },
-            ["name"],
-        )
-    ),
+    0: validation.Schema(closed({"name": _NAME, "uuid": UUID}, ["name"])),
+    14: validation.Schema(closed({"name": _NAME, "uuid": UUID, **_PARENT}, ["name"])),
 }
 
 PROVIDER_UPDATE = {
-    0: validation.Schema(closed({"name": {"type": "string", "maxLength": 200}}, ["name"])),
-    14: validation.Schema(
-        closed(
-            {
-                "name": {"type": "string", "maxLength": 200},
-                "parent_provider_uuid": UUID_OR_NULL,
-            },
-            ["name"],
-        )
-    ),
+    0: validation.Schema(closed({"name": _NAME}, ["name"])),
+    14: validation.Schema(closed({"name": _NAME, **_PARENT}, ["name"])),
 }
 
-_PROVIDERS_QUERY_FIELDS = (
+#: Parameters with the first microversion 1.x of each.
+_Parameters = tuple[tuple[int, str, dict[str, Any]], ...]
+
+_OF_PROVIDERS: _Parameters = (
     (0, "name", STRING),
     (0, "uuid", UUID),
     (3, "member_of", STRING),
@@ -113,11 +100,13 @@ _PROVIDERS_QUERY_FIELDS = (
     (18, "required", STRING),
 )
 
+
+def _since(parameters: _Parameters, minor: int) -> dict[str, Any]:
+    return {name: kind for since, name, kind in parameters if since <= minor}
+
+
 PROVIDERS_QUERY = {
-    minor: validation.Schema(
-        closed({name: kind for since, name, kind in _PROVIDERS_QUERY_FIELDS if since <= minor}),
-        lenient_uuids=False,
-    )
+    minor: validation.Schema(closed(_since(_OF_PROVIDERS, minor)), lenient_uuids=False)
     for minor in (0, 3, 4, 14, 18)
 }
 
@@ -154,49 +143,46 @@ _LIMIT = {
     "minLength": 1,
 }
 _LISTED = {"type": ["string"]}
-_NUMBERED = "([1-9][0-9]*)?$"
-_NAMED = "([a-zA-Z0-9_-]{1,64})?$"
+
+_OF_ONE_GROUP: _Parameters = (
+    (10, "resources", STRING),
+    (16, "limit", _LIMIT),
+    (17, "required", _LISTED),
+    (21, "member_of", _LISTED),
+)
+_OF_ALL_GROUPS: _Parameters = (
+    (25, "limit", _LIMIT),
+    (25, "group_policy", {"type": "string", "enum": ["none", "isolate"]}),
+    (35, "root_required", _LISTED),
+    (36, "same_subtree", _LISTED),
+)
+_OF_EACH_GROUP: _Parameters = (
+    (25, "resources", STRING),
+    (25, "required", STRING),
+    (25, "member_of", STRING),
+    (31, "in_tree", STRING),
+)
 
 
-def _single(*more: tuple[str, Any]) -> validation.Schema:
-    """Queries with one request group."""
-    return validation.Schema(
-        closed({"resources": STRING, **dict(more)}, ["resources"]),
-        lenient_uuids=False,
-    )
+def _granular(minor: int) -> dict[str, Any]:
+    """Queries with several request groups, by the suffixes of their parameters."""
+    suffix = "([a-zA-Z0-9_-]{1,64})?$" if minor >= 33 else "([1-9][0-9]*)?$"
+    of_groups = _since(_OF_EACH_GROUP, minor)
+    return {
+        "type": "object",
+        "properties": _since(_OF_ALL_GROUPS, minor),
+        "additionalProperties": False,
+        "patternProperties": {f"^{name}{suffix}": kind for name, kind in of_groups.items()},
+    }
 
-
-def _granular(suffix: str, keys: tuple[str, ...], *more: tuple[str, Any]) -> validation.Schema:
-    return validation.Schema(
-        {
-            "type": "object",
-            "properties": {
-                "limit": _LIMIT,
-                "group_policy": {"type": "string", "enum": ["none", "isolate"]},
-                **dict(more),
-            },
-            "additionalProperties": False,
-            "patternProperties": {f"^{key}{suffix}": STRING for key in keys},
-        },
-        lenient_uuids=False,
-    )
-
-
-_KEYS = ("resources", "required", "member_of")
-_TREE_KEYS = (*_KEYS, "in_tree")
 
 CANDIDATES_QUERY = {
-    10: _single(),
-    16: _single(("limit", _LIMIT)),
-    17: _single(("limit", _LIMIT), ("required", _LISTED)),
-    21: _single(("limit", _LIMIT), ("required", _LISTED), ("member_of", _LISTED)),
-    25: _granular(_NUMBERED, _KEYS),
-    31: _granular(_NUMBERED, _TREE_KEYS),
-    33: _granular(_NAMED, _TREE_KEYS),
-    35: _granular(_NAMED, _TREE_KEYS, ("root_required", _LISTED)),
-    36: _granular(_NAMED, _TREE_KEYS, ("root_required", _LISTED), ("same_subtree", _LISTED)),
+    minor: validation.Schema(definition, lenient_uuids=False)
+    for minor, definition in {
+        **{n: closed(_since(_OF_ONE_GROUP, n), ["resources"]) for n in (10, 16, 17, 21)},
+        **{n: _granular(n) for n in (25, 31, 33, 35, 36)},
+    }.items()
 }
-
 
 _RESOURCES = {
     "type": "object",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from osc_placement.model.name import is_uuid
@@ -99,8 +99,14 @@ class Schema:
         return str(error)
 
 
-def at(schemas: dict[int, Schema], minor: int) -> Schema:
+#: One schema, or ``{first microversion 1.x: schema}``.
+Schemas = Schema | Mapping[int, Schema]
+
+
+def at(schemas: Schemas, minor: int) -> Schema:
     """The schema at microversion 1.``minor``."""
+    if isinstance(schemas, Schema):
+        return schemas
     return schemas[max(since for since in schemas if since <= minor)]
 
 

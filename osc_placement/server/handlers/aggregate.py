@@ -9,7 +9,7 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import providers as rules, record
-from osc_placement.server import schemas, validation
+from osc_placement.server import schemas
 from osc_placement.server.context import RequestContext, json_response
 from osc_placement.server.handlers import provider as providers
 
@@ -29,9 +29,7 @@ def list_all(context: RequestContext) -> webob.Response:
 
 def replace_all(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/aggregates"""
-    body = providers.provider_body(
-        context, validation.at(schemas.AGGREGATES, context.version.minor)
-    )
+    body = providers.provider_body(context, schemas.AGGREGATES)
     generation = None
     if microversion.supports(context.version, "aggregate generation"):
         generation, body = body["resource_provider_generation"], body["aggregates"]

@@ -13,7 +13,7 @@ from osc_placement.engine import allocation as rules, errors, record, reshape, s
 from osc_placement.engine.draft import Draft
 from osc_placement.model.allocation import UNKNOWN_TYPE
 from osc_placement.model.name import canonical_uuid, is_uuid
-from osc_placement.server import http_errors, schemas, validation
+from osc_placement.server import http_errors, schemas
 from osc_placement.server.context import RequestContext, empty_response, json_response
 from osc_placement.server.handlers import inventory as inventories, provider as providers
 
@@ -73,7 +73,7 @@ def write_one(context: RequestContext) -> webob.Response:
     uuid = context.params["consumer_uuid"]
     if not is_uuid(uuid):
         raise http_errors.HttpBadRequest(f"Malformed consumer_uuid: {uuid}")
-    body = context.body(validation.at(schemas.ALLOCATIONS_WRITE, context.version.minor))
+    body = context.body(schemas.ALLOCATIONS_WRITE)
     claim = _claim(context, canonical_uuid(uuid), body)
     _write(context, [claim], lambda draft: rules.write(draft, [claim]))
     return empty_response(context)
@@ -81,7 +81,7 @@ def write_one(context: RequestContext) -> webob.Response:
 
 def write_many(context: RequestContext) -> webob.Response:
     """POST /allocations"""
-    body = context.body(validation.at(schemas.ALLOCATIONS_WRITE_MANY, context.version.minor))
+    body = context.body(schemas.ALLOCATIONS_WRITE_MANY)
     claims = _claims(context, body)
     _write(context, claims, lambda draft: rules.write(draft, claims))
     return empty_response(context)
@@ -96,7 +96,7 @@ def delete(context: RequestContext) -> webob.Response:
 
 def reshape_all(context: RequestContext) -> webob.Response:
     """POST /reshaper"""
-    body = context.body(validation.at(schemas.RESHAPE, context.version.minor))
+    body = context.body(schemas.RESHAPE)
     inventories_by_provider = {
         uuid: (
             document["resource_provider_generation"],

@@ -14,7 +14,7 @@ from osc_placement.engine import standard, state
 from osc_placement.engine.candidates import search
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model.candidate import Candidate, CandidateQuery
-from osc_placement.server import query, schemas, validation
+from osc_placement.server import query, schemas
 from osc_placement.server.context import Limits, RequestContext, encode, encoded_response
 
 
@@ -24,9 +24,7 @@ def list_all(context: RequestContext) -> webob.Response:
     Candidates are encoded as they are found, so that only the text of a large response is in
     memory. The search does not block other requests: only searches wait for each other.
     """
-    parameters = context.checked_query(
-        validation.at(schemas.CANDIDATES_QUERY, context.version.minor)
-    )
+    parameters = context.checked_query(schemas.CANDIDATES_QUERY)
     candidate_query = query.parse_candidates(list(parameters.items()), context.version)
     limits, form = context.limits, _request_form(context.version)
     requests: list[bytes] = []

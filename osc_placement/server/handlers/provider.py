@@ -70,18 +70,16 @@ def require(base: state.CloudState, uuid: str) -> record.ProviderRecord:
     return provider
 
 
-def provider_body(context: RequestContext, schema: validation.Schema) -> Any:
+def provider_body(context: RequestContext, forms: validation.Schemas) -> Any:
     """The body of a request on a provider; a missing provider is reported first."""
     with context.repository.read() as base:
         require(base, context.params["uuid"])
-    return context.body(schema)
+    return context.body(forms)
 
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_providers"""
-    parameters = context.checked_query(
-        validation.at(schemas.PROVIDERS_QUERY, context.version.minor)
-    )
+    parameters = context.checked_query(schemas.PROVIDERS_QUERY)
     traits = parameters.getall("required")
     if not microversion.supports(context.version, "any traits"):
         traits = traits[-1:]
@@ -117,7 +115,7 @@ def _list_response(
 
 def create(context: RequestContext) -> webob.Response:
     """POST /resource_providers"""
-    body = context.body(validation.at(schemas.PROVIDER_CREATE, context.version.minor))
+    body = context.body(schemas.PROVIDER_CREATE)
     new_uuid = canonical_uuid(body["uuid"]) if "uuid" in body else str(uuid.uuid4())
     with context.repository.write() as draft:
         context.error_fields = {"uuid": new_uuid, "name": body["name"]}
@@ -139,7 +137,7 @@ def show(context: RequestContext) -> webob.Response:
 
 def update(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}"""
-    body = provider_body(context, validation.at(schemas.PROVIDER_UPDATE, context.version.minor))
+    body = provider_body(context, schemas.PROVIDER_UPDATE)
     with context.repository.write() as draft:
         provider = rules.update(
             draft,

@@ -47,7 +47,7 @@ def of_provider(context: RequestContext) -> webob.Response:
 def of_project(context: RequestContext) -> webob.Response:
     """GET /usages"""
     context.authorize({"project_id": context.query.get("project_id")})
-    parameters = context.checked_query(validation.at(_QUERY, context.version.minor))
+    parameters = context.checked_query(_QUERY)
     with context.repository.read() as base:
         consumers = usage.consumers_of(base, parameters["project_id"], parameters.get("user_id"))
         if microversion.supports(context.version, "consumer types"):
