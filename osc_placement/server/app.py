@@ -190,15 +190,16 @@ def create_app(
         allows = policy.defaults(legacy_rbac)
     else:
         allows = policy.from_file(policy_file, routes.RULES, legacy_rbac)
-    store = repository.MemoryStore() if database is None else sqlite.SqliteStore(database)
-    saved_cloud = store.saved_cloud if isinstance(store, sqlite.SqliteStore) else None
+    store = None if database is None else sqlite.SqliteStore(database)
+    saved_cloud = None if store is None else store.saved_cloud
     try:
         state = repository.Repository(store, first_generation, lazily=lazily)
         if changes:
             state.load(changes)
         return App(state, allows, cors_allowed_origins, config_file, request_limits, saved_cloud)
     except BaseException:
-        store.close()
+        if store is not None:
+            store.close()
         raise
 
 

@@ -34,7 +34,8 @@ def open_file(path: str) -> sqlite3.Connection:
     """
     connection = _open(path)
     try:
-        _migrate(connection, path)
+        with explained(path):
+            _migrate(connection, path)
     except BaseException:
         connection.close()
         raise
@@ -121,15 +122,14 @@ def open_to_read(path: str) -> sqlite3.Connection:
         try:
             _limit_cache(connection)
             _limit_texts(connection)
-            done = applied_steps(connection)
-            _refuse_foreign(connection, path, done)
+            if pending_steps(_checked_steps(connection, path)):
+                raise errors.NotASnapshot(
+                    f"{path} is not a snapshot: it has no records, or an older version of"
+                    " osc-placement wrote it"
+                )
         except BaseException:
             connection.close()
             raise
-    reason = _unreadable(done)
-    if reason:
-        connection.close()
-        raise errors.NotASnapshot(f"{path} is not a snapshot: {reason}")
     return connection
 
 
@@ -146,7 +146,9 @@ def explained(path: str) -> Iterator[None]:
             ) from error
         raise errors.NotWritable(f"the file {path} cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
-        raise errors.NotADatabase(f"the file {path} is not a snapshot: {error}") from error
+        raise errors.NotADatabase(
+            f"{path} is not a Placement database ({error}): choose another file"
+        ) from error
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise errors.NotADatabase(
             f"the file {path} has a damaged record ({error}): restore it from a copy"
@@ -189,57 +191,37 @@ def _open(path: str) -> sqlite3.Connection:
 
 
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
-    try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        done = applied_steps(connection)
-        if done is None:
-            raise errors.NotADatabase(
-                f"{path} is an SQLite file of another program: choose another file"
-            )
-        newer = unknown_steps(done)
-        if newer:
-            raise errors.NewerVersion(
-                f"the database {path} belongs to a newer version of osc-placement"
-                f" (it has {newer[0]!r}): update osc-placement, or choose another file"
-            )
-        _refuse_foreign(connection, path, done)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        for step in pending_steps(done):
-            apply_step(connection, step, first=not done)
-            done.append(step.name)
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise errors.InUse(
-                f"the database {path} is in use by another process: end it, or work on a copy"
-            ) from error
-        raise errors.NotWritable(f"the database {path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    done = _checked_steps(connection, path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    for step in pending_steps(done):
+        apply_step(connection, step, first=not done)
+        done.append(step.name)
+
+
+def _checked_steps(connection: sqlite3.Connection, path: str) -> list[str]:
+    """The names of the steps that a file has. Errors: NotADatabase, NewerVersion."""
+    done = applied_steps(connection)
+    if done is None:
         raise errors.NotADatabase(
-            f"{path} is not a Placement database ({error}): choose another file"
-        ) from error
-
-
-def _refuse_foreign(connection: sqlite3.Connection, path: str, done: list[str] | None) -> None:
-    """Refuse a file with statements of another program, which SQLite would run. NotADatabase."""
-    foreign = foreign_parts(connection, done) if done and not unknown_steps(done) else []
+            f"{path} is an SQLite file of another program: choose another file"
+        )
+    own = {migration.name for migration in SCHEMA_STEPS}
+    newer = [name for name in done if name not in own]
+    if newer:
+        raise errors.NewerVersion(
+            f"the database {path} belongs to a newer version of osc-placement"
+            f" (it has {newer[0]!r}): update osc-placement, or choose another file"
+        )
+    # SQLite would run the statements of another program.
+    foreign = foreign_parts(connection, done) if done else []
     if foreign:
         raise errors.NotADatabase(
             f"the database {path} has parts that this program did not create"
             f" ({errors.listed(foreign)}): choose another file"
         )
-
-
-def _unreadable(done: list[str] | None) -> str:
-    """Why a file with these migration steps cannot be read; empty if it can."""
-    if done is None:
-        return "it is an SQLite file of another program"
-    newer = unknown_steps(done)
-    if newer:
-        return f"a newer version of osc-placement wrote it (it has {newer[0]!r})"
-    if pending_steps(done):
-        return "it has no records, or an older version of osc-placement wrote it"
-    return ""
+    return done
 
 
 def _limit_texts(connection: sqlite3.Connection) -> None:
@@ -330,12 +312,6 @@ def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
 def pending_steps(done: list[str]) -> list[SchemaStep]:
     """The steps that a file lacks, in order."""
     return [migration for migration in SCHEMA_STEPS if migration.name not in done]
-
-
-def unknown_steps(done: list[str]) -> list[str]:
-    """The steps of a file that this program does not know, because it is older."""
-    own = {migration.name for migration in SCHEMA_STEPS}
-    return [name for name in done if name not in own]
 
 
 def apply_step(connection: sqlite3.Connection, migration: SchemaStep, first: bool) -> None:

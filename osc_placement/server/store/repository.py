@@ -8,40 +8,9 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from osc_placement.engine import draft, record, state
-from osc_placement.server.store import errors
-
-#: Seconds that a write waits for snapshots to end: for short ones, a copy takes longer.
-SNAPSHOT_SECONDS = 0.05
-
-
-class Store(Protocol):
-    """Keeps records."""
-
-    def load(self) -> record.Changes:
-        """All records."""
-
-    def commit(self, changes: record.Changes) -> None:
-        """Store the changes, all or none; raises StoreError if it stored none."""
-
-    def close(self) -> None:
-        """Close files."""
-
-
-class MemoryStore:
-    """The state itself is the only copy."""
-
-    def load(self) -> record.Changes:
-        """No records."""
-        return record.Changes()
-
-    def commit(self, changes: record.Changes) -> None:
-        """Accept any change."""
-
-    def close(self) -> None:
-        """Nothing to close."""
+from osc_placement.server.store import errors, sqlite
 
 
 class Repository:
@@ -53,27 +22,27 @@ class Repository:
 
     def __init__(
         self,
-        store: Store,
+        store: sqlite.SqliteStore | None = None,
         first_generation: int = 0,
-        clock: Callable[[], float] = time.time,
         *,
         lazily: bool = False,
     ) -> None:
+        """A state in memory, or that of a file, which keeps every change."""
         self._store = store
         self._first_generation = first_generation
-        self._clock = clock
+        self._clock: Callable[[], float] = time.time
         self._writing = threading.RLock()
-        self._changed = threading.Condition(threading.RLock())
+        self._changing = threading.RLock()
         self._snapshots = 0
         self._state = state.CloudState()
-        self._is_open = False
+        self._is_open = store is None
         if not lazily:
             self.open()
 
     def open(self) -> None:
         """Load the records unless they are loaded; raises StoreError."""
-        with self._changed:
-            if not self._is_open:
+        with self._changing:
+            if self._store is not None and not self._is_open:
                 with _without_collection():
                     self._state.apply(self._store.load())
                 self._is_open = True
@@ -82,23 +51,22 @@ class Repository:
     def read(self) -> Iterator[state.CloudState]:
         """The state, which does not change during the block."""
         self.open()
-        with self._changed:
+        with self._changing:
             yield self._state
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[state.CloudState]:
         """The same for a long block: writes go on, in a copy of the state if necessary."""
         self.open()
-        with self._changed:
+        with self._changing:
             base = self._state
             self._snapshots += 1
         try:
             yield base
         finally:
-            with self._changed:
+            with self._changing:
                 if base is self._state:
                     self._snapshots -= 1
-                    self._changed.notify_all()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[draft.Draft]:
@@ -109,7 +77,6 @@ class Repository:
             yield pending
             changes = pending.changes()
             if changes:
-                self._store.commit(changes)
                 self._apply(changes)
 
     def load(self, changes: record.Changes) -> None:
@@ -119,12 +86,12 @@ class Repository:
                 raise errors.NotEmpty(
                     "the database is not empty: load the document into a new database"
                 )
-            self._store.commit(changes)
             self._apply(changes)
 
     def _apply(self, changes: record.Changes) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._snapshots, SNAPSHOT_SECONDS)
+        if self._store is not None:
+            self._store.commit(changes)
+        with self._changing:
             if self._snapshots:
                 self._state, self._snapshots = self._state.copy(), 0
             self._state.apply(changes)
@@ -132,7 +99,8 @@ class Repository:
     def close(self) -> None:
         """Close the store."""
         with self._writing:
-            self._store.close()
+            if self._store is not None:
+                self._store.close()
 
 
 @contextlib.contextmanager
