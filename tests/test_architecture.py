@@ -454,7 +454,7 @@ LINES = {
     "nova": 3300,
     "plan": 4340,
     "search": 730,
-    "server": 4980,
+    "server": 4880,
     "testing": 1100,
     "v1": 10180,
     "workflows": 23300,
