@@ -14,7 +14,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -275,9 +274,6 @@ def _joined(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-_RECORD_KEY = "names"
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class MirrorRequest:
     """The operator's arguments.
@@ -309,10 +305,10 @@ def plan_mirror(
     """
     snapshot, resolved, record = read_cloud(client, nova, request, context)
     planned = decide_mirror(snapshot, resolved)
-    error = record.error or _update_record(client.target, record.values, snapshot)
+    _update_record(record, snapshot)
     stale = sum(map(is_stale, planned.skipped))
     LOG.info("mirror: %d changes, %d stale compute nodes are kept", len(planned.changes), stale)
-    planned = dataclasses.replace(planned, notes=tuple(_notes(stale, error, nova.source)))
+    planned = dataclasses.replace(planned, notes=tuple(_notes(stale, record.error, nova.source)))
     return plan.ObservedPlan(planned)
 
 
@@ -416,28 +412,20 @@ def _deleted_aggregates(
     return frozenset(uuids)
 
 
-def record_path(target: str) -> pathlib.Path:
-    """The path of the record of a cloud's host aggregates."""
-    return state_file.path_of("host-aggregates", target)
-
-
 def load_record(target: str) -> state_file.StateFile:
     """``{uuid: name}`` of the recorded host aggregates; empty before the first run."""
-    return state_file.load(record_path(target), _RECORD_KEY)
+    return state_file.StateFile("host-aggregates", target, "names")
 
 
-def _update_record(target: str, recorded: Mapping[str, str], snapshot: MirrorSnapshot) -> str:
-    """Record current host aggregates, and deleted ones with members; the error, if any."""
-    names = {uuid: title for uuid, title in recorded.items() if snapshot.members.get(uuid, True)}
+def _update_record(record: state_file.StateFile, snapshot: MirrorSnapshot) -> None:
+    """Record current host aggregates, and deleted ones with members."""
+    names = {
+        uuid: title for uuid, title in record.values.items() if snapshot.members.get(uuid, True)
+    }
     names |= {uuid: title for uuid, title in snapshot.deleted.items() if snapshot.members[uuid]}
     names |= {item.uuid: item.name for item in snapshot.aggregates}
-    if names == recorded:
-        return ""
-    try:
-        state_file.save(record_path(target), target, _RECORD_KEY, names)
-    except errors.PlacementError as error:
-        return str(error)
-    return ""
+    if names != record.values and not record.error:
+        record.save(names)
 
 
 def _notes(stale: int, error: str, source: str) -> Iterable[str]:

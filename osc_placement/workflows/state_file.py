@@ -7,45 +7,47 @@ stop the run.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import pathlib
 from collections.abc import Mapping
 
+from osc_placement import errors
 from osc_placement.plan import file, plan
 
 FORMAT_VERSION = 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class StateFile:
-    """The kept strings, empty at first; ``error`` says why the file cannot be read."""
+    """The file of ``subject`` for a cloud, with an object of strings under ``key``.
 
-    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    error: str = ""
+    ``values`` are these strings, empty at first. ``error`` says why the file could not be read or
+    written.
+    """
 
+    def __init__(
+        self, subject: str, target: str, key: str, path: pathlib.Path | None = None
+    ) -> None:
+        name = hashlib.sha256(plan.place(target).encode()).hexdigest()[:32]
+        self.path = path or file.state_directory() / subject / f"{name}.json"
+        self.values: Mapping[str, str] = {}
+        self.error = ""
+        self._target, self._key = target, key
+        try:
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+            if document["format_version"] == FORMAT_VERSION:
+                self.values = {str(name): str(value) for name, value in document[key].items()}
+            else:
+                self.error = f"{self.path} was written by another version of this program"
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            self.error = f"{self.path} cannot be read: {error}"
 
-def path_of(subject: str, target: str) -> pathlib.Path:
-    """The path of the state file of ``subject`` for a cloud."""
-    name = hashlib.sha256(plan.place(target).encode()).hexdigest()[:32]
-    return file.state_directory() / subject / f"{name}.json"
-
-
-def load(path: pathlib.Path, key: str) -> StateFile:
-    """The state under ``key``, an object of strings."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["format_version"] != FORMAT_VERSION:
-            return StateFile(error=f"{path} was written by another version of this program")
-        return StateFile({str(name): str(value) for name, value in document[key].items()})
-    except FileNotFoundError:
-        return StateFile()
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return StateFile(error=f"{path} cannot be read: {error}")
-
-
-def save(path: pathlib.Path, target: str, key: str, values: Mapping[str, str]) -> None:
-    """Replace the file atomically. Errors: PlacementError, which names the file."""
-    document = {"format_version": FORMAT_VERSION, "target": target, key: dict(values)}
-    file.replace(path, [json.dumps(document, indent=1), "\n"])
+    def save(self, values: Mapping[str, str]) -> None:
+        """Replace the file atomically."""
+        document = {"format_version": FORMAT_VERSION, "target": self._target, self._key: {**values}}
+        try:
+            file.replace(self.path, [json.dumps(document, indent=1), "\n"])
+        except errors.PlacementError as error:
+            self.error = str(error)

@@ -143,15 +143,18 @@ class Cursor:
 
     #: The position of a migration without further slices; not a valid host name.
     END = "(end)"
-    _KEY = "positions"
 
     def __init__(
         self, target: str, path: pathlib.Path | None = None, *, from_start: bool = False
     ) -> None:
-        self._target, self._in_memory = target, from_start
-        self._path = path or state_file.path_of("migrations", target)
-        state = state_file.load(self._path, self._KEY)
-        self.positions, self.error = {} if from_start else dict(state.values), state.error
+        self._file = state_file.StateFile("migrations", target, "positions", path)
+        self._in_memory = from_start
+        self.positions = {} if from_start else {**self._file.values}
+
+    @property
+    def error(self) -> str:
+        """Why the file could not be read or written."""
+        return self._file.error
 
     def move(self, migration: str, position: str) -> None:
         """Save the position of a migration."""
@@ -173,12 +176,8 @@ class Cursor:
             self._save()
 
     def _save(self) -> None:
-        if self._in_memory:
-            return
-        try:
-            state_file.save(self._path, self._target, self._KEY, self.positions)
-        except errors.PlacementError as error:
-            self.error = str(error)
+        if not self._in_memory:
+            self._file.save(self.positions)
 
 
 def run(

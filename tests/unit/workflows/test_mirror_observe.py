@@ -95,7 +95,7 @@ def test_an_aggregate_deleted_before_the_first_run_is_pruned_by_its_uuid() -> No
 
 def test_an_unreadable_record_is_reported_and_kept(state_home: pathlib.Path) -> None:
     client, nova = cloud()
-    path = mirror.record_path(client.target)
+    path = mirror.load_record(client.target).path
     path.parent.mkdir(parents=True)
     for text in ("no json", "[]", json.dumps({"format_version": 9})):
         path.write_text(text)
