@@ -17,7 +17,6 @@ from osc_placement.client import api, lookup
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova, clock_offset, service_types
 from osc_placement.plan import change, plan
-from osc_placement.plan.change import Precondition
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
 from osc_placement.workflows import findings
 from osc_placement.workflows.allocations import (
@@ -30,7 +29,6 @@ from osc_placement.workflows.allocations import (
 )
 from osc_placement.workflows.allocations.decision import HealRequest, Repair
 from osc_placement.workflows.allocations.observe import HealReader
-from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.compute_nodes import host_names
@@ -152,23 +150,14 @@ def _change(
     snapshot: CloudSnapshot, repairs: Sequence[tuple[AllocationFinding, Repair]]
 ) -> change.Change:
     """One change for all repairs of a consumer."""
-    subject = repairs[0][0].subject
-    before = after = snapshot.consumer(subject.uuid)
-    precondition: Precondition | None = None
-    bindings: Bindings = {}
-    for _, repair in sorted(repairs, key=lambda item: REPAIR_ORDER.index(item[0].code)):
-        after = repair.apply(after)
-        precondition = repair.precondition or precondition
-        bindings |= repair.bindings
-    planned = kinds_allocations.planned(
-        subject.name,
-        before,
-        after,
-        reason="; ".join(item.code for item, _ in repairs),
-        stage=_FREEING if all(repair.frees for _, repair in repairs) else _TAKING,
-        precondition=precondition,
+    ordered = sorted(repairs, key=lambda item: REPAIR_ORDER.index(item[0].code))
+    return decision.change_of(
+        snapshot,
+        repairs[0][0].subject,
+        [repair for _, repair in ordered],
+        "; ".join(item.code for item, _ in repairs),
+        _FREEING if all(repair.frees for _, repair in repairs) else _TAKING,
     )
-    return decision.with_bindings(planned, snapshot, bindings)
 
 
 _COMPUTE_NODE = "COMPUTE_NODE"

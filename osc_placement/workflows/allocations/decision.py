@@ -418,15 +418,29 @@ def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedP
     return plan.ObservedPlan(planned, observed)
 
 
-def with_bindings(
-    planned: change.Change, snapshot: CloudSnapshot, bindings: Bindings
+def change_of(
+    snapshot: CloudSnapshot,
+    subject: change.Subject,
+    repairs: Iterable[Repair],
+    reason: str,
+    stage: int = 0,
 ) -> change.Change:
-    """The change of a server's consumer, and of the binding profiles of its ports."""
+    """The change of a consumer by some repairs, and of the binding profiles of its ports."""
+    before = after = snapshot.consumer(subject.uuid)
+    precondition: Precondition | None = None
+    bindings: Bindings = {}
+    for repair in repairs:
+        after = repair.apply(after)
+        precondition = repair.precondition or precondition
+        bindings |= repair.bindings
+    planned = kinds_allocations.planned(
+        subject.name, before, after, reason=reason, stage=stage, precondition=precondition
+    )
     if not bindings:
         return planned
-    ports = [port for port in snapshot.ports[planned.subject.uuid] if port.uuid in bindings]
-    before = {port.uuid: port.allocation for port in ports}
-    return kinds_allocations.with_ports(planned, before, bindings)
+    ports = [port for port in snapshot.ports[subject.uuid] if port.uuid in bindings]
+    allocated = {port.uuid: port.allocation for port in ports}
+    return kinds_allocations.with_ports(planned, allocated, bindings)
 
 
 def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:

@@ -20,10 +20,10 @@ from osc_placement.workflows.allocations import observe
 from osc_placement.workflows.allocations.decision import (
     HealDecision,
     HealRequest,
+    change_of,
     decide,
     observed_plan,
     provider_names,
-    with_bindings,
 )
 from osc_placement.workflows.allocations.observe import HealReader
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
@@ -101,16 +101,9 @@ def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
 
 def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change | change.Skipped:
     server = decision.server
-    repair = decision.repair
-    if repair is not None:
-        planned = kinds_allocations.planned(
-            server.name,
-            decision.before,
-            repair.apply(decision.before),
-            reason=decision.reason.text,
-            precondition=repair.precondition,
-        )
-        return with_bindings(planned, snapshot, repair.bindings)
+    if decision.repair is not None:
+        subject = change.Subject(server.name, server.uuid)
+        return change_of(snapshot, subject, [decision.repair], decision.reason.text)
     state = kinds_allocations.ConsumerState.of(decision.before)
     subject = change.Subject(server.name or server.uuid, server.uuid)
     return change.Skipped(
