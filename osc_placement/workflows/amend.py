@@ -325,8 +325,7 @@ def decide(observed: Offered, request: AmendRequest) -> Item:
         )
     item = _item(observed, after, request.allow)
     if isinstance(item, change.Change):
-        renewed = inventories.amended(observed.inventories, item.after)
-        notes = _effects(observed, renewed) + notes + _written_back(item.after)
+        notes = _effects(observed, item) + notes + _written_back(item.after)
     return item if item.reason else dataclasses.replace(item, reason="; ".join(notes))
 
 
@@ -432,18 +431,15 @@ def _grouped(
     return grouped
 
 
-def _effects(observed: Offered, amended: inventory.Inventories) -> list[str]:
+def _effects(observed: Offered, item: change.Change[InventoryState]) -> list[str]:
     """A text for each class whose capacity changes."""
     effects = []
-    for resource_class in [*observed.inventories, *(amended.keys() - observed.inventories)]:
+    for resource_class, added in item.capacity.items():
         before = _capacity(observed.inventories, resource_class)
-        after = _capacity(amended, resource_class)
-        if before == after:
-            continue
-        effect = f"{resource_class} capacity {before} -> {after}"
+        effect = f"{resource_class} capacity {before} -> {before + added}"
         if observed.usages is not None:
-            used = observed.usages.get(resource_class, 0)
-            effect += f", {used} used" + (": over capacity" if used > after else "")
+            effect += f", {observed.usages.get(resource_class, 0)} used"
+            effect += ": over capacity" if resource_class in item.over else ""
         effects.append(effect)
     return effects
 

@@ -127,7 +127,7 @@ def plan_traits(
     """Plan traits to add to and remove from each selected provider.
 
     ``create`` creates missing custom traits.
-    Requests: the selection; those of ``observe_traits``; with ``create``, and for an unknown
+    Requests: the selection; those of ``observe_members``; with ``create``, and for an unknown
     trait, one GET; with ``count_existing``, those of ``_counted``.
     Errors: InvalidInput with every error.
     """
@@ -188,7 +188,7 @@ def plan_aggregates(
 ) -> plan.ObservedPlan:
     """Plan aggregates to add to and remove from each selected provider.
 
-    Requests: the selection; those of ``observe_aggregates``; with ``count_existing``, those of
+    Requests: the selection; those of ``observe_members``; with ``count_existing``, those of
     ``_counted``.
     Errors: InvalidInput with every error.
     """
