@@ -9,6 +9,7 @@ import importlib.metadata
 import io
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -66,6 +67,13 @@ def test_the_version_is_written_in_one_place() -> None:
     ]
     literal = re.compile(rf"(?<![\d.]){re.escape(version)}(?![\d.])")
     assert [path for path in files if literal.search(path.read_text())] == []
+
+
+def test_the_check_of_packages_installs_every_extra() -> None:
+    config = configparser.ConfigParser(delimiters=("=",))
+    config.read(ROOT / "setup.cfg")
+    probes = runpy.run_path(str(ROOT / "tools" / "package-check"))["PROBES"]
+    assert set(probes) == {"", *config["options.extras_require"]}
 
 
 def test_a_readme_that_does_not_render_is_noticed() -> None:

@@ -170,6 +170,9 @@ DROP_ORDER = (
     "fragmented",
     # Of the moves of servers.
     "from",
+    # Of the list of plans.
+    "undoable",
+    "target",
 )
 
 #: ``{column of UUIDs: columns with the names of the same things}``. Without one of these, the

@@ -161,6 +161,16 @@ def test_numbers_stay_whole_and_the_fields_of_a_class_are_dropped_in_order() -> 
     assert found.rows == [("MEMORY_MB", 1.5, 131072, 512, 131072, 65536)]
 
 
+def test_a_list_of_plans_fits_80_columns_without_the_place_of_the_file() -> None:
+    columns = ("created", "status", "undoable", "target", "command")
+    row = ("2026-01-01T09:00:00+00:00", "applied", True, f"/{'p' * 40}", "placement plan apply")
+    layout = tables.fit(columns, [row], 80)
+    assert (layout.columns, layout.dropped) == (
+        ["created", "status", "command"],
+        ["undoable", "target"],
+    )
+
+
 def test_columns_without_values_are_dropped_before_all_others() -> None:
     columns = ("name", "before", "after", "status", "reason")
     facts = "VCPU:allocation_ratio=16.0"
