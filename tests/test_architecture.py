@@ -133,7 +133,8 @@ LAYERS: dict[str, set[str]] = {
     "workflows.aggregate_ratios": {"workflows.amend", "workflows.batch"} | BELOW_WORKFLOWS,
     "workflows.amend": BELOW_WORKFLOWS,
     "workflows.batch": {"workflows.amend"} | BELOW_WORKFLOWS,
-    "workflows.capacity": BELOW_WORKFLOWS,
+    # What needs every record of a service is counted on a snapshot of it.
+    "workflows.capacity": {"workflows.snapshot"} | BELOW_WORKFLOWS,
     "workflows.explain": BELOW_WORKFLOWS,
     "workflows.flavors": BELOW_WORKFLOWS,
     "workflows.mirror": BELOW_WORKFLOWS,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import itertools
 import pathlib
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.request import NovaRequest
-    from osc_placement.workflows.capacity import nova_servers, show
-    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.capacity import show
 
 COLUMNS = (
     "request",
@@ -133,11 +131,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         )
         host_aggregates = services.host_aggregates(self)
         nova = nova_request.nova_reader(self, parsed_args)
-        with (
-            self.reading() as context,
-            self._with_every_record(client, request, context, nova) as copy,
-        ):
-            answer = show.show(copy, request, context, host_aggregates, nova)
+        with self.reading() as context:
+            answer = show.show(client, request, context, host_aggregates, nova)
         self.summary = self._summary(answer)
         own = (single.not_judged for single in self._requests.values())
         open_parts = [*answer.not_judged, *itertools.chain.from_iterable(own)]
@@ -177,27 +172,6 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
                 for name in dict.fromkeys(unsafe)
             ),
         ]
-
-    def _with_every_record(
-        self,
-        client: api.Client,
-        request: show.ShowRequest,
-        context: ReadContext,
-        nova: nova_servers.NovaReader,
-    ) -> contextlib.AbstractContextManager[api.Client]:
-        """The client; of a service that must be read whole, a client of its temporary copy."""
-        from osc_placement.plan import plan
-        from osc_placement.workflows.cloud import observe
-        from osc_placement.workflows.snapshot import replay
-
-        if observe.is_file(client) or not (request.keep or request.after):
-            return contextlib.nullcontext(client)
-        # Find a plan of another cloud, or a missing right in nova, before the cloud is read.
-        if request.after is not None:
-            plan.check_target(request.after[0], client.target, client.origin)
-        if request.keep:
-            nova.servers([])
-        return replay.copied(client, context)
 
     def _queries(
         self, parsed_args: argparse.Namespace

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from osc_placement.nova.api import Nova
     from osc_placement.workflows import health
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.snapshot import save
+    from osc_placement.workflows.snapshot.nova import Recording
 
 #: The mode of a file that the node exporter reads as another user.
 _MODE = 0o644
@@ -126,7 +126,7 @@ def _finished(path: pathlib.Path) -> float | None:
         return saved.metadata.finished if saved.metadata else None
 
 
-def _recording(nova_or_reason: Nova | str, neutron_or_reason: Neutron | str) -> save.Also | None:
+def _recording(nova_or_reason: Nova | str, neutron_or_reason: Neutron | str) -> Recording | None:
     """What to save of nova and neutron; None without nova."""
     from osc_placement.workflows.snapshot import nova
 

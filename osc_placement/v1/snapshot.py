@@ -84,31 +84,22 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
         from osc_placement.workflows.snapshot import save
 
         client = self.connect()
+        also = None
+        if parsed_args.with_nova:
+            from osc_placement.workflows.snapshot import nova
+
+            # Opened now, so that a missing cloud is found before Placement is read.
+            cloud = services.NovaServices(self, parsed_args)
+            also = nova.Recording(cloud.nova, cloud.neutron_for_ports)
         request = save.SaveRequest(
             parsed_args.file,
             owners=not parsed_args.without_owners,
             refresh=parsed_args.refresh,
-            also=self._nova(parsed_args) if parsed_args.with_nova else None,
+            also=also,
         )
-        with self._interruptible(parsed_args), self.reading() as context:
-            report = save.save(client, request, context)
-        fields = _saved_fields(parsed_args.file, report)
-        return tuple(fields), tuple(fields.values())
-
-    def _nova(self, parsed_args: argparse.Namespace) -> save.Also:
-        """Reads nova and neutron into the file; opened now, so that a missing cloud is found."""
-        from osc_placement.workflows.snapshot import nova
-
-        cloud = services.NovaServices(self, parsed_args)
-        return nova.Recording(cloud.nova, cloud.neutron_for_ports)
-
-    @contextlib.contextmanager
-    def _interruptible(self, parsed_args: argparse.Namespace) -> Iterator[None]:
-        """Say on Ctrl-C that the same command continues."""
-        from osc_placement.workflows.snapshot import save
-
         try:
-            yield
+            with self.reading() as context:
+                report = save.save(client, request, context)
         except KeyboardInterrupt:
             partial = save.partial_path(parsed_args.file)
             if partial.exists():
@@ -117,6 +108,8 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
                     " continue\n"
                 )
             raise
+        fields = _saved_fields(parsed_args.file, report)
+        return tuple(fields), tuple(fields.values())
 
 
 class ShowSnapshot(base.ReportShowOne):

@@ -22,7 +22,7 @@ from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate
 from osc_placement.nova import api as nova_api, flavors, request, servers as nova_servers, values
-from osc_placement.plan import plan as plan_module
+from osc_placement.plan.plan import Plan
 from osc_placement.workflows import compute_nodes, on_a_copy
 from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import nova_request
@@ -94,7 +94,7 @@ class Impact:
 def impact(
     client: api.Client,
     nova: nova_api.Nova,
-    planned: plan_module.Plan,
+    planned: Plan,
     path: pathlib.Path,
     options: request.SchedulerOptions | None = None,
 ) -> Impact:

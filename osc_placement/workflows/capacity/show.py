@@ -15,11 +15,12 @@ from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
-from osc_placement.plan import plan as plan_module
+from osc_placement.plan.plan import Plan, check_target
 from osc_placement.workflows import compute_nodes, on_a_copy
 from osc_placement.workflows.capacity import count, moves, nova_servers, reserve, servers
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.snapshot import replay
 
 #: Hosts in no aggregate or availability zone.
 NO_PART = "(none)"
@@ -46,7 +47,7 @@ class ShowRequest:
     without: Sequence[str] = ()
     keep: int | None = None
     seconds: float = 60.0
-    after: tuple[plan_module.Plan, pathlib.Path] | None = None
+    after: tuple[Plan, pathlib.Path] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,23 +96,24 @@ def show(
     With ``keep``, ``nova`` reads the conditions of servers; None without nova.
 
     Requests: to a service those of ``observe.observed`` for all queries together; by zone also one
-    for each host aggregate with a zone. None to a database file. ``keep`` and ``after`` need a
-    database file, such as ``workflows.snapshot.replay.copied`` makes of a service.
+    for each host aggregate with a zone. With ``keep`` and ``after``, which need every record, those
+    of ``snapshot.save`` instead. None to a database file.
     Errors: UnknownProvider, PlanRefused, PlacementError.
     """
-    if request.keep is not None:
-        observe.require_file(client, "--keep")
-    if request.after is not None:
-        observe.require_file(client, "--after")
-        plan_module.check_target(request.after[0], client.target, client.origin)
     nova = nova or nova_servers.NovaReader()
-    in_nova = nova_servers.KnownServers()
-    if request.keep is not None:
-        in_nova = _known_servers(client, nova)
     aggregates = _aggregates(request.by, host_aggregates)
+    if request.after is not None:
+        check_target(request.after[0], client.target, client.origin)
+    in_nova = nova_servers.KnownServers()
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
     with contextlib.ExitStack() as stack:
+        needs_all = request.keep is not None or request.after is not None
+        if needs_all and not observe.is_file(client):
+            if request.keep is not None:
+                # A missing right in nova is found before the cloud is read.
+                nova.servers([])
+            client = stack.enter_context(replay.copied(client, context))
         observed = observe.observed(
             client,
             request.queries.values(),
@@ -120,6 +122,8 @@ def show(
             with_aggregates=request.by is By.AGGREGATE,
         )
         states = {False: stack.enter_context(observed)}
+        if request.keep is not None:
+            in_nova = _known_servers(states[False], nova)
         if request.after is not None:
             changed = stack.enter_context(on_a_copy.applied(states[False], *request.after))
             states[True], failures = changed.state, changed.failures
@@ -131,18 +135,16 @@ def show(
     return Shown(tuple(rows), failures, not_judged, in_nova.assumed)
 
 
-def _known_servers(client: api.Client, nova: nova_servers.NovaReader) -> nova_servers.KnownServers:
-    """What nova says about all servers of a database file, those without allocations included."""
-    with observe.whole_state(client) as base:
-        if base is None:
-            return nova_servers.WITHOUT_NOVA
-        hosts = count.hosts_of(base)
-        uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
-        lost = nova_servers.unallocated(base, nova.on_roots(hosts), hosts)
-    found = nova.servers(list(uuids))
-    return dataclasses.replace(
-        found, not_judged=(*lost.lines(), *lost.not_judged, *found.not_judged)
-    )
+def _known_servers(
+    base: state.CloudState, nova: nova_servers.NovaReader
+) -> nova_servers.KnownServers:
+    """What nova says about all servers of a state, those without allocations included."""
+    hosts = count.hosts_of(base)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
+    lost = nova_servers.unallocated(base, nova.on_roots(hosts), hosts)
+    in_nova = nova.servers(list(uuids))
+    not_judged = (*lost.lines(), *lost.not_judged, *in_nova.not_judged)
+    return dataclasses.replace(in_nova, not_judged=not_judged)
 
 
 def _aggregates(by: By | None, host_aggregates: HostAggregates) -> list[HostAggregate]:

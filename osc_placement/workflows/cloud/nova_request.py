@@ -67,13 +67,15 @@ def observe_request(
     port, or one for a server; to glance one for an image (two for a name).
     Errors: InvalidInput for what does not exist, and for what nova or Placement refuses.
     """
-    missing: list[str] = []
     aggregates = nova_api.host_aggregates(services.nova)
     if options.availability_zone:
         _check_zone(services.nova, aggregates, options.availability_zone)
-    spec = _existing(services, options, missing) if options.server else _new(services, options)
+    own: tuple[str, ...] = ()
+    if options.server:
+        spec, own = _existing(services, options)
+    else:
+        spec = _new(services, options)
     releases, note = observe_releases(services.nova, options.scheduler)
-    own = ("the server's own allocations count as used", *missing) if options.server else ()
     return tuple(
         dataclasses.replace(single, assumptions=(note, *single.assumptions, *own))
         for single in request.requests_by_release(spec, aggregates, options.scheduler, releases)
@@ -121,9 +123,9 @@ def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.
 
 
 def _existing(
-    services: RequestServices, options: RequestOptions, missing: list[str]
-) -> request.ServerSpec:
-    """The server; ``missing`` receives a sentence about an image that is not there."""
+    services: RequestServices, options: RequestOptions
+) -> tuple[request.ServerSpec, tuple[str, ...]]:
+    """The server, and what was assumed about it."""
     uuid = options.server or ""
     server = servers.find_servers(services.nova, {uuid}).get(uuid)
     if server is None:
@@ -131,12 +133,14 @@ def _existing(
     spec = spec_of(
         server, neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
     )
-    return dataclasses.replace(
+    disk_format, missing = _disk_format(services, options, server)
+    spec = dataclasses.replace(
         spec,
-        disk_format=_disk_format(services, options, server, missing),
+        disk_format=disk_format,
         from_volume=_from_volume(services, server),
         availability_zone=options.availability_zone or server.pinned_zone,
     )
+    return spec, ("the server's own allocations count as used", *missing)
 
 
 def spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:
@@ -195,22 +199,18 @@ def _from_volume(services: RequestServices, server: values.Server) -> bool:
 
 
 def _disk_format(
-    services: RequestServices,
-    options: RequestOptions,
-    server: values.Server,
-    missing: list[str],
-) -> str | None:
-    """The format of the image; None if it is deleted, or if it cannot be read.
+    services: RequestServices, options: RequestOptions, server: values.Server
+) -> tuple[str | None, list[str]]:
+    """The format of the image; None if nobody asks, or with a sentence why it cannot be read.
 
     Requests: one or two to glance, if a request filter reads the format.
     """
     needed = options.scheduler.query_placement_for_image_type_support
     if not needed or server.image_id is None:
-        return None
+        return None, []
     try:
-        return flavors.image(services.glance(), server.image_id).disk_format
+        return flavors.image(services.glance(), server.image_id).disk_format, []
     except errors.InvalidInput:
-        missing.append(f"the image {server.image_id} of the server is deleted")
+        return None, [f"the image {server.image_id} of the server is deleted"]
     except errors.PlacementError as error:
-        missing.append(f"the format of the image {server.image_id} is not known: {error}")
-    return None
+        return None, [f"the format of the image {server.image_id} is not known: {error}"]

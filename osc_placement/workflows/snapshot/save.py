@@ -22,7 +22,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, local, responses, retry
@@ -31,17 +31,10 @@ from osc_placement.server.store.errors import InUse, StoreError
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, staging
 
+if TYPE_CHECKING:
+    from osc_placement.workflows.snapshot.nova import Recording
+
 LOG = logging.getLogger(__name__)
-
-
-class Also(Protocol):
-    """Reads more than Placement into the file of a save."""
-
-    def check(self) -> None:
-        """Find, before Placement is read, what ``record`` would be refused."""
-
-    def record(self, file: staging.Staging) -> None:
-        """Read everything into the file."""
 
 
 T = TypeVar("T")
@@ -71,7 +64,7 @@ class SaveRequest:
     path: pathlib.Path
     owners: bool = True
     refresh: bool = False
-    also: Also | None = None
+    also: Recording | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +129,7 @@ def save(
 
 @contextlib.contextmanager
 def saved(
-    client: api.Client, context: ReadContext, *, owners: bool = True, also: Also | None = None
+    client: api.Client, context: ReadContext, *, owners: bool = True, also: Recording | None = None
 ) -> Iterator[pathlib.Path]:
     """A cloud in a temporary file, during the block. Requests: those of ``save``."""
     with tempfile.TemporaryDirectory() as folder:
