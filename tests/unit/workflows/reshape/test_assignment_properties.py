@@ -193,6 +193,7 @@ def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], lis
     needed, targets = of_one_class(*question)
     every = list(brute_force.all_of(needed, targets))
     answer = assign(needed, targets, "pack")
+    assert isinstance(answer, Assigned) is bool(every)
     if isinstance(answer, Assigned):
         assert len(set(answer.targets)) == min(len(set(way)) for way in every)
 
@@ -210,5 +211,6 @@ def test_spread_keeps_the_fullest_target_as_empty_as_possible(
 
     every = list(brute_force.all_of(needed, targets))
     answer = assign(needed, targets, "spread")
+    assert isinstance(answer, Assigned) is bool(every)
     if isinstance(answer, Assigned):
         assert fullest(answer.targets) == min(fullest(placed) for placed in every)
