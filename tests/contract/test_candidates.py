@@ -8,12 +8,68 @@ from __future__ import annotations
 
 import contextlib
 import random
+import urllib.parse
 
 import pytest
 
-from tests.support.candidates import comparison, spoilt
+from tests.support.candidates import cloud_builder, comparison
 from tests.support.peer import target as targets
 from tests.support.sequences import compare
+from tests.support.sequences.values import Request
+
+Pairs = list[tuple[str, str]]
+
+UNKNOWN_TRAITS = ("NOPE", "CUSTOM_NOPE", "CUSTOM_lower")
+REQUIRED = (*UNKNOWN_TRAITS, "!NOPE", "in:NOPE", "in:CUSTOM_T1,NOPE", "CUSTOM_T3", "!CUSTOM_T1", "")
+RESOURCES = ("FOO:1", "VCPU:1,FOO:1", "CUSTOM_FOO:1", "VCPU:1", "VCPU:0", "VCPU", "VGPU:1,FOO:2")
+ONE, UNKNOWN = cloud_builder.AGGREGATES[0], cloud_builder.UNKNOWN
+MEMBER_OF = (UNKNOWN, f"in:{UNKNOWN},{ONE}", f"!{UNKNOWN}", f"!in:{ONE}", ONE, "x", "in:", "!in:")
+OF_PROVIDERS = ("resources", "required", "member_of", "in_tree")
+VALUES = {
+    "required": REQUIRED,
+    "root_required": REQUIRED,
+    "resources": RESOURCES,
+    "member_of": MEMBER_OF,
+    "in_tree": (UNKNOWN, "x", ""),
+    "same_subtree": ("_A", "_A,_Z", "", "1,2"),
+    "group_policy": ("none", "isolate", "x"),
+}
+
+
+def draw_request(draw: random.Random, case: comparison.Case) -> Request:
+    """A query of candidates, or of providers, with one to three of its parameters spoilt."""
+    pairs = urllib.parse.parse_qsl(case.path.partition("?")[2])
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        _spoil(draw, pairs)
+    if draw.random() < 0.3:
+        draw.shuffle(pairs)
+    path = "/allocation_candidates"
+    if draw.random() < 0.25:
+        path = "/resource_providers"
+        pairs = [pair for pair in pairs if pair[0] in OF_PROVIDERS]
+    return Request("GET", f"{path}?{urllib.parse.urlencode(pairs)}", case.version.minor)
+
+
+def _spoil(draw: random.Random, pairs: Pairs) -> None:
+    """Change, add or remove one parameter."""
+    at = draw.randrange(len(pairs))
+    key, value = pairs[at]
+    name = next(name for name in VALUES if key.startswith(name))
+    other = draw.choice(VALUES[name])
+    suffix = key.removeprefix(name) if name in ("required", "resources") else ""
+    kind = draw.randrange(6)
+    if kind == 0:
+        pairs[at] = (key, f"{value},{other}")
+    elif kind == 1:
+        pairs[at] = (key, other)
+    elif kind == 2:
+        pairs.insert(draw.randrange(len(pairs) + 1), (key, other))
+    elif kind == 3:
+        pairs.append((f"required{suffix}", draw.choice(REQUIRED)))
+    elif kind == 4:
+        pairs.append(("root_required", draw.choice(REQUIRED)))
+    elif len(pairs) > 1:
+        del pairs[at]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -46,7 +102,7 @@ def test_a_spoilt_query_has_the_error_of_the_real_service_or_none(
         stack.callback(ask_real.close)
         stack.callback(ask_ours.close)
         for case in cases:
-            request = spoilt.draw_request(draw, case)
+            request = draw_request(draw, case)
             real, own = ask_real(request), ask_ours(request)
             # The candidates themselves have a comparison of their own, with known differences.
             if real.status == 500 or (real.status == own.status == 200 and "alloc" in request.path):

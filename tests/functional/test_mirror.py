@@ -6,14 +6,69 @@ from __future__ import annotations
 import copy
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from osc_placement import testing
-from tests.support import fake_nova
+from osc_placement.testing import service
 from tests.support.peer import shell, target as targets
+
+PAGE = 4
+
+
+class Nova(service.RecordedServices):
+    """``answers`` has the form of ``osc_placement.testing.sample_nova`` and may be changed.
+
+    ``unreachable`` are hosts whose cell is down: their services are stubs, and a page of
+    hypervisors that reaches beyond the other cells fails.
+    """
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__(answers)
+        self.answers = answers
+        self.unreachable: list[str] = []
+        self.forbidden: set[str] = set()
+        #: The path and the microversion of each request.
+        self.asked: list[str] = []
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The endpoint, as in a catalog."""
+        return self.nova_url
+
+    def answer(self, path: str, query: Mapping[str, str], version: str) -> tuple[str, Any]:
+        self.asked.append(f"{path.removeprefix('/v2.1')} {version.removeprefix('compute ')}")
+        if path.removeprefix("/v2.1") in self.forbidden:
+            text = "Policy doesn't allow os_compute_api:os-aggregates:index to be performed."
+            return "403 Forbidden", {"forbidden": {"code": 403, "message": text}}
+        answer = self.answers[f"GET {path}"]
+        if path.endswith("/os-hypervisors/detail"):
+            return self._page(answer["hypervisors"], query)
+        if path.endswith("/os-services"):
+            stubs = [
+                {"binary": "nova-compute", "host": host, "status": "UNKNOWN"}
+                for host in self.unreachable
+            ]
+            return "200 OK", {"services": answer["services"] + stubs}
+        return "200 OK", answer
+
+    def _page(self, hypervisors: list[Any], query: Mapping[str, str]) -> tuple[str, Any]:
+        ids = [item["id"] for item in hypervisors]
+        start = ids.index(query["marker"]) + 1 if "marker" in query else 0
+        limit = int(query["limit"])
+        if self.unreachable and start + limit > len(ids):
+            return "500 Internal Server Error", {
+                "computeFault": {"message": "Unexpected API Error"}
+            }
+        page = hypervisors[start : start + min(limit, PAGE)]
+        body: dict[str, Any] = {"hypervisors": page}
+        if start + len(page) < len(ids):
+            body["hypervisors_links"] = [{"rel": "next", "href": "http://elsewhere/"}]
+        return "200 OK", body
+
 
 MIRROR = "placement aggregate mirror"
 RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
@@ -200,9 +255,9 @@ def test_a_compute_service_or_a_recording_is_required(
 @pytest.fixture
 def nova(
     openstack: shell.OpenStack, target: targets.Target, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[fake_nova.Nova]:
+) -> Iterator[Nova]:
     """A compute API in the same clouds.yaml as the target."""
-    stand_in = fake_nova.Nova(copy.deepcopy(NOVA))
+    stand_in = Nova(copy.deepcopy(NOVA))
     placement = getattr(target, "url", "http://127.0.0.1:9/none")
     settings = {
         "auth_type": "admin_token",
@@ -220,7 +275,7 @@ def nova(
 
 
 def test_nova_is_read_in_pages_with_the_right_versions(
-    openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
+    openstack: shell.OpenStack, target: targets.Target, nova: Nova
 ) -> None:
     rows(openstack, code=6, nova=())
     assert members(target) == expected()
@@ -233,7 +288,7 @@ def test_nova_is_read_in_pages_with_the_right_versions(
 
 
 def test_a_cell_that_is_down_removes_no_membership(
-    openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
+    openstack: shell.OpenStack, target: targets.Target, nova: Nova
 ) -> None:
     rows(openstack, code=6, nova=())
     far = [item for item in NODES.values() if item["service"]["host"] in ("cmp-0011", "cmp-0012")]
@@ -252,7 +307,7 @@ def test_a_cell_that_is_down_removes_no_membership(
 
 
 def test_a_missing_nova_permission_is_named(
-    openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
+    openstack: shell.OpenStack, target: targets.Target, nova: Nova
 ) -> None:
     nova.forbidden = {"/os-aggregates"}
     before = members(target)

@@ -17,7 +17,7 @@ from osc_placement import microversion
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation, inventory
 from osc_placement.testing import service, traffic
-from osc_placement.testing.cloud import uuid_of
+from osc_placement.testing.cloud import complete, uuid_of
 from osc_placement.testing.traffic import (
     Action,
     Request,
@@ -208,23 +208,21 @@ def hosts(count: int) -> list[Host]:
 
 
 def _document(given: Iterable[Host]) -> dict[str, Any]:
-    return {
-        "custom_resource_classes": [],
-        "custom_traits": ["CUSTOM_A", "CUSTOM_B"],
-        "providers": {
-            uuid_of(host.name): {
-                "name": host.name,
-                "parent": None,
-                "root": uuid_of(host.name),
-                "generation": GENERATION,
-                "inventories": {name: item.as_dict() for name, item in host.inventories.items()},
-                "traits": list(host.traits),
-                "aggregates": list(host.aggregates),
-            }
-            for host in given
-        },
-        "consumers": {},
-    }
+    return complete(
+        {
+            "custom_traits": ["CUSTOM_A", "CUSTOM_B"],
+            "providers": {
+                uuid_of(host.name): {
+                    "name": host.name,
+                    "generation": GENERATION,
+                    "inventories": {key: item.as_dict() for key, item in host.inventories.items()},
+                    "traits": list(host.traits),
+                    "aggregates": list(host.aggregates),
+                }
+                for host in given
+            },
+        }
+    )
 
 
 def about(name: str, action: Action) -> Action:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.model import allocation, inventory, provider
+from osc_placement.testing import cloud
 from osc_placement.workflows.reshape import snapshot
 from tests.support.embedded import uuid_of
 
@@ -22,49 +23,30 @@ def state(
 ) -> dict[str, Any]:
     """The state document for the embedded server; all generations differ."""
     has = traits or {}
-    return {
-        "custom_resource_classes": sorted(
-            {
-                name
-                for _, offered in providers.values()
-                for name in offered
-                if name.startswith("CUSTOM_")
-            }
-        ),
-        "custom_traits": sorted(
-            {name for names in has.values() for name in names if name.startswith("CUSTOM_")}
-        ),
-        "providers": {
-            uuid_of(name): {
-                "name": name,
-                "parent": uuid_of(parent) if parent else None,
-                "root": uuid_of(_root(name, providers)),
-                "generation": number,
-                "inventories": {
-                    resource_class: _inventory(given).as_dict()
-                    for resource_class, given in offered.items()
-                },
-                "traits": has.get(name, []),
-                "aggregates": [],
-            }
-            for number, (name, (parent, offered)) in enumerate(providers.items(), 3)
-        },
-        "consumers": {
-            uuid_of(name): {
-                "allocations": {uuid_of(key): dict(amounts) for key, amounts in held.items()},
-                "generation": number,
-                "project": "project",
-                "user": "user",
-                "type": "INSTANCE" if number % 2 else "unknown",
-            }
-            for number, (name, held) in enumerate(consumers.items(), 1)
-        },
-    }
-
-
-def _root(name: str, providers: Providers) -> str:
-    parent = providers[name][0]
-    return name if parent is None else _root(parent, providers)
+    return cloud.complete(
+        {
+            "providers": {
+                uuid_of(name): {
+                    "name": name,
+                    "parent": parent and uuid_of(parent),
+                    "generation": number,
+                    "inventories": {
+                        key: _inventory(item).as_dict() for key, item in offers.items()
+                    },
+                    "traits": has.get(name, []),
+                }
+                for number, (name, (parent, offers)) in enumerate(providers.items(), 3)
+            },
+            "consumers": {
+                uuid_of(name): {
+                    "allocations": {uuid_of(key): dict(part) for key, part in held.items()},
+                    "generation": number,
+                    "type": "INSTANCE" if number % 2 else "unknown",
+                }
+                for number, (name, held) in enumerate(consumers.items(), 1)
+            },
+        }
+    )
 
 
 def _inventory(given: Any) -> inventory.Inventory:

@@ -30,39 +30,12 @@ def built(document: dict[str, Any], figures: report.Figures | None = None) -> re
 
 def cloud(*providers: tuple[str, str | None, dict[str, Any], int]) -> dict[str, Any]:
     """Providers ``(name, name of the parent, inventories, used VCPU)``."""
-    uuids = {
-        name: f"00000000-0000-4000-8000-{number:012}" for number, (name, *_) in enumerate(providers)
-    }
-    roots: dict[str, str] = {}
-    for name, parent, *_ in providers:
-        roots[name] = roots[parent] if parent else uuids[name]
-    return {
-        "custom_resource_classes": [],
-        "custom_traits": [],
-        "providers": {
-            uuids[name]: {
-                "name": name,
-                "parent": parent and uuids[parent],
-                "root": roots[name],
-                "generation": 0,
-                "inventories": inventories,
-                "traits": [],
-                "aggregates": [],
-            }
-            for name, parent, inventories, _ in providers
-        },
-        "consumers": {
-            f"00000000-0000-4000-9000-{number:012}": {
-                "allocations": {uuids[name]: {"VCPU": used}},
-                "generation": 1,
-                "project": "p",
-                "user": "u",
-                "type": "INSTANCE",
-            }
-            for number, (name, _, _, used) in enumerate(providers)
-            if used
-        },
-    }
+    made = testing.Cloud()
+    for name, parent, inventories, used in providers:
+        made.host(name, parent=parent, **inventories)
+        if used:
+            made.server(f"server on {name}", {name: {"VCPU": used}})
+    return made.document()
 
 
 @pytest.mark.parametrize(
