@@ -34,14 +34,6 @@ def device_in_use(target: targets.Target, openstack: shell.OpenStack) -> None:
     openstack.do(*reserve, "--plan-out", "plan")
 
 
-def test_a_device_in_use_is_not_released_without_the_guard(openstack: shell.OpenStack) -> None:
-    outcome = openstack.run(*AMEND, f"{CLASS}:reserved=0", "-f", "json")
-    (row,) = json.loads(outcome.stdout)
-    assert (outcome.code, row["status"], row["code"]) == (6, "refused", "one-time-use")
-    allowed = openstack.run(*AMEND, f"{CLASS}:reserved=0", "--allow", "one-time-use")
-    assert allowed.code == 0, allowed
-
-
 SET = "resource provider inventory set"
 RESHAPES = {
     "stay": f"tree: {{name: {DEVICE}, inventories: {{{CLASS}: {{reserved: 0}}}}}}",

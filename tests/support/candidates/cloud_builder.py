@@ -12,6 +12,7 @@ import urllib.parse
 import uuid
 
 from osc_placement import microversion
+from osc_placement.client import query as queries
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, inventory
 
@@ -201,7 +202,7 @@ class _Query:
                 else None
             ),
         )
-        if not _group_items(group):
+        if group == candidate.RequestGroup(suffix):
             return dataclasses.replace(group, required=(frozenset({draw.choice(TRAITS)}),))
         return group
 
@@ -232,37 +233,8 @@ class _Query:
 
 
 def query_string(query: candidate.CandidateQuery) -> str:
-    """The query as a query string."""
-    items: list[tuple[str, str]] = []
-    for group in query.groups:
-        items += _group_items(group)
-    if any(group.suffix for group in query.groups):
-        items.append(("group_policy", "isolate" if query.isolate else "none"))
-    items += [("same_subtree", ",".join(sorted(names))) for names in query.same_subtree]
-    root = sorted(query.root_required) + sorted("!" + name for name in query.root_forbidden)
-    if root:
-        items.append(("root_required", ",".join(root)))
-    if query.limit is not None:
-        items.append(("limit", str(query.limit)))
-    return urllib.parse.urlencode(items)
-
-
-def _group_items(group: candidate.RequestGroup) -> list[tuple[str, str]]:
-    items: list[tuple[str, str]] = []
-    if group.resources:
-        items.append(("resources", ",".join(f"{k}:{v}" for k, v in group.resources.items())))
-    plain = [name for any_of in group.required if len(any_of) == 1 for name in any_of]
-    plain += ["!" + name for name in sorted(group.forbidden)]
-    if plain:
-        items.append(("required", ",".join(plain)))
-    items += [
-        ("required", "in:" + ",".join(sorted(any_of)))
-        for any_of in group.required
-        if len(any_of) > 1
-    ]
-    items += [("member_of", "in:" + ",".join(sorted(any_of))) for any_of in group.member_of]
-    if group.forbidden_aggregates:
-        items.append(("member_of", "!in:" + ",".join(sorted(group.forbidden_aggregates))))
-    if group.in_tree:
-        items.append(("in_tree", group.in_tree))
-    return [(key + group.suffix, value) for key, value in items]
+    """The query as a query string; a policy for one group too, as not every client sends it."""
+    pairs = queries.candidate_pairs(query)
+    if any(group.suffix for group in query.groups) and "group_policy" not in dict(pairs):
+        pairs.append(("group_policy", "isolate" if query.isolate else "none"))
+    return urllib.parse.urlencode(pairs)

@@ -123,29 +123,6 @@ def test_a_plan_that_removes_too_much_is_refused_before_the_first_request(
     assert not state_home.exists()
 
 
-def test_a_dry_run_shows_the_refusal_of_the_run() -> None:
-    client = embedded.Client(embedded.hosts(50))
-    report = plans.apply_new(client, clean_up(client, 21), options=apply.Options(dry_run=True))
-    assert report.count(result.Status.REFUSED) == 21
-    assert (report.exit_code(), report.exit_code(detailed=True)) == (0, 6)
-
-
-def test_a_plan_within_the_limit_is_applied() -> None:
-    client = embedded.Client(embedded.hosts(50))
-    report = plans.apply_new(client, clean_up(client, 20))
-    assert (report.count(result.Status.APPLIED), report.exit_code()) == (20, 0)
-
-
-def test_the_guard_overrides_the_limit_for_the_plan_or_for_the_run() -> None:
-    for options, fields in (
-        (apply.Options(allow=("many",)), {}),
-        (apply.Options(), {"allow": ("many",)}),
-    ):
-        client = embedded.Client(embedded.hosts(50))
-        report = plans.apply_new(client, clean_up(client, 50, **fields), options=options)
-        assert report.count(result.Status.APPLIED) == 50
-
-
 def test_the_limit_is_kept_in_the_plan_file_and_undo_has_none(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(50))
     path = tmp_path / "plan"

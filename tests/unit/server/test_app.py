@@ -13,50 +13,10 @@ import webob
 from osc_placement import server
 from tests.support.in_process import ask
 
-RESHAPE = {"inventories": {}, "allocations": {}}
-
 
 @pytest.fixture(scope="module")
 def app() -> server.App:
     return server.create_app()
-
-
-def test_the_version_document_needs_no_token(app: server.App) -> None:
-    answer = webob.Request.blank("/").get_response(app)
-    assert answer.json["versions"][0]["max_version"] == "1.39"
-
-
-def test_other_paths_need_a_token(app: server.App) -> None:
-    answer = webob.Request.blank("/traits").get_response(app)
-    assert answer.status_int == 401
-
-
-@pytest.mark.parametrize(
-    ("roles", "legacy", "status"),
-    [
-        ("admin", False, 403),
-        ("admin", True, 400),
-        ("service", False, 400),
-        ("admin,service", False, 400),
-        ("reader", True, 403),
-    ],
-)
-def test_reshaping_is_for_services_unless_rbac_is_legacy(
-    roles: str, legacy: bool, status: int
-) -> None:
-    app = server.create_app(legacy_rbac=legacy)
-    assert ask(app, "/reshaper", "POST", RESHAPE, x_roles=roles).status_int == status
-
-
-@pytest.mark.parametrize(
-    ("token", "project", "status"),
-    [("bob:mine", "mine", 200), ("bob:mine", "other", 403)],
-)
-def test_a_reader_sees_the_usages_of_its_own_project(
-    app: server.App, token: str, project: str, status: int
-) -> None:
-    answer = ask(app, f"/usages?project_id={project}", x_auth_token=token, x_roles="reader")
-    assert answer.status_int == status
 
 
 def test_a_relative_policy_file_is_read_from_the_working_directory(
@@ -69,34 +29,11 @@ def test_a_relative_policy_file_is_read_from_the_working_directory(
     assert ask(app, "/resource_classes").status_int == 200
 
 
-def test_system_scope_is_refused(app: server.App) -> None:
-    answer = ask(app, "/traits", openstack_system_scope="all")
-    assert answer.status_int == 403
-
-
-@pytest.mark.parametrize(
-    ("header", "status"),
-    [("placement 0.5", 406), ("placement 1.2.3", 400), ("placement latest", 200), ("x", 200)],
-)
-def test_microversion_headers_are_parsed_as_in_placement(
-    app: server.App, header: str, status: int
-) -> None:
-    assert ask(app, "/resource_classes", openstack_api_version=header).status_int in (status, 404)
-
-
 def test_an_error_has_the_request_id(app: server.App) -> None:
     answer = ask(app, "/nothing")
     (error,) = answer.json["errors"]
     assert error["request_id"] == answer.headers["x-openstack-request-id"]
     assert set(error) == {"status", "title", "detail", "code", "request_id"}
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/resource_providers/%FF", "/resource_providers?name=%FF", "/traits?name=%00", "/%2e%2e"],
-)
-def test_bytes_that_are_not_utf8_are_refused(app: server.App, path: str) -> None:
-    assert ask(app, path).status_int in (200, 400, 404)
 
 
 @pytest.mark.parametrize(

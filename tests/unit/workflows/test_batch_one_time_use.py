@@ -66,12 +66,6 @@ def test_a_device_in_use_keeps_what_nova_reserved() -> None:
     assert client.stored("used").inventories[CLASS].reserved == 1
 
 
-def test_the_guard_can_be_overridden() -> None:
-    client = cloud()
-    report = plans.apply_new(client, release(client, allow=["one-time-use"]))
-    assert statuses(report) == {"applied": 3, "unchanged": 1}
-
-
 def test_the_guard_reads_traits_only_where_a_used_up_class_gets_capacity() -> None:
     client = cloud()
     release(client)

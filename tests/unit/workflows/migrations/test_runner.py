@@ -43,23 +43,6 @@ def counted(result: registry.Result) -> tuple[int, int]:
     return count.found, count.done
 
 
-def test_a_run_ends_with_0_after_a_pass_without_changes() -> None:
-    client, given = services()
-    result = run(given)
-    assert (counted(result), result.exit_code) == ((6, 6), RunEnd.DONE)
-    assert client.writes == 6
-    again = run(given)
-    assert (counted(again), again.exit_code, client.writes) == ((0, 0), RunEnd.DONE, 6)
-
-
-def test_a_limited_run_applies_exactly_max_count_and_ends_with_1_until_done() -> None:
-    client, given = services()
-    ended = [run(given, max_count=4) for _ in range(3)]
-    assert [counted(result) for result in ended] == [(6, 4), (2, 2), (0, 0)]
-    assert [result.exit_code for result in ended] == [RunEnd.MORE, RunEnd.MORE, RunEnd.DONE]
-    assert client.writes == 6
-
-
 @pytest.mark.parametrize("limit", [None, 4, 50])
 def test_failures_do_not_stop_others_and_end_with_2(
     limit: int | None,
@@ -82,26 +65,12 @@ def test_a_refusal_of_a_service_is_an_error_of_that_migration() -> None:
     assert "missing permission in nova" in result.failures[0]
 
 
-def test_skipped_changes_are_noted_and_do_not_stop_the_run() -> None:
-    _, given = services()
-    given.cloud.nova.aggregates["all"].append("ghost")
-    result = run(given)
-    assert (counted(result), result.exit_code) == ((6, 6), RunEnd.DONE)
-    assert "1 refused;" in result.notes[0]
-
-
 def test_a_migration_keeps_stale_members() -> None:
     client, given = services()
     run(given)
     client.stored("h1.").add_aggregates(embedded.uuid_of("even"))
     assert run(given).exit_code is RunEnd.DONE
     assert "h1." in host_aggregates.members(client, "even")
-
-
-def test_each_batch_has_an_undo_file() -> None:
-    _, given = services()
-    assert len(run(given, max_count=2).undo) == 1
-    assert run(given).undo != run(given).undo == []
 
 
 def test_a_dry_run_counts_the_changes_and_keeps_the_cursor(tmp_path: pathlib.Path) -> None:
