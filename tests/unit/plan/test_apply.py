@@ -36,19 +36,6 @@ def test_a_dry_run_changes_nothing_and_its_exit_code_shows_changes(
     assert not state_home.exists()
 
 
-def test_the_plan_file_continues_a_relative_run_with_a_limit() -> None:
-    client = embedded.Client(embedded.hosts(10))
-    report = amend(client, "VCPU:allocation_ratio+=4", max_count=4)
-    assert report.exit_code() == 5
-    assert report.plan_path is not None
-    assert report.plan_path.stat().st_mode & 0o777 == 0o600
-    stored = plan_file.read(report.plan_path)
-    again = plans.apply_file(client, stored, report.plan_path, apply.Options())
-    assert again.exit_code() == 0
-    assert ratios(client) == {20.0}
-    assert client.writes == 10
-
-
 @pytest.mark.parametrize("request_text", ["VCPU:total+=1", "VCPU:allocation_ratio=20"])
 def test_a_plan_whose_changes_were_restored_or_changed_is_not_reported_as_applied(
     tmp_path: pathlib.Path, request_text: str
@@ -192,17 +179,6 @@ def test_applying_a_finished_plan_again_only_reads_each_change(
     assert (len(client.sent), client.writes) == (3, 0)
 
 
-def test_a_provider_that_changed_after_planning_is_stale(tmp_path: pathlib.Path) -> None:
-    client = embedded.Client(embedded.hosts(3))
-    path = tmp_path / "plan"
-    amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=path)
-    client.stored("host-001").set_inventory("VCPU", allocation_ratio=2.0)
-    report = plans.apply_file(client, plan_file.read(path), path, apply.Options())
-    assert statuses(report) == {"applied": 2, "stale": 1}
-    assert report.exit_code() == 7
-    assert ratios(client) == {20.0, 2.0}
-
-
 def test_the_report_has_the_achieved_change_of_capacity_and_the_planned_one(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -281,16 +257,6 @@ def test_a_run_without_changes_leaves_no_plan_file(state_home: pathlib.Path) -> 
         item.set_inventory("VCPU", allocation_ratio=21.0)
     amend(client, "VCPU:allocation_ratio=21")
     assert not list(state_home.glob("*.plan.json"))
-
-
-def test_a_plan_of_another_cloud_is_refused_before_any_request(tmp_path: pathlib.Path) -> None:
-    client = embedded.Client(embedded.hosts(2))
-    path = tmp_path / "plan"
-    amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=path)
-    other = embedded.Client(embedded.hosts(2), "another cloud")
-    with pytest.raises(plan.PlanRefused, match="another cloud"):
-        plans.apply_file(other, plan_file.read(path), path, apply.Options())
-    assert not other.sent
 
 
 def test_an_unwritable_state_directory_stops_the_run_before_the_first_write(

@@ -53,16 +53,6 @@ def test_usages_of_a_full_provider_are_read_and_it_is_refused() -> None:
     assert ratios(client) == {4.0, 16.0}
 
 
-def test_the_second_run_writes_nothing() -> None:
-    client = embedded.Client(embedded.hosts(5))
-    amend(client, "VCPU:allocation_ratio=20")
-    client.sent.clear()
-    report = amend(client, "VCPU:allocation_ratio=20")
-    assert statuses(report) == {"unchanged": 5}
-    assert client.writes == 0
-    assert report.exit_code() == 0
-
-
 def test_a_conflict_is_resolved_by_reading_again() -> None:
     client = embedded.Client(embedded.hosts(8))
     write_before_each(client, "MEMORY_MB", total=1024)

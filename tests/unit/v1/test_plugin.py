@@ -34,11 +34,6 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("text", ["1", "1.0", "1.9", "1.10", "1.39", "latest"])
-def test_every_version_is_an_option(text: str) -> None:
-    assert parse("--os-placement-api-version", text).os_placement_api_version == text
-
-
 @pytest.mark.parametrize("text", ["1.40", "2.0", "0.9", "2", "v1", "1.x", "newest", "", "1.01.1"])
 def test_an_invalid_version_is_refused_in_one_line_with_the_range(
     text: str, capsys: pytest.CaptureFixture[str]
@@ -70,19 +65,6 @@ def test_an_empty_database_name_is_refused() -> None:
         parse("--os-placement-database", "")
 
 
-def test_defaults_do_not_hide_clouds_yaml() -> None:
-    given = parse()
-    assert (given.os_placement_api_version, given.os_placement_database) == (None, None)
-
-
-def test_the_environment_provides_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.7")
-    monkeypatch.setenv("OSC_PLACEMENT_DATABASE", "file")
-    given = parse()
-    assert (given.os_placement_api_version, given.os_placement_database) == ("1.7", "file")
-    assert parse("--os-placement-api-version", "1.8").os_placement_api_version == "1.8"
-
-
 @pytest.mark.parametrize(
     ("setting", "requested"),
     [
@@ -107,12 +89,6 @@ def test_a_number_that_yaml_may_have_shortened_is_refused() -> None:
     assert pinned == (1, 1)
     pinned, _ = plugin.requested_version({"placement_api_version": "1.14"}, yaml_value=1.14)
     assert pinned == (1, 14)
-
-
-def test_the_number_is_read_from_the_entry_of_the_cloud() -> None:
-    clouds = {"a": {"placement_api_version": 1.3}}
-    with pytest.raises(ValueError, match=r"1\.30"):
-        plugin.make_client(instance({"placement_api_version": "1.3"}, clouds))
 
 
 def test_an_embedded_client_opens_its_database_late() -> None:
