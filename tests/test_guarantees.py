@@ -133,7 +133,7 @@ PROMISES = {
         "tests/fuzz/test_databases.py::test_any_wrong_value_is_refused_or_served"
     ),
     "Searches for allocation candidates": (
-        "tests/unit/server/test_limits.py::"
+        "tests/functional/server/test_serve.py::"
         "test_searches_delay_no_other_request_and_end_with_503_when_too_many_wait"
     ),
 }
@@ -191,21 +191,21 @@ LIMIT_TESTS = {
         "test_a_hard_problem_ends_at_the_time_limit"
     ),
     "Size of a body": (
-        "tests/unit/server/test_serve.py::"
+        "tests/functional/server/test_serve.py::"
         "test_a_body_that_is_too_large_is_refused_before_it_is_sent"
     ),
     "Values in a body": "tests/unit/server/test_bodies.py::test_the_number_of_values_is_limited",
     "Size of the request line and the headers": (
-        "tests/unit/server/test_serve.py::test_a_query_that_is_too_long_is_refused"
+        "tests/functional/server/test_serve.py::test_a_query_that_is_too_long_is_refused"
     ),
     "Time until an idle connection is closed": (
-        "tests/unit/server/test_serve.py::test_an_idle_connection_is_closed"
+        "tests/functional/server/test_serve.py::test_an_idle_connection_is_closed"
     ),
     "Connections": (
-        "tests/unit/server/test_serve.py::test_a_thousand_idle_connections_delay_no_other_client"
+        "tests/functional/server/test_serve.py::test_a_thousand_idle_connections_delay_no_other_client"
     ),
     "Unread responses of a client": (
-        "tests/unit/server/test_serve.py::"
+        "tests/functional/server/test_serve.py::"
         "test_a_client_that_sends_but_never_reads_delays_no_other_client"
     ),
     "Time of a search for allocation candidates": (
@@ -215,7 +215,7 @@ LIMIT_TESTS = {
         "tests/unit/server/test_limits.py::test_a_response_beyond_its_size_is_refused"
     ),
     "Searches at the same time; further ones that wait": (
-        "tests/unit/server/test_limits.py::"
+        "tests/functional/server/test_serve.py::"
         "test_searches_delay_no_other_request_and_end_with_503_when_too_many_wait"
     ),
     "Time that a search waits for its turn": (
@@ -229,7 +229,7 @@ LIMIT_TESTS = {
         "tests/unit/server/test_bodies.py::test_a_large_invalid_body_is_cheap_and_hardly_quoted"
     ),
     "Time for requests in progress when the server stops": (
-        "tests/unit/server/test_serve.py::"
+        "tests/functional/server/test_serve.py::"
         "test_a_stop_finishes_requests_in_flight_and_accepts_no_more"
     ),
 }

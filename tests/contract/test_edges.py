@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unusual tokens, paths and headers: the embedded server answers as openstack-placement does.
 
-Leading slashes are in ``tests/unit/server``, because the web server of the peer removes them.
+Leading slashes are in ``tests/functional/server``, because the web server of the peer removes them.
 """
 
 from __future__ import annotations

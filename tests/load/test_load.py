@@ -331,5 +331,5 @@ def test_sixteen_writers_neither_lose_changes_nor_oversubscribe(
         assert process.memory() < resting + TOLERANCE
     # The round had all kinds of load.
     assert set(ledger.statuses) >= {200, 204, 409}
-    assert ledger.statuses[204] > 50
-    assert ledger.statuses[409] > 10
+    assert ledger.statuses[204] > 20
+    assert ledger.statuses[409] > 5

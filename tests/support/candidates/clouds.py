@@ -77,13 +77,3 @@ def found(
         {uuid: dict(amounts) for uuid, amounts in each.allocations.items()}
         for each in candidate_search.search(base, query(*groups, **binding))
     ]
-
-
-def serving(
-    base: state.CloudState, *groups: candidate.RequestGroup, **binding: Any
-) -> set[tuple[str, ...]]:
-    """The providers of the groups in each candidate, in order of the groups."""
-    return {
-        tuple("+".join(sorted(each.mappings[conditions.suffix])) for conditions in groups)
-        for each in candidate_search.search(base, query(*groups, **binding))
-    }
