@@ -23,31 +23,13 @@ def cloud(target: targets.Target) -> None:
     target.load("12-hosts")
 
 
-def rows(openstack: shell.OpenStack, command: str, *arguments: str, code: int = 0) -> list[Any]:
-    outcome = openstack.run(command, *arguments, "-f", "json")
-    assert outcome.code == code, outcome
-    return json.loads(outcome.stdout)
-
-
 def status_of(found: list[Any]) -> dict[str, str]:
     return {row["name"]: row["status"] for row in found}
 
 
-def state(target: targets.Target) -> list[Any]:
-    """Everything that batches change, without generations."""
-    found = []
-    for provider in target.ask("GET", "/resource_providers")["resource_providers"]:
-        parts = [
-            target.ask("GET", f"/resource_providers/{provider['uuid']}/{part}")[part]
-            for part in ("inventories", "traits", "aggregates")
-        ]
-        found.append((provider["name"], parts[0], sorted(parts[1]), sorted(parts[2])))
-    return sorted(found)
-
-
 def test_amending_an_aggregate_shows_before_and_after(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, "--member-of", AGGREGATE, "--resource", "VCPU:allocation_ratio=2")
-    planned = rows(openstack, *arguments, "--dry-run", "--detailed-exitcode", code=3)
+    planned = openstack.rows(*arguments, "--dry-run", "--detailed-exitcode", code=3)
     assert planned[0] == {
         "name": HOSTS[0],
         "uuid": "1a9bb78c-5b17-57e1-9b04-f5614f57791c",
@@ -57,26 +39,26 @@ def test_amending_an_aggregate_shows_before_and_after(openstack: shell.OpenStack
         "reason": "VCPU capacity 248 -> 124, 1 used",
         "code": "",
     }
-    assert rows(openstack, *arguments, "--dry-run") == planned
-    assert status_of(rows(openstack, *arguments)) == {
+    assert openstack.rows(*arguments, "--dry-run") == planned
+    assert status_of(openstack.rows(*arguments)) == {
         HOSTS[0]: "applied",
         HOSTS[1]: "applied",
         SHARE: "skipped",
     }
-    again = rows(openstack, *arguments, "--detailed-exitcode")
+    again = openstack.rows(*arguments, "--detailed-exitcode")
     assert status_of(again) == {HOSTS[0]: "unchanged", HOSTS[1]: "unchanged", SHARE: "skipped"}
 
 
 def test_a_dry_run_changes_nothing(openstack: shell.OpenStack, target: targets.Target) -> None:
-    before = state(target)
-    rows(openstack, AMEND, "--all", "--resource", "VCPU:total*=2", "--create", "--dry-run")
-    rows(openstack, f"{TRAIT} add", "--all", "--trait", "CUSTOM_NEW", "--create", "--dry-run")
-    assert state(target) == before
+    before = target.state()["providers"]
+    openstack.rows(AMEND, "--all", "--resource", "VCPU:total*=2", "--create", "--dry-run")
+    openstack.rows(f"{TRAIT} add", "--all", "--trait", "CUSTOM_NEW", "--create", "--dry-run")
+    assert target.state()["providers"] == before
     assert target.request("GET", "/traits/CUSTOM_NEW").status_code == 404
 
 
 def test_undo_restores_everything(openstack: shell.OpenStack, target: targets.Target) -> None:
-    before = state(target)
+    before = target.state()["providers"]
     for number, arguments in enumerate(
         [
             (AMEND, "--all", "--resource", "VCPU:total*=2", "--resource", "MEMORY_MB:reserved+=9"),
@@ -94,31 +76,31 @@ def test_undo_restores_everything(openstack: shell.OpenStack, target: targets.Ta
         ]
     ):
         undo = str(pathlib.Path(f"undo-{number}.json").absolute())
-        found = rows(openstack, *arguments, "--undo-out", undo)
-        taken = rows(openstack, "placement plan undo", undo)
+        found = openstack.rows(*arguments, "--undo-out", undo)
+        taken = openstack.rows("placement plan undo", undo)
         applied = {name for name, status in status_of(found).items() if status == "applied"}
         assert applied
         assert status_of(taken) == dict.fromkeys(applied, "applied")
-    assert state(target) == before
+    assert target.state()["providers"] == before
 
 
 def test_a_plan_is_shown_applied_and_continued(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, "--name-glob", "cmp-000?.*", "--resource", "VCPU:allocation_ratio+=1")
-    planned = rows(openstack, *arguments, "--dry-run", "--plan-out", "plan.json")
-    assert rows(openstack, "placement plan show", "plan.json") == planned
-    first = rows(openstack, "placement plan apply", "plan.json", "--max-count", "2", code=5)
+    planned = openstack.rows(*arguments, "--dry-run", "--plan-out", "plan.json")
+    assert openstack.rows("placement plan show", "plan.json") == planned
+    first = openstack.rows("placement plan apply", "plan.json", "--max-count", "2", code=5)
     assert list(status_of(first).values()).count("applied") == 2
-    rest = rows(openstack, "placement plan apply", "plan.json")
+    rest = openstack.rows("placement plan apply", "plan.json")
     assert set(status_of(rest).values()) == {"applied"}
     assert len(rest) == len(planned) == 9
-    back = rows(openstack, "placement plan undo", "plan.json")
+    back = openstack.rows("placement plan undo", "plan.json")
     assert [row["after"] for row in back] == [row["before"] for row in rest]
 
 
 def test_a_concurrent_change_is_stale(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, *HOSTS, "--resource", "VCPU:allocation_ratio=8")
-    rows(openstack, *arguments, "--dry-run", "--plan-out", "plan.json")
-    rows(openstack, AMEND, HOSTS[0], "--resource", "VCPU:allocation_ratio=6")
+    openstack.rows(*arguments, "--dry-run", "--plan-out", "plan.json")
+    openstack.rows(AMEND, HOSTS[0], "--resource", "VCPU:allocation_ratio=6")
     applied = openstack.run("placement plan apply", "plan.json", "-f", "json")
     assert applied.code == 7
     assert status_of(json.loads(applied.stdout)) == {HOSTS[0]: "stale", HOSTS[1]: "applied"}
@@ -129,11 +111,11 @@ def test_a_concurrent_change_is_stale(openstack: shell.OpenStack) -> None:
 
 def test_over_capacity_is_refused_unless_allowed(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, "cmp-0001.lab.example.org", "--resource", "VCPU:allocation_ratio=0.1")
-    (row,) = rows(openstack, *arguments, code=6)
+    (row,) = openstack.rows(*arguments, code=6)
     assert (row["status"], row["code"]) == ("refused", "over-capacity")
     assert "over capacity" in row["reason"]
-    assert rows(openstack, *arguments, "--dry-run", "--detailed-exitcode", code=6) == [row]
-    (row,) = rows(openstack, *arguments, "--allow", "over-capacity")
+    assert openstack.rows(*arguments, "--dry-run", "--detailed-exitcode", code=6) == [row]
+    (row,) = openstack.rows(*arguments, "--allow", "over-capacity")
     assert row["status"] == "applied"
     assert "over capacity" in row["reason"]
 
@@ -142,7 +124,7 @@ def test_a_full_provider_is_found_among_many(openstack: shell.OpenStack) -> None
     """Full providers are missing from the candidates, from which the usages are read."""
     arguments = ("--all", "--resource", "VCPU:allocation_ratio=0.1", "--dry-run")
     for _ in range(2):
-        found = rows(openstack, AMEND, *arguments)
+        found = openstack.rows(AMEND, *arguments)
         assert "skipped" in status_of(found).values()
 
 
@@ -183,12 +165,12 @@ def test_bad_input_is_reported(
     openstack: shell.OpenStack, target: targets.Target, arguments: tuple[str, ...], message: str
 ) -> None:
     target.ask("PUT", "/traits/CUSTOM_X")
-    before = state(target)
+    before = target.state()["providers"]
     code, text = openstack.fails(*arguments)
     assert code == 1
     assert message in text
     assert "Traceback" not in text
-    assert state(target) == before
+    assert target.state()["providers"] == before
 
 
 def test_providers_come_from_standard_input(openstack: shell.OpenStack) -> None:
@@ -218,10 +200,8 @@ def test_the_summary_names_the_target_and_the_undo_command(
 
 
 def test_an_edited_plan_or_a_plan_of_another_cloud_is_refused(openstack: shell.OpenStack) -> None:
-    rows(
-        openstack,
-        *(AMEND, *HOSTS, "--resource", "VCPU:total=99", "--dry-run", "--plan-out", "plan.json"),
-    )
+    planned = (AMEND, *HOSTS, "--resource", "VCPU:total=99", "--plan-out", "plan.json")
+    openstack.do(*planned, "--dry-run")
     text = pathlib.Path("plan.json").read_text()
     pathlib.Path("plan.json").write_text(text.replace("99", "98"))
     code, message = openstack.fails("placement plan apply", "plan.json")

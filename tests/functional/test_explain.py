@@ -9,12 +9,10 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import pytest
 
 from osc_placement import microversion
-from osc_placement.client import api, query as queries, transport
+from osc_placement.client import query as queries
 from osc_placement.model import candidate, constraint
 from osc_placement.v1 import explain as explain_module
 from osc_placement.workflows.context import ReadContext
@@ -49,9 +47,7 @@ def test_a_request_without_candidates_is_explained(
     openstack: OpenStack, hosts: dict[str, str]
 ) -> None:
     arguments = ("--resource=VCPU=4", "--required=HW_CPU_X86_AVX", f"--member-of={AGGREGATE}")
-    ended = openstack.run(EXPLAIN, *arguments, "-f", "json")
-    assert ended.code == 3
-    rows = json.loads(ended.stdout)
+    rows = openstack.rows(EXPLAIN, *arguments, code=3)
     assert [(row["text"], row["hosts"]) for row in section(rows, "constraint")] == [
         ("resources=VCPU:4", 1),
         ("required=HW_CPU_X86_AVX", 1),
@@ -127,14 +123,6 @@ def test_an_old_microversion_is_an_error_that_names_it(openstack: OpenStack) -> 
     assert "1.29" in openstack.fails(EXPLAIN, "--resource=VCPU=1", version="1.20")[1]
 
 
-def client_of(target: targets.Target) -> api.Client:
-    assert isinstance(target, targets.OverHttp)
-    session = keystoneauth1.session.Session(
-        auth=keystoneauth1.token_endpoint.Token(target.url, "admin")
-    )
-    return api.Client(transport.over_session(session, endpoint=target.url), microversion.MAXIMUM)
-
-
 class RandomCloud:
     """A random cloud in openstack-placement, and questions about it."""
 
@@ -145,7 +133,7 @@ class RandomCloud:
         self.base = cloud_builder.draw_state(self.draw)
         self._name = f"explain-{seed}"
         self.reset()
-        self.client = client_of(self.target)
+        self.client = self.target.client()
         roots = (each for each in self.base.providers.values() if each.uuid == each.root_uuid)
         self.hosts = [each.name for each in roots]
 

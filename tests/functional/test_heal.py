@@ -36,24 +36,10 @@ def held(target: targets.Target, name: str) -> dict[str, dict[str, int]]:
     return {names[uuid].partition(".")[0]: each["resources"] for uuid, each in found.items()}
 
 
-def state(target: targets.Target) -> dict[str, Any]:
-    """The allocations and owners of all servers, without generations."""
-    found = {}
-    for name in SERVERS:
-        body = consumer(target, name)
-        body.pop("consumer_generation", None)
-        for each in body["allocations"].values():
-            del each["generation"]
-        found[name] = body
-    return found
-
-
 def rows(
     openstack: shell.OpenStack, *arguments: str, code: int = 0, nova: tuple[str, ...] = RECORDED
 ) -> dict[str, Any]:
-    outcome = openstack.run(HEAL, *nova, *arguments, "-f", "json")
-    assert outcome.code == code, outcome
-    return {row["name"]: row for row in json.loads(outcome.stdout)}
+    return {row["name"]: row for row in openstack.rows(HEAL, *nova, *arguments, code=code)}
 
 
 def named(found: dict[str, Any], status: str) -> set[str]:
@@ -110,14 +96,14 @@ def test_servers_get_what_they_lack_and_others_a_reason(
 def test_second_run_changes_nothing_and_undo_restores_everything(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
-    before = state(target)
+    before = target.state()
     first = rows(openstack, "--undo-out", "undo.json", code=6)
-    after = state(target)
+    after = target.state()
     again = rows(openstack, code=6)
     assert named(again, "unchanged") == named(first, "applied") | named(first, "unchanged")
-    assert state(target) == after
+    assert target.state() == after
     openstack.do("placement plan undo", "undo.json")
-    assert state(target) == before
+    assert target.state() == before
 
 
 def test_owners_are_repaired_and_types_stay(

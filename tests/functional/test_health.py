@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-import json
 import pathlib
 from typing import Any
 
@@ -21,10 +20,7 @@ def cloud(target: targets.Target) -> None:
 
 
 def rows(openstack: shell.OpenStack, command: str, *arguments: str) -> list[dict[str, Any]]:
-    outcome = openstack.run(command, *RECORDED, *arguments, "-f", "json")
-    assert outcome.code == 3, outcome
-    answer: list[dict[str, Any]] = json.loads(outcome.stdout)
-    return answer
+    return openstack.rows(command, *RECORDED, *arguments, code=3)
 
 
 def test_health_counts_what_the_audits_list(openstack: shell.OpenStack) -> None:

@@ -122,9 +122,7 @@ def put(target: targets.Target, provider: str, *aggregates: str) -> None:
 def rows(
     openstack: shell.OpenStack, *arguments: str, code: int = 0, nova: tuple[str, ...] = RECORDED
 ) -> dict[str, Any]:
-    outcome = openstack.run(MIRROR, *nova, *arguments, "-f", "json")
-    assert outcome.code == code, outcome
-    return {row["name"]: row for row in json.loads(outcome.stdout)}
+    return {row["name"]: row for row in openstack.rows(MIRROR, *nova, *arguments, code=code)}
 
 
 def status_of(found: dict[str, Any]) -> dict[str, str]:

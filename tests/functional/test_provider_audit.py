@@ -139,10 +139,7 @@ def audited(
     openstack: shell.OpenStack, nova: dict[str, Any], *arguments: str, code: int
 ) -> list[dict[str, Any]]:
     pathlib.Path("nova.json").write_text(json.dumps(nova))
-    outcome = openstack.run(AUDIT, "--os-nova-recording", "nova.json", *arguments, "-f", "json")
-    assert outcome.code == code, outcome
-    found: list[dict[str, Any]] = json.loads(outcome.stdout)
-    return found
+    return openstack.rows(AUDIT, "--os-nova-recording", "nova.json", *arguments, code=code)
 
 
 def by_code(found: list[dict[str, Any]]) -> dict[str, set[str]]:

@@ -26,17 +26,6 @@ def cloud(target: targets.Target) -> None:
     target.load("12-hosts")
 
 
-def state(target: targets.Target) -> dict[str, Any]:
-    """The consumers and aggregates of every provider."""
-    return {
-        item["name"]: [
-            target.ask("GET", f"/resource_providers/{item['uuid']}/{what}")[what]
-            for what in ("allocations", "aggregates")
-        ]
-        for item in target.ask("GET", "/resource_providers")["resource_providers"]
-    }
-
-
 def hiding(tmp_path: pathlib.Path, path: str, name: str) -> tuple[str, ...]:
     """Nova's recorded answers with empty lists for requests of ``path``."""
     answers = {
@@ -48,26 +37,19 @@ def hiding(tmp_path: pathlib.Path, path: str, name: str) -> tuple[str, ...]:
     return ("--os-nova-recording", str(file))
 
 
-def rows(openstack: shell.OpenStack, *command: str, code: int) -> list[dict[str, Any]]:
-    outcome = openstack.run(*command, "-f", "json")
-    assert outcome.code == code, outcome
-    found: list[dict[str, Any]] = json.loads(outcome.stdout)
-    return found
-
-
 def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
     recorded = hiding(tmp_path, "servers", "servers")
-    before = state(target)
-    found = rows(openstack, AUDIT, *recorded, "--repair", *ALLOWED, code=6)
+    before = target.state()
+    found = openstack.rows(AUDIT, *recorded, "--repair", *ALLOWED, code=6)
     repairable = [row for row in found if row["code"] != "unknown"]
     assert {row["code"] for row in repairable} == {"orphaned"}
     assert {row["status"] for row in repairable} == {"refused"}
     assert all("--allow many to do it anyway" in row["reason"] for row in repairable)
-    assert state(target) == before
+    assert target.state() == before
     planned = ("--repair", "--dry-run", "--plan-out", "plan.json")
-    assert rows(openstack, AUDIT, *recorded, *planned, code=3)
+    assert openstack.rows(AUDIT, *recorded, *planned, code=3)
     shown = re.search(
         r"Removes (\d+) of (\d+) allocations \(limit 20\)",
         openstack.run("placement plan show", "plan.json").stderr,
@@ -77,7 +59,7 @@ def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
     assert any(stopped in row["reason"] for row in repairable)
     outcome = openstack.run("placement plan apply", "plan.json", *recorded, *ALLOWED)
     assert (outcome.code, "Stopped: the plan removes" in outcome.stderr) == (6, True), outcome
-    assert state(target) == before
+    assert target.state() == before
 
 
 def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
@@ -85,22 +67,22 @@ def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
 ) -> None:
     openstack.run(MIRROR, "--os-nova-recording", "12-hosts", *ALLOWED)
     recorded = hiding(tmp_path, "os-aggregates", "aggregates")
-    before = state(target)
-    refused = rows(openstack, MIRROR, *recorded, "--prune", *ALLOWED, code=6)
+    before = target.state()
+    refused = openstack.rows(MIRROR, *recorded, "--prune", *ALLOWED, code=6)
     assert {row["code"] for row in refused if row["status"] == "refused"} == {"many"}
-    assert state(target) == before
+    assert target.state() == before
     allowed = (*ALLOWED, "--allow", "many")
-    assert rows(openstack, MIRROR, *recorded, "--prune", *allowed, code=0)
-    assert state(target) != before
+    assert openstack.rows(MIRROR, *recorded, "--prune", *allowed, code=0)
+    assert target.state() != before
 
 
 def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Target) -> None:
-    before = state(target)
+    before = target.state()
     only = ("--os-nova-recording", "12-hosts", "--repair", "--only", "doubled", *ALLOWED)
-    refused = rows(openstack, AUDIT, *only, "--max-percent", "0", code=6)
+    refused = openstack.rows(AUDIT, *only, "--max-percent", "0", code=6)
     assert [row["status"] for row in refused] == ["refused"]
-    assert state(target) == before
-    assert [row["status"] for row in rows(openstack, AUDIT, *only, code=9)] == ["applied"]
+    assert target.state() == before
+    assert [row["status"] for row in openstack.rows(AUDIT, *only, code=9)] == ["applied"]
 
 
 def test_the_percentage_is_checked(openstack: shell.OpenStack) -> None:
@@ -120,15 +102,15 @@ def test_a_removal_by_hand_has_a_limit_on_request(openstack: shell.OpenStack, wh
     create = ("--create",) if what == "trait" else ()
     openstack.run(f"resource provider {what} add", *option, *create, *hosts)
     remove = (f"resource provider {what} remove", *option, *hosts[:4])
-    refused = rows(openstack, *remove, "--max-percent", "49", code=6)
+    refused = openstack.rows(*remove, "--max-percent", "49", code=6)
     assert [(row["status"], row["code"]) for row in refused] == [("refused", "many")] * 4
     assert "removes 4 of 8" in refused[0]["reason"]
-    allowed = rows(openstack, *remove, "--max-percent", "50", "--dry-run", code=0)
+    allowed = openstack.rows(*remove, "--max-percent", "50", "--dry-run", code=0)
     assert [row["status"] for row in allowed] == ["planned"] * 4
     limits = ("--max-percent", "0", "--allow", "many")
-    assert len(rows(openstack, *remove, *limits, code=0)) == 4
+    assert len(openstack.rows(*remove, *limits, code=0)) == 4
     rest = (f"resource provider {what} remove", *option, *hosts[4:])
-    assert [row["status"] for row in rows(openstack, *rest, code=0)] == ["applied"] * 4
+    assert [row["status"] for row in openstack.rows(*rest, code=0)] == ["applied"] * 4
 
 
 AMEND = "resource provider inventory amend"
@@ -139,25 +121,25 @@ def test_an_amendment_has_a_limit_of_capacity_on_request(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     hosts = [f"cmp-00{number:02}.lab.example.org" for number in range(1, 5)]
-    before = inventories(target)
+    before = target.inventories()
     sum_before = sum(capacity(before[host]["VCPU"]) for host in hosts)
     amend = (AMEND, "--resource", "VCPU:allocation_ratio*=0.5", "--allow", "over-capacity")
-    refused = rows(openstack, *amend, *hosts, "--max-percent", "49", code=6)
+    refused = openstack.rows(*amend, *hosts, "--max-percent", "49", code=6)
     assert [(row["status"], row["code"]) for row in refused] == [("refused", "many")] * 4
     assert f"removes {sum_before // 2} of {sum_before} units of VCPU" in refused[0]["reason"]
-    assert inventories(target) == before
+    assert target.inventories() == before
     planned = (*amend, *hosts, "--dry-run", "--plan-out", "plan.json", "--max-percent")
-    assert [row["status"] for row in rows(openstack, *planned, "49", code=0)] == ["refused"] * 4
+    assert [row["status"] for row in openstack.rows(*planned, "49", code=0)] == ["refused"] * 4
     # What one selected host loses is compared with the capacity of all of them.
     reserved = before[hosts[0]]["VCPU"]["reserved"]
     one = (AMEND, "--resource", f"VCPU:reserved={reserved + 8}", hosts[0], "--dry-run")
-    (row,) = rows(openstack, *one, "--max-percent", "1", code=0)
+    (row,) = openstack.rows(*one, "--max-percent", "1", code=0)
     assert row["status"] == "refused"
-    (row,) = rows(openstack, *one, "--max-percent", "40", code=0)
+    (row,) = openstack.rows(*one, "--max-percent", "40", code=0)
     assert row["status"] == "planned"
-    assert len(rows(openstack, *amend, *hosts, "--max-percent", "50", code=0)) == 4
-    assert inventories(target) != before
-    assert len(rows(openstack, *amend, *hosts, "--max-percent", "0", *MANY, code=0)) == 4
+    assert len(openstack.rows(*amend, *hosts, "--max-percent", "50", code=0)) == 4
+    assert target.inventories() != before
+    assert len(openstack.rows(*amend, *hosts, "--max-percent", "0", *MANY, code=0)) == 4
 
 
 def test_ratios_have_a_limit_of_capacity_on_request(
@@ -166,36 +148,36 @@ def test_ratios_have_a_limit_of_capacity_on_request(
     recorded = ("--os-nova-recording", "12-hosts", *ALLOWED, "--allow", "over-capacity")
     node = "cmp-0001.lab.example.org"
     openstack.run(AMEND, "--resource", "VCPU:allocation_ratio=64", node)
-    before = inventories(target)
-    refused = rows(openstack, RATIOS, *recorded, "--max-percent", "10", code=6)
+    before = target.inventories()
+    refused = openstack.rows(RATIOS, *recorded, "--max-percent", "10", code=6)
     reasons = [row["reason"] for row in refused if row["code"] == "many"]
     assert reasons
     assert all("units of VCPU capacity, and the limit is" in reason for reason in reasons)
-    assert inventories(target) == before
+    assert target.inventories() == before
     # The sample has hosts with an invalid ratio, which are refused in every run.
-    rest = rows(openstack, RATIOS, *recorded, "--max-percent", "100", code=6)
+    rest = openstack.rows(RATIOS, *recorded, "--max-percent", "100", code=6)
     assert "many" not in {row["code"] for row in rest}
-    assert inventories(target) != before
+    assert target.inventories() != before
 
 
 def test_a_reshape_has_a_limit_of_capacity_and_providers_on_request(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     node = "cmp-0012.lab.example.org"
-    vcpu = inventories(target)[node]["VCPU"]
-    before = inventories(target)
+    vcpu = target.inventories()[node]["VCPU"]
+    before = target.inventories()
     move = f"{{from: {node}, resources: {{VCPU: 16}}, to: {node}, as: {{VCPU: PCPU}}}}"
     pathlib.Path("pcpu.yaml").write_text(f"moves:\n- {move}\n")
     reshape = ("placement reshape pcpu.yaml", "--allow", "nova-owned", "--max-percent")
-    refused = rows(openstack, *reshape, "5", code=6)
+    refused = openstack.rows(*reshape, "5", code=6)
     had, has = capacity(vcpu), capacity({**vcpu, "total": vcpu["total"] - 16})
     text = f"removes {had - has} of {had} units of VCPU capacity"
     assert any("many" in row["code"] and text in row["reason"] for row in refused), refused
-    assert inventories(target) == before
-    assert rows(openstack, *reshape, "5", *MANY, "--undo-out", "undo.json", code=0)
-    assert "PCPU" in inventories(target)[node]
+    assert target.inventories() == before
+    assert openstack.rows(*reshape, "5", *MANY, "--undo-out", "undo.json", code=0)
+    assert "PCPU" in target.inventories()[node]
     openstack.do("placement plan undo", "undo.json")
-    assert inventories(target) == before
+    assert target.inventories() == before
 
 
 def test_a_reshape_counts_the_providers_that_it_deletes(
@@ -210,9 +192,9 @@ def test_a_reshape_counts_the_providers_that_it_deletes(
     pathlib.Path("delete.yaml").write_text(
         "moves:\n- {from: child-0, resources: {VGPU: 2}, to: parent}\ndelete: [child-0]\n"
     )
-    refused = rows(openstack, "placement reshape delete.yaml --max-percent 33", code=6)
+    refused = openstack.rows("placement reshape delete.yaml --max-percent 33", code=6)
     assert any("removes 1 of 3 providers" in row["reason"] for row in refused), refused
-    assert rows(openstack, "placement reshape delete.yaml --max-percent 34", code=0)
+    assert openstack.rows("placement reshape delete.yaml --max-percent 34", code=0)
 
 
 NODES = [f"cmp-00{number:02}.lab.example.org" for number in (1, 2, 4, 5)]
@@ -224,7 +206,7 @@ def test_one_inventory_has_a_limit_on_request(
 ) -> None:
     openstack.run("resource provider create empty")
     openstack.do("resource provider inventory set empty --resource VCPU=64 --resource PCPU=8")
-    before = inventories(target)["empty"]
+    before = target.inventories()["empty"]
     one_class = ("resource provider inventory class set empty VCPU --total 32",)
     replaced = ("resource provider inventory set empty --resource MEMORY_MB=64",)
     for command, text in (
@@ -234,18 +216,18 @@ def test_one_inventory_has_a_limit_on_request(
     ):
         code, message = openstack.fails(*command, "--max-percent", "49")
         assert (code, text in message) == (1, True), message
-    assert inventories(target)["empty"] == before
+    assert target.inventories()["empty"] == before
     openstack.do(*one_class, "--max-percent", "50")
-    assert inventories(target)["empty"]["VCPU"]["total"] == 32
+    assert target.inventories()["empty"]["VCPU"]["total"] == 32
     openstack.do(*replaced, "--max-percent", "0", *MANY)
-    assert {*inventories(target)["empty"]} == {"MEMORY_MB"}
+    assert {*target.inventories()["empty"]} == {"MEMORY_MB"}
 
 
 def test_the_inventories_of_an_aggregate_have_a_limit_on_request(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     openstack.run("resource provider aggregate add", "--aggregate", GROUP, *NODES)
-    before = inventories(target)
+    before = target.inventories()
     sum_before = sum(capacity(before[node]["VCPU"]) for node in NODES)
     ratio = f"VCPU:allocation_ratio={before[NODES[0]]['VCPU']['allocation_ratio'] / 2}"
     amend = ("resource provider inventory set", GROUP, "--aggregate", "--amend")
@@ -254,11 +236,11 @@ def test_the_inventories_of_an_aggregate_have_a_limit_on_request(
     for extra in ((), ("--dry-run",)):
         code, message = openstack.fails(*amend, "--max-percent", "49", *extra)
         assert (code, text in message) == (1, True), message
-    assert inventories(target) == before
+    assert target.inventories() == before
     openstack.do(*amend, "--max-percent", "50", "--dry-run")
-    assert inventories(target) == before
+    assert target.inventories() == before
     openstack.do(*amend, "--max-percent", "50")
-    after = inventories(target)
+    after = target.inventories()
     assert sum(capacity(after[node]["VCPU"]) for node in NODES) == sum_before // 2
 
 
@@ -279,15 +261,6 @@ def test_the_traits_of_an_aggregate_have_a_limit_on_request(openstack: shell.Ope
         "resource provider trait set", NODES[0], *keep, "--max-percent", "50"
     )
     assert (code, "--max-percent: requires --aggregate" in message) == (2, True), message
-
-
-def inventories(target: targets.Target) -> dict[str, Any]:
-    return {
-        item["name"]: target.ask("GET", f"/resource_providers/{item['uuid']}/inventories")[
-            "inventories"
-        ]
-        for item in target.ask("GET", "/resource_providers")["resource_providers"]
-    }
 
 
 def capacity(item: dict[str, Any]) -> int:

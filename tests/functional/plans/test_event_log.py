@@ -31,9 +31,8 @@ def events(path: str) -> list[dict[str, Any]]:
 
 def test_each_change_is_a_line(openstack: shell.OpenStack) -> None:
     pathlib.Path("log").touch(mode=0o644)
-    done = openstack.run(AMEND, "VCPU:allocation_ratio=3", "--log-json", "log", "-f", "json")
-    assert done.code == 0, done
-    applied = [row["uuid"] for row in json.loads(done.stdout) if row["status"] == "applied"]
+    rows = openstack.rows(AMEND, "VCPU:allocation_ratio=3", "--log-json", "log")
+    applied = [row["uuid"] for row in rows if row["status"] == "applied"]
     logged = events("log")
     assert sorted(event["change"]["uuid"] for event in logged) == sorted(applied)
     assert {(event["outcome"], event["attempt"]) for event in logged} == {("applied", 1)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.test_batch import AMEND, HOSTS, rows, status_of
+from tests.functional.test_batch import AMEND, HOSTS, status_of
 from tests.support import functional_cloud
 from tests.support.peer import chaos, fixtures, shell, target as targets
 
@@ -101,7 +101,7 @@ def test_a_plan_of_another_cloud_is_refused_before_any_request(
 def test_a_completely_stale_plan_changes_nothing(
     openstack: shell.OpenStack, proxy: chaos.Proxy
 ) -> None:
-    rows(openstack, AMEND, *HOSTS, "--resource", "VCPU:total=50")
+    openstack.rows(AMEND, *HOSTS, "--resource", "VCPU:total=50")
     outcome = run(proxy, "placement plan apply", "plan", "-f", "json")
     assert outcome.code == 7
     assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "stale")

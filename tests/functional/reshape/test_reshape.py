@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from typing import Any
 
@@ -74,10 +73,7 @@ def offered(target: targets.Target) -> dict[str, Any]:
 def rows(
     openstack: shell.OpenStack, *arguments: str, code: int = 0, command: str = RESHAPE
 ) -> list[dict[str, Any]]:
-    outcome = openstack.run(command, *arguments, "-f", "json")
-    assert outcome.code == code, outcome
-    found: list[dict[str, Any]] = json.loads(outcome.stdout)
-    return found
+    return openstack.rows(command, *arguments, code=code)
 
 
 def test_a_reshape_is_rehearsed_applied_and_undone(

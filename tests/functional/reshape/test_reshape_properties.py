@@ -4,44 +4,14 @@
 from __future__ import annotations
 
 import hypothesis
-import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import pytest
 
-from osc_placement import errors, microversion
-from osc_placement.client import api, transport
+from osc_placement import errors
 from osc_placement.plan import apply as apply_module, attempt, result
 from osc_placement.workflows.reshape import invariants, observe
 from tests.support.peer import loading, target as targets
 from tests.support.reshape import cases
 from tests.unit.workflows.reshape.test_properties import READING, apply, prepare
-
-
-def client_of(target: targets.OverHttp) -> api.Client:
-    session = keystoneauth1.session.Session(
-        auth=keystoneauth1.token_endpoint.Token(target.url, "admin")
-    )
-    return api.Client(transport.over_session(session, endpoint=target.url), microversion.MAXIMUM)
-
-
-def state(target: targets.Target) -> dict[str, object]:
-    """The state of the server without generations, from raw requests."""
-    providers = {}
-    consumers: dict[str, object] = {}
-    for item in target.ask("GET", "/resource_providers")["resource_providers"]:
-        path = f"/resource_providers/{item['uuid']}"
-        providers[item["uuid"]] = (
-            item["name"],
-            item["parent_provider_uuid"],
-            target.ask("GET", f"{path}/inventories")["inventories"],
-            sorted(target.ask("GET", f"{path}/traits")["traits"]),
-        )
-        for uuid in target.ask("GET", f"{path}/allocations")["allocations"]:
-            body = target.ask("GET", f"/allocations/{uuid}")
-            held = {key: share["resources"] for key, share in body["allocations"].items()}
-            owner = [body[key] for key in ("project_id", "user_id", "consumer_type")]
-            consumers[uuid] = (held, owner)
-    return {"providers": providers, "consumers": consumers}
 
 
 @pytest.mark.timeout(1800)
@@ -66,13 +36,13 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
     """Reshape and undo one cloud, and compare with the rehearsal."""
     real_placement.reset()
     loading.load(case.state, real_placement.ask)
-    client, before = client_of(real_placement), state(real_placement)
+    client, before = real_placement.client(), real_placement.state()
     try:
         found = prepare(client, case)
     except errors.InvalidInput:
-        assert state(real_placement) == before
+        assert real_placement.state() == before
         return
-    assert state(real_placement) == before
+    assert real_placement.state() == before
     statuses = {item.status for item in apply(client, found.planned.plan)}
     assert statuses <= {result.Status.APPLIED}
     if found.rehearsed is not None:
@@ -82,4 +52,4 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
     inverse = apply_module.inverse_of(found.planned.plan)
     undone = apply(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in undone} <= {result.Status.APPLIED}
-    assert state(real_placement) == before
+    assert real_placement.state() == before

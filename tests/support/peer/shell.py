@@ -61,6 +61,13 @@ class OpenStack:
         """The JSON output of a successful command: rows of a list, or one object."""
         return json.loads(self.do(command, *arguments, "-f", "json", version=version) or "null")
 
+    def rows(self, command: str, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+        """The rows in JSON of a command that ends with this exit code."""
+        outcome = self.run(command, *arguments, "-f", "json")
+        assert outcome.code == code, outcome
+        listed: list[dict[str, Any]] = json.loads(outcome.stdout)
+        return listed
+
     def do(self, command: str, *arguments: str, version: str | None = None) -> str:
         """The stdout of a successful command."""
         outcome = self.run(command, *arguments, version=version)

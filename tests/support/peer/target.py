@@ -12,11 +12,14 @@ import functools
 import pathlib
 from typing import TYPE_CHECKING, Any
 
+import keystoneauth1.session
+import keystoneauth1.token_endpoint
 import requests
 
-from osc_placement import testing
-from osc_placement.client import transport, wsgi
+from osc_placement import microversion, testing
+from osc_placement.client import api, transport, wsgi
 from osc_placement.testing import service
+from tests.support import plain_reading
 from tests.support.peer import loading, state
 from tests.support.reshape import cloud_builder
 
@@ -60,6 +63,12 @@ class Target(abc.ABC):
         assert answer.ok, f"{method} {path} at {version}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
+    def state(self) -> dict[str, Any]:
+        """Everything that it stores, without generations."""
+        return cloud_builder.without_generations(
+            plain_reading.comparable(plain_reading.read(self.ask))
+        )
+
     def inventories(self) -> dict[str, dict[str, dict[str, float]]]:
         """``{provider's name: {resource class: inventory}}`` of all providers."""
         return {
@@ -83,6 +92,13 @@ class OverHttp(Target):
     def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         return self._session.request(method, self.url + path, json=body, headers=headers)
 
+    def client(self) -> api.Client:
+        """A client at the latest microversion."""
+        auth = keystoneauth1.token_endpoint.Token(self.url, "admin")
+        session = keystoneauth1.session.Session(auth=auth)
+        over_http = transport.over_session(session, endpoint=self.url)
+        return api.Client(over_http, microversion.MAXIMUM)
+
 
 class OnFile(Target):
     """The embedded server in process, on an SQLite file that each command opens."""
@@ -104,6 +120,10 @@ class OnFile(Target):
         with service.InProcessPlacement(database=str(self._database), load=sample):
             pass
 
+    def state(self) -> dict[str, Any]:
+        with service.InProcessPlacement(database=str(self._database)) as placement:
+            return cloud_builder.without_generations(placement.export())
+
 
 class Loopback(OverHttp):
     """The embedded server in memory, on a port of its own."""
@@ -118,7 +138,6 @@ class Loopback(OverHttp):
         self._start(sample)
 
     def state(self) -> dict[str, Any]:
-        """Everything that it stores, without generations."""
         return cloud_builder.without_generations(self._placement.app.export())
 
     def _start(self, sample: str | dict[str, Any] | None = None) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 
 import hypothesis
+import pytest
 
 from osc_placement import errors, microversion
 from osc_placement.client import api
@@ -23,10 +24,6 @@ from osc_placement.workflows.reshape import (
 from tests.support.reshape import cases, cloud_builder
 
 READING = ReadContext(workers=2)
-FEW = hypothesis.settings(
-    max_examples=30,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.filter_too_much],
-)
 
 
 def prepare(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
@@ -44,9 +41,17 @@ def apply(
     return executor.execute(item.changes, context, executor.RunLimits(workers=2)).results
 
 
-def test_a_reshape_is_refused_without_changes_or_keeps_the_invariants_and_can_be_undone() -> None:
+def test_a_reshape_is_refused_without_changes_or_keeps_the_invariants_and_can_be_undone(
+    pytestconfig: pytest.Config,
+) -> None:
+    is_long = pytestconfig.getoption("--long")
+    settings = hypothesis.settings(
+        max_examples=1000 if is_long else 30,
+        derandomize=not is_long,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
     outcomes: set[str] = set()
-    FEW(hypothesis.given(cases.cases())(lambda case: outcomes.add(check(case))))()
+    settings(hypothesis.given(cases.cases())(lambda case: outcomes.add(check(case))))()
     assert outcomes == {"refused", "moved consumers", "moved inventories"}
 
 
