@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from osc_placement.v1.output import rows
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
     from osc_placement.model import provider
+    from osc_placement.model.inventory import Inventories
 
 
 class CreateResourceProvider(base.ShowOne):
@@ -120,21 +121,21 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
 
     def _long(self, client: api.Client, providers: Sequence[provider.Provider]) -> base.Rows:
         version = client.microversion
-        columns = tuple(
-            column
-            for feature, column in _LONG_COLUMNS
+        readers = {
+            column: read
+            for column, (feature, read) in _LONG.items()
             if feature is None or microversion.supports(version, feature)
-        )
+        }
 
         def row(item: provider.Provider) -> tuple[Any, ...] | None:
             # A provider that was deleted after it was listed has no row.
             with contextlib.suppress(api_errors.NotFound):
-                values = (_long_value(client, item, column) for column in columns)
+                values = (read(client, item.uuid) for read in readers.values())
                 return (*rows.provider_row(item, version), *values)
             return None
 
         data = [listed for listed in self.read_each("reading providers", row, providers) if listed]
-        return rows.provider_columns(version) + columns, data
+        return (*rows.provider_columns(version), *readers), data
 
 
 class ShowResourceProvider(base.ShowOne):
@@ -335,26 +336,25 @@ def _allocations(client: api.Client, uuid: str) -> rows.PythonText:
     return rows.PythonText(consumers)
 
 
-#: ``(feature, column)`` of --long.
-_LONG_COLUMNS = (
-    ("traits", "traits"),
-    ("provider aggregates", "aggregates"),
-    (None, "inventories"),
-    ("last-modified", "updated"),
-)
+def _traits(client: api.Client, uuid: str) -> rows.Lines:
+    return rows.Lines(list(client.list_provider_traits(uuid).traits))
 
 
-def _long_value(client: api.Client, item: provider.Provider, column: str) -> Any:
-    if column == "traits":
-        return rows.Lines(list(client.list_provider_traits(item.uuid).traits))
-    if column == "aggregates":
-        return rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
-    if column == "inventories":
-        inventories = client.list_inventories(item.uuid).inventories
-        return rows.InventoryTotals(
-            {name: inventory.as_dict() for name, inventory in inventories.items()}
-        )
-    return client.show_provider(item.uuid).updated
+def _aggregates(client: api.Client, uuid: str) -> rows.Lines:
+    return rows.Lines(list(client.list_aggregates(uuid).aggregates))
+
+
+def _totals(inventories: Inventories) -> rows.InventoryTotals:
+    return rows.InventoryTotals({name: item.as_dict() for name, item in inventories.items()})
+
+
+#: ``{column of --long: (feature, how to read it)}``
+_LONG: Mapping[str, tuple[str | None, Callable[[api.Client, str], Any]]] = {
+    "traits": ("traits", _traits),
+    "aggregates": ("provider aggregates", _aggregates),
+    "inventories": (None, lambda client, uuid: _totals(client.list_inventories(uuid).inventories)),
+    "updated": ("last-modified", lambda client, uuid: client.show_provider(uuid).updated),
+}
 
 
 #: The first columns of a row of a tree: a table draws the tree.
@@ -439,13 +439,10 @@ def _row(client: api.Client, item: provider.Provider, *, long: bool) -> rows.Row
         resource_class: {"used": usages.get(resource_class, 0), "capacity": inventory.capacity}
         for resource_class, inventory in inventories.items()
     }
-    traits = list(client.list_provider_traits(item.uuid).traits)
-    row = (item.uuid, item.generation, rows.Usages(used), rows.Lines(traits))
+    row = (item.uuid, item.generation, rows.Usages(used), _traits(client, item.uuid))
     if not long:
         return row
-    aggregates = rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
-    fields = {name: inventory.as_dict() for name, inventory in inventories.items()}
-    return (*row, item.parent_uuid, aggregates, rows.InventoryTotals(fields))
+    return (*row, item.parent_uuid, _aggregates(client, item.uuid), _totals(inventories))
 
 
 USAGE_COLUMNS = ("resource_class", "usage")
