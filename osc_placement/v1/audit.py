@@ -66,6 +66,9 @@ class AuditCommand(plan_command.PlanCommand):
     exit_codes = EXIT_CODES
     column_names = REPAIR_COLUMNS
 
+    #: Of a repair; there is no room for the evidence.
+    table_columns: Sequence[str] = ("code", "name", "proposed", "status", "reason")
+
     findings: Sequence[findings.Finding[Any]] = ()
     not_judged: Sequence[str] = ()
 
@@ -111,13 +114,16 @@ class AuditCommand(plan_command.PlanCommand):
 
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
         findings, strict = self.findings, parsed_args.strict
+        # Below a table, the summary says what was not judged.
+        not_judged = () if parsed_args.formatter == "table" else self.not_judged
         if not parsed_args.repair:
             code = _code(findings, strict=strict)
             self.exit_code = services.exit_code(code, self.not_judged, parsed_args)
             notes = [f"Note: {note}" for note in report.notes]
             notes += services.judgement_lines({}, self.not_judged)
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
-            return COLUMNS, [*map(_row, findings), *map(_open, self.not_judged)]
+            self.table_columns = ("code", "name", "evidence", "proposed")
+            return COLUMNS, [*map(_row, findings), *map(_open, not_judged)]
         super().finish(report, parsed_args)
         self.summary = [
             *self.summary[:1],
@@ -134,17 +140,8 @@ class AuditCommand(plan_command.PlanCommand):
         skipped = ("skipped", rows.Reasons(""), "")
         return REPAIR_COLUMNS, [
             *(_row(item) + _end(item, results) for item in findings),
-            *(_open(text) + skipped for text in self.not_judged),
+            *(_open(text) + skipped for text in not_judged),
         ]
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """The table of a repair has no room for the evidence; notes say what was not judged."""
-        repaired = "status" in column_names
-        end = ("proposed", "status", "reason") if repaired else ("evidence", "proposed")
-        self.table_columns = ("code", "name", *end)
-        if parsed_args.formatter == "table":
-            data = [row for row in data if row[0] != NOT_JUDGED]
-        return super().produce_output(parsed_args, column_names, data)
 
     def _counts(self) -> str:
         """``7 findings: 4 orphaned, 2 doubled, 1 unknown``."""
