@@ -14,7 +14,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from osc_placement import errors
@@ -58,19 +58,19 @@ class MirrorSnapshot(ComputeCloud):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ResolvedMirror:
-    """The hosts and aggregates (UUIDs) to mirror; empty sets select all.
+class MirrorRequest:
+    """What to mirror; empty ``hosts`` and ``host_aggregates`` select all.
 
-    ``prune``: remove stale members. ``providers`` (UUIDs) are removed although they are not
-    compute nodes. ``forget`` (UUIDs) are deleted host aggregates; their members are always
-    removed.
+    The operator gives names, ids and UUIDs; a resolved request has hosts' names in nova, and UUIDs.
+    ``prune``: remove stale members. ``providers`` are members to remove although they are not
+    compute nodes. ``forget`` (UUIDs) are deleted host aggregates; their members are always removed.
     """
 
-    hosts: frozenset[str] = frozenset()
-    aggregates: frozenset[str] = frozenset()
+    hosts: Collection[str] = ()
+    host_aggregates: Collection[str] = ()
     prune: bool = False
-    providers: frozenset[str] = frozenset()
-    forget: frozenset[str] = frozenset()
+    providers: Collection[str] = ()
+    forget: Collection[str] = ()
 
     def concerns(self, host: str) -> bool:
         """Whether the request includes a host."""
@@ -89,7 +89,7 @@ class _Decision:
     refused: bool = False
 
 
-def decide_mirror(snapshot: MirrorSnapshot, request: ResolvedMirror) -> plan.Plan:
+def decide_mirror(snapshot: MirrorSnapshot, request: MirrorRequest) -> plan.Plan:
     """One change per provider, for all its aggregates.
 
     Skipped, each with a reason: hosts without a compute node, nodes without a provider,
@@ -108,7 +108,7 @@ def is_stale(item: change.Skipped) -> bool:
 
 
 class _Mirror:
-    def __init__(self, snapshot: MirrorSnapshot, request: ResolvedMirror) -> None:
+    def __init__(self, snapshot: MirrorSnapshot, request: MirrorRequest) -> None:
         self._snapshot, self._request = snapshot, request
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
 
@@ -132,13 +132,13 @@ class _Mirror:
 
     def _aggregates(self) -> Iterator[values.HostAggregate]:
         for aggregate in self._snapshot.aggregates:
-            if not self._request.aggregates or aggregate.uuid in self._request.aggregates:
+            if not self._request.host_aggregates or aggregate.uuid in self._request.host_aggregates:
                 yield aggregate
 
     def _deleted(self) -> Iterator[tuple[str, str]]:
         """The deleted host aggregates that the request includes."""
         for uuid, name in self._snapshot.deleted.items():
-            if uuid in self._request.forget or not self._request.aggregates:
+            if uuid in self._request.forget or not self._request.host_aggregates:
                 yield uuid, name
 
     def _mirror(self, aggregate: values.HostAggregate) -> list[change.Subject]:
@@ -251,7 +251,7 @@ class _Mirror:
     def _in_none(self) -> Iterator[change.Skipped]:
         """The requested hosts that are in none of the requested aggregates."""
         mirrored = {host for aggregate in self._aggregates() for host in aggregate.hosts}
-        for host in sorted(self._request.hosts - mirrored):
+        for host in sorted({*self._request.hosts} - mirrored):
             subject = change.Subject(host, "")
             yield _skipped(subject, _NO_AGGREGATE)
 
@@ -272,22 +272,6 @@ def _moves(decision: _Decision) -> str:
 
 def _joined(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MirrorRequest:
-    """The operator's arguments.
-
-    ``hosts`` are nova's names of hosts, or names or UUIDs of their providers;
-    ``host_aggregates`` names, ids or UUIDs; ``providers`` names or UUIDs of members to remove
-    although they are not compute nodes; ``forget`` UUIDs of host aggregates that nova has deleted.
-    """
-
-    hosts: tuple[str, ...] = ()
-    host_aggregates: tuple[str, ...] = ()
-    prune: bool = False
-    providers: tuple[str, ...] = ()
-    forget: tuple[str, ...] = ()
 
 
 def plan_mirror(
@@ -316,7 +300,7 @@ class MirrorReading(NamedTuple):
     """What ``decide_mirror`` needs, and the record of host aggregates before this reading."""
 
     snapshot: MirrorSnapshot
-    request: ResolvedMirror
+    request: MirrorRequest
     record: state_file.StateFile
 
 
@@ -340,14 +324,16 @@ def _read_members(
     nova: nova_api.Nova,
     cloud: ComputeCloud,
     recorded: Mapping[str, str],
-    request: ResolvedMirror,
+    request: MirrorRequest,
     context: ReadContext,
 ) -> MirrorSnapshot:
     """The snapshot, with the members of every current and deleted host aggregate."""
     current = {item.uuid: item.name for item in cloud.aggregates}
     forgotten = {uuid: recorded.get(uuid, uuid) for uuid in request.forget}
-    deleted = forgotten if request.aggregates else {**recorded, **forgotten}
-    planned = [uuid for uuid in current if not request.aggregates or uuid in request.aggregates]
+    deleted = forgotten if request.host_aggregates else {**recorded, **forgotten}
+    planned = [
+        uuid for uuid in current if not request.host_aggregates or uuid in request.host_aggregates
+    ]
     planned += [uuid for uuid in deleted if uuid not in current]
     members = PlacementReader(client, context).members(planned, "reading aggregates")
     # Read nova again after Placement, so that a host that is being added is not removed.
@@ -366,14 +352,14 @@ def _read_members(
     )
 
 
-def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
+def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> MirrorRequest:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
     hosts = host_names(request.hosts, cloud.hosts)
     input_errors = errors.InputErrors(unknown_hosts(hosts, cloud.existing_hosts))
     aggregates = find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
-    resolved = ResolvedMirror(
+    resolved = MirrorRequest(
         hosts=hosts,
-        aggregates=frozenset(item.uuid for item in aggregates.values()),
+        host_aggregates=frozenset(item.uuid for item in aggregates.values()),
         prune=request.prune,
         providers=_known_providers(cloud, request.providers, input_errors),
         forget=_deleted_aggregates(cloud, request.forget, input_errors),
@@ -385,7 +371,7 @@ def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> ResolvedMirror:
 
 
 def _known_providers(
-    cloud: ComputeCloud, texts: Sequence[str], input_errors: errors.InputErrors
+    cloud: ComputeCloud, texts: Iterable[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
     by_text = lookup.among(cloud.providers.values(), texts)
     input_errors.reasons += [

@@ -17,7 +17,7 @@ from osc_placement.nova import values
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
 from osc_placement.workflows import mirror
-from osc_placement.workflows.mirror import ResolvedMirror
+from osc_placement.workflows.mirror import MirrorRequest
 from tests.support import plans
 
 #: Hosts and nodes, in no placement aggregate by default. The name of a node is its host's with a
@@ -82,8 +82,8 @@ def lines(made: plan.Plan) -> list[str]:
     return lines
 
 
-ALL = ResolvedMirror()
-PRUNE = ResolvedMirror(prune=True)
+ALL = MirrorRequest()
+PRUNE = MirrorRequest(prune=True)
 DOWN = dataclasses.replace(HOSTS, services=HOSTS.services | {"far"}, unreachable=frozenset({"far"}))
 OLD = dataclasses.replace(HOSTS, lists_down_cells=False)
 TWO = {"az": "a b", "ssd": "a"}
@@ -163,19 +163,19 @@ TWO = {"az": "a b", "ssd": "a"}
         ),
         pytest.param(
             cloud({"az": "a"}, {"az": "n-a. u-segment u-share"}),
-            ResolvedMirror(prune=True, providers=frozenset({"u-segment"})),
+            MirrorRequest(prune=True, providers=frozenset({"u-segment"})),
             ["Neutron segment -az", "a. = +az", "nfs (-az)"],
             id="unless it is named",
         ),
         pytest.param(
             cloud({"az": "a far"}, {"az": "n-a. u-segment"}, hosts=DOWN),
-            ResolvedMirror(prune=True, providers=frozenset({"u-segment"})),
+            MirrorRequest(prune=True, providers=frozenset({"u-segment"})),
             ["Neutron segment (-az)!", "a. = +az", "far (+az)!"],
             id="not even then while a cell is down",
         ),
         pytest.param(
             cloud({"az": "a ghost", "ssd": "a"}, {"az": "u-segment", "ssd": "u-share"}, hosts=OLD),
-            ResolvedMirror(prune=True, providers=frozenset({"u-segment", "u-share"})),
+            MirrorRequest(prune=True, providers=frozenset({"u-segment", "u-share"})),
             ["Neutron segment (-az)!", "a. +az +ssd", "ghost (+az)!", "nfs -ssd"],
             id="nor where nova would not tell whether one is",
         ),
@@ -187,19 +187,19 @@ TWO = {"az": "a b", "ssd": "a"}
         ),
         pytest.param(
             cloud(TWO, {"az": "n-c.", "ssd": "n-b. u-share"}),
-            ResolvedMirror(prune=True, hosts=frozenset({"b"})),
+            MirrorRequest(prune=True, hosts=frozenset({"b"})),
             ["b. +az -ssd"],
             id="one host",
         ),
         pytest.param(
             cloud(TWO, {"az": "n-c."}),
-            ResolvedMirror(prune=True, hosts=frozenset({"c", "bm"})),
+            MirrorRequest(prune=True, hosts=frozenset({"c", "bm"})),
             ["bm ()", "c ()", "c. -az"],
             id="hosts in no aggregate",
         ),
         pytest.param(
             cloud(TWO, {"az": "n-c.", "ssd": "n-b."}),
-            ResolvedMirror(prune=True, aggregates=frozenset({"U-ssd"})),
+            MirrorRequest(prune=True, host_aggregates=frozenset({"U-ssd"})),
             ["a. +ssd", "b. -ssd"],
             id="one aggregate",
         ),
@@ -221,7 +221,7 @@ TWO = {"az": "a b", "ssd": "a"}
                 {"az": "n-b.", "old": "n-b.", "older": "n-c."},
                 deleted={"U-old": "old", "U-older": "older"},
             ),
-            ResolvedMirror(forget=frozenset({"U-old"})),
+            MirrorRequest(forget=frozenset({"U-old"})),
             ["a. +az", "b. -old", "b. (-az)", "c. (-older)"],
             id="forgetting takes out of that one alone",
         ),
@@ -229,14 +229,14 @@ TWO = {"az": "a b", "ssd": "a"}
             cloud(
                 {"az": "a"}, {"old": "n-b.", "older": "n-c."}, deleted={"U-old": "", "U-older": ""}
             ),
-            ResolvedMirror(forget=frozenset({"U-old"}), aggregates=frozenset({"U-az"})),
+            MirrorRequest(forget=frozenset({"U-old"}), host_aggregates=frozenset({"U-az"})),
             ["a. +az", "b. -old"],
             id="a narrowed run passes over other deleted ones",
         ),
     ],
 )
 def test_the_plan_of(
-    snapshot: mirror.MirrorSnapshot, request_: ResolvedMirror, expected: list[str]
+    snapshot: mirror.MirrorSnapshot, request_: MirrorRequest, expected: list[str]
 ) -> None:
     made = mirror.decide_mirror(snapshot, request_)
     assert lines(made) == expected
@@ -305,7 +305,7 @@ def test_planning_after_applying_plans_nothing(
         {name: " ".join(sorted(hosts)) for name, hosts in aggregates.items()},
         {name: " ".join(uuids) for name, uuids in members.items()},
     )
-    request = ResolvedMirror(prune=prune, hosts=frozenset(narrowed))
+    request = MirrorRequest(prune=prune, hosts=frozenset(narrowed))
     made = mirror.decide_mirror(snapshot, request)
     after = {uuid: set(there) for uuid, there in snapshot.members.items()}
     for item in made.changes:
