@@ -52,7 +52,7 @@ class Assignment:
     def apply(self, current: float | None) -> tuple[int | float, str]:
         """``(new value, note)``; the note reports a fraction that was rounded down.
 
-        ``current`` may be None only for an absolute assignment. Raises ValueError for a
+        ``current`` may be None only for an absolute assignment. Errors: InvalidInput for a
         value that Placement does not accept.
         """
         exact = self._exact(current)
@@ -66,7 +66,7 @@ class Assignment:
         if not self.relative:
             return self.value
         if current is None:
-            raise ValueError(f"{self.key}: {self.operator} needs an existing value")
+            raise errors.InvalidInput([f"{self.key}: {self.operator} needs an existing value"])
         # Convert the text, so that 0.1 is exactly a tenth and not the nearest binary number.
         base = decimal.Decimal(str(current))
         match self.operator:
@@ -84,13 +84,12 @@ class Assignment:
 def _checked(assignment: Assignment, value: int | float) -> int | float:
     if assignment.field not in inventory.INTEGER_FIELDS:
         if not 0 < value < math.inf:
-            raise ValueError(f"{assignment.key}={value}: a ratio must be above 0")
+            raise errors.InvalidInput([f"{assignment.key}={value}: a ratio must be above 0"])
         return value
     smallest = _SMALLEST[assignment.field]
     if not smallest <= value <= inventory.MAX_AMOUNT:
-        raise ValueError(
-            f"{assignment.key}={value} is out of range: {smallest} to {inventory.MAX_AMOUNT}"
-        )
+        text = f"{assignment.key}={value} is out of range: {smallest} to {inventory.MAX_AMOUNT}"
+        raise errors.InvalidInput([text])
     return value
 
 
@@ -99,14 +98,11 @@ def parse(texts: Iterable[str]) -> tuple[Assignment, ...]:
     assignments: dict[str, Assignment] = {}
     input_errors = errors.InputErrors()
     for text in texts:
-        try:
+        with input_errors.collected():
             assignment = _parse(text)
-        except ValueError as error:
-            input_errors.reasons += error.args
-            continue
-        if assignment.key in assignments:
-            input_errors.add(f"{assignment.key} is given twice")
-        assignments[assignment.key] = assignment
+            if assignment.key in assignments:
+                input_errors.add(f"{assignment.key} is given twice")
+            assignments[assignment.key] = assignment
     if not assignments and not input_errors:
         input_errors.add(f"nothing to change: {_SYNTAX}")
     input_errors.check()
@@ -120,38 +116,31 @@ def resource_classes(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _parse(text: str) -> Assignment:
-    """Parse one expression. The arguments of a ValueError are its errors."""
+    """Parse one expression. Errors: InvalidInput with all its errors."""
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r}: {_SYNTAX}")
-    reasons = []
+        raise errors.InvalidInput([f"{text!r}: {_SYNTAX}"])
+    input_errors = errors.InputErrors()
     if not is_symbol(match["rc"]):
-        reasons.append(
+        input_errors.add(
             f"{text!r}: {match['rc']!r} is not a resource class (capital letters, digits, _)"
         )
     if match["field"] not in inventory.FIELDS:
         fields = ", ".join(inventory.FIELDS)
-        reasons.append(f"{text!r}: unknown field {match['field']!r}; the fields are {fields}")
+        input_errors.add(f"{text!r}: unknown field {match['field']!r}; the fields are {fields}")
     if not _NUMBER.fullmatch(match["value"]):
-        reasons.append(f"{text!r}: {match['value']!r} is not a number")
-    if reasons:
-        raise ValueError(*reasons)
-    assignment = Assignment(
-        match["rc"], match["field"], match["operator"], decimal.Decimal(match["value"])
-    )
-    _check_alone(assignment)
-    return assignment
-
-
-def _check_alone(assignment: Assignment) -> None:
-    """Refuse a value that is invalid for every inventory."""
+        input_errors.add(f"{text!r}: {match['value']!r} is not a number")
+    input_errors.check()
+    value = decimal.Decimal(match["value"])
+    assignment = Assignment(match["rc"], match["field"], match["operator"], value)
+    # Refuse a value that is invalid for every inventory.
     if not assignment.relative:
-        is_amount = assignment.field in inventory.INTEGER_FIELDS
-        if is_amount and assignment.value != assignment.value.to_integral_value():
-            raise ValueError(f"{assignment}: {assignment.field} must be an integer")
+        if assignment.field in inventory.INTEGER_FIELDS and value != value.to_integral_value():
+            raise errors.InvalidInput([f"{assignment}: {assignment.field} must be an integer"])
         assignment.apply(None)
     elif assignment.operator == "*=" and assignment.value < 0:
-        raise ValueError(f"{assignment}: a factor must not be negative")
+        raise errors.InvalidInput([f"{assignment}: a factor must not be negative"])
+    return assignment
 
 
 _KIND = inventories.TYPE
@@ -302,7 +291,7 @@ def amended(observed: Offered, request: AmendRequest) -> inventory.Inventories:
     """The inventories after the request; unchanged if a value is invalid."""
     try:
         after, _ = _requested(observed, request)
-    except ValueError:
+    except errors.InvalidInput:
         return observed.inventories
     return inventories.amended(observed.inventories, after)
 
@@ -317,7 +306,7 @@ def decide(observed: Offered, request: AmendRequest) -> Item:
     """The change of one provider, or the reason to skip it."""
     try:
         after, notes = _requested(observed, request)
-    except ValueError as error:
+    except errors.InvalidInput as error:
         return _invalid(observed, error)
     if not after.classes:
         return change.Skipped(
@@ -357,69 +346,53 @@ def _item(
     )
 
 
-def _invalid(observed: Offered, error: Exception) -> change.Skipped:
-    return change.Skipped(
-        _KIND.name, observed.subject, reason=str(error), code=Code.INVALID_VALUE, refused=True
-    )
+def _invalid(observed: Offered, error: errors.InvalidInput) -> change.Skipped:
+    text, code = "; ".join(error.reasons), Code.INVALID_VALUE
+    return change.Skipped(_KIND.name, observed.subject, reason=text, code=code, refused=True)
 
 
 def _requested(observed: Offered, request: AmendRequest) -> tuple[InventoryState, list[str]]:
-    """``(after, notes)`` for every field of the request.
-
-    Raises ValueError with all errors if a value is invalid.
-    """
+    """``(after, notes)`` for every field of the request. Errors: InvalidInput with all errors."""
     after: dict[str, dict[str, float]] = {}
     notes: list[str] = []
-    invalid: list[str] = []
+    input_errors = errors.InputErrors()
     for resource_class, assignments in _grouped(request.assignments).items():
         current = observed.inventories.get(resource_class)
         if current is None and not request.create:
             notes.append(f"it has no {resource_class} (--create adds it)")
             continue
-        try:
-            fields, rounded = _fields(resource_class, current, assignments)
-        except ValueError as error:
-            invalid += error.args
-            continue
-        after[resource_class] = fields
-        notes += rounded
-    if invalid:
-        raise ValueError("; ".join(invalid))
+        with input_errors.collected():
+            after[resource_class], rounded = _fields(resource_class, current, assignments)
+            notes += rounded
+    input_errors.check()
     return InventoryState(after), notes
 
 
 def _fields(
     resource_class: str,
-    known: inventory.Inventory | None,
+    present: inventory.Inventory | None,
     assignments: Sequence[Assignment],
 ) -> tuple[dict[str, float], list[str]]:
-    """The requested fields of one class, and notes. The arguments of a ValueError are errors."""
-    current = known.as_dict() if known is not None else {}
+    """The requested fields of one class, and notes. Errors: InvalidInput with all errors."""
+    current = present.as_dict() if present is not None else {}
     requested: dict[str, float] = {}
     notes: list[str] = []
-    invalid: list[str] = []
+    input_errors = errors.InputErrors()
     for assignment in assignments:
-        try:
+        with input_errors.collected():
             requested[assignment.field], note = assignment.apply(current.get(assignment.field))
-        except ValueError as error:
-            invalid += error.args
-            continue
-        notes += [note] if note else []
-    if known is None and "total" not in requested and not invalid:
-        invalid.append(f"{resource_class} cannot be added without a total")
-    if requested.keys() & {"min_unit", "max_unit"}:
-        invalid += _unit_error(resource_class, {**current, **requested})
-    if invalid:
-        raise ValueError(*invalid)
-    if known is None:
+            notes += [note] if note else []
+    if present is None and "total" not in requested and not input_errors:
+        input_errors.add(f"{resource_class} cannot be added without a total")
+    fields = {"min_unit": 1, "max_unit": inventory.MAX_AMOUNT, **current, **requested}
+    least, most = fields["min_unit"], fields["max_unit"]
+    if requested.keys() & {"min_unit", "max_unit"} and least > most:
+        # Placement accepts an inventory from which nothing can be allocated.
+        input_errors.add(f"{resource_class}: min_unit {least} is above max_unit {most}")
+    input_errors.check()
+    if present is None:
         requested = inventory.Inventory.from_dict(requested).as_dict()
     return requested, notes
-
-
-def _unit_error(resource_class: str, fields: Mapping[str, float]) -> list[str]:
-    """Placement accepts an inventory from which nothing can be allocated."""
-    least, most = fields.get("min_unit", 1), fields.get("max_unit", inventory.MAX_AMOUNT)
-    return [f"{resource_class}: min_unit {least} is above max_unit {most}"] if least > most else []
 
 
 def _grouped(

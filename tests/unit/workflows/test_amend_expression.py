@@ -89,7 +89,7 @@ def test_no_expression_is_an_error() -> None:
 
 
 def test_a_relative_value_needs_an_existing_value() -> None:
-    with pytest.raises(ValueError, match="needs an existing value"):
+    with pytest.raises(errors.InvalidInput, match="needs an existing value"):
         one("VCPU:total+=1").apply(None)
 
 
@@ -111,7 +111,7 @@ def test_any_text_is_parsed_or_an_input_error(text: str) -> None:
 def test_shrinking_a_total_never_makes_it_larger(total: int, factor: decimal.Decimal) -> None:
     try:
         value, _ = one(f"VCPU:total*={factor}").apply(total)
-    except ValueError:
+    except errors.InvalidInput:
         assert int(total * factor) == 0
     else:
         assert value <= total
