@@ -458,7 +458,7 @@ LINES = {
     "server": 4880,
     "testing": 1100,
     "v1": 10100,
-    "workflows": 23300,
+    "workflows": 22500,
     "": 1930,
 }
 
