@@ -54,13 +54,12 @@ def whole_state(client: api.Client) -> Iterator[state.CloudState | None]:
 @contextlib.contextmanager
 def file_state(client: api.Client, what: str) -> Iterator[state.CloudState]:
     """The state of a database file, during the block; ``what`` needs it. Errors: PlacementError."""
-    repository = _repository(client)
-    if repository is None:
-        raise errors.PlacementError(
-            f"{what} needs all allocations of the cloud: run the command on a snapshot"
-            " ('placement snapshot save', then --os-placement-database)"
-        )
-    with repository.snapshot() as base:
+    with whole_state(client) as base:
+        if base is None:
+            raise errors.PlacementError(
+                f"{what} needs all allocations of the cloud: run the command on a snapshot"
+                " ('placement snapshot save', then --os-placement-database)"
+            )
         yield base
 
 

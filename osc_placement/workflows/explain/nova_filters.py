@@ -68,7 +68,7 @@ def judge(
     if compute.hosts is None:
         data = "the compute nodes of the hosts were not read"
         names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
-        rules = [FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=data) for name in names]
+        rules = [_not_judged(name, data) for name in names]
     else:
         rules = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
     found = [first, *rules, *_hidden(asked.server, [host for _, host in hosts.values()])]
@@ -96,9 +96,7 @@ def members(
 def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> FilterJudgement:
     """The judgement of the ComputeFilter about ``{name: UUID}`` of root providers."""
     if compute.hosts is None:
-        return FilterJudgement(
-            COMPUTE, FilterVerdict.NOT_JUDGED, reason="; ".join(compute.not_judged)
-        )
+        return _not_judged(COMPUTE, "; ".join(compute.not_judged))
     reasons = {name: compute.why_not(uuid) for name, uuid in candidates.items()}
     return _judged(COMPUTE, {name: why for name, why in reasons.items() if why})
 
@@ -153,7 +151,7 @@ def _from_rules(
         if refused and field and getattr(server, field) is None:
             accept = "accepts" if len(refused) == 1 else "accept"
             text = f"{what} is not known, and {counted(len(refused), 'host')} {accept} only some"
-            yield FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=text)
+            yield _not_judged(name, text)
         else:
             yield _judged(name, refused)
 
@@ -164,6 +162,10 @@ def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> FilterJu
     )
 
 
+def _not_judged(name: str, reason: str) -> FilterJudgement:
+    return FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=reason)
+
+
 def _from_groups(
     nova: api.Nova, server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
 ) -> list[FilterJudgement]:
@@ -171,18 +173,16 @@ def _from_groups(
     names = (ANTI_AFFINITY, AFFINITY)
     if server.uuid is None:
         reason = "a new server is in no server group, unless a hint names one"
-        return [FilterJudgement(name, FilterVerdict.ACCEPTS, reason=reason) for name in names]
+        return [_judged(name, {}, reason) for name in names]
     try:
         groups = api.server_groups(nova)
         group = next((each for each in groups if server.uuid in each.members), None)
         members = [] if group is None else _members(nova, group, server.uuid)
     except errors.PlacementError as error:
-        return [
-            FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=str(error)) for name in names
-        ]
+        return [_not_judged(name, str(error)) for name in names]
     if group is None:
         reason = "the server is in no server group"
-        return [FilterJudgement(name, FilterVerdict.ACCEPTS, reason=reason) for name in names]
+        return [_judged(name, {}, reason) for name in names]
     counts = collections.Counter(member.host for member in members if member.host)
     full: dict[str, str] = {}
     others: dict[str, str] = {}
@@ -202,9 +202,6 @@ def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterat
     for name, (compares, data) in filters.HIDDEN.items():
         compared = compares(server, hosts)
         if compared:
-            reason = f"{compared}: nova does not show {data}"
-            yield FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=reason)
+            yield _not_judged(name, f"{compared}: nova does not show {data}")
         else:
-            yield FilterJudgement(
-                name, FilterVerdict.ACCEPTS, reason="nothing that it compares is requested"
-            )
+            yield _judged(name, {}, "nothing that it compares is requested")
