@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import io
-import sys
 import threading
-import urllib.parse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import keystoneauth1.adapter
@@ -22,6 +20,8 @@ from osc_placement.client.transport import EMBEDDED_URL, Transport
 #: The identity of requests to the embedded server: access to the file grants every right.
 _EMBEDDED_TOKEN = "admin"  # noqa: S105
 _EMBEDDED_HEADERS = {"x-roles": "admin,service"}
+
+_ENVIRONMENT = {"REMOTE_ADDR": "127.0.0.1", "wsgi.multithread": True}
 
 
 class WsgiApp(Protocol):
@@ -58,17 +58,24 @@ class WsgiAdapter(requests.adapters.BaseAdapter):
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         """Call the application and return its response."""
-        head: dict[str, Any] = {}
+        application = self.application()
+        # Imported here: commands that talk to a cloud do not need it. A Placement imports it too.
+        import webob
 
-        def start_response(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
-            head.update(status=status, headers=headers)
-
-        parts = self.application()(_environ(request), start_response)
+        body = request.body or b""
+        sent = webob.Request.blank(
+            request.url,
+            _ENVIRONMENT,
+            method=request.method,
+            headers=dict(request.headers),
+            body=body.encode() if isinstance(body, str) else bytes(body),
+        )
+        status, headers, parts = sent.call_application(application)
         try:
             content = b"".join(parts)
         finally:
             getattr(parts, "close", lambda: None)()
-        return _response(request, head["status"], head["headers"], content)
+        return _response(request, status, headers, content)
 
     def close(self) -> None:
         """Close the application, if one was opened."""
@@ -88,40 +95,6 @@ class WsgiAdapter(requests.adapters.BaseAdapter):
             if self._app is None:
                 self._app = self._open_app()
             return self._app
-
-
-def _environ(request: requests.PreparedRequest) -> dict[str, Any]:
-    parts = urllib.parse.urlsplit(request.url or "")
-    body = request.body or b""
-    content = body.encode() if isinstance(body, str) else bytes(body)
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": request.method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": urllib.parse.unquote_to_bytes(parts.path or "/").decode("latin-1"),
-        "QUERY_STRING": parts.query,
-        "SERVER_NAME": parts.hostname,
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "REMOTE_ADDR": "127.0.0.1",
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": parts.scheme,
-        "wsgi.input": io.BytesIO(content),
-        "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": True,
-        "wsgi.run_once": False,
-    }
-    environ.update(_header_variables(request.headers.items()))
-    return environ
-
-
-def _header_variables(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    variables = {}
-    for name, value in headers:
-        variable = name.upper().replace("-", "_")
-        prefix = "" if variable in {"CONTENT_TYPE", "CONTENT_LENGTH"} else "HTTP_"
-        variables[prefix + variable] = value
-    return variables
 
 
 def _response(
