@@ -361,15 +361,13 @@ def restricted(plan: plan_module.Plan, entries: journal.Entries) -> plan_module.
     """
     if not entries:
         return plan
-    kept, skipped = [], [*plan.skipped]
-    for item in plan.changes:
-        if _was_applied(entries.get(item.key)):
-            kept.append(item)
-        else:
-            skipped.append(_skipped(item, _NOT_APPLIED))
-    skipped.sort(key=Skipped.sort_key)
+    items = [
+        item if _was_applied(entries.get(item.key)) else _skipped(item, _NOT_APPLIED)
+        for item in plan.changes
+    ]
+    made = plan_module.make([*items, *plan.skipped])
     return dataclasses.replace(
-        plan, changes=tuple(kept), skipped=tuple(skipped), relative=False, notes=(), capacities={}
+        plan, changes=made.changes, skipped=made.skipped, relative=False, notes=(), capacities={}
     )
 
 

@@ -39,25 +39,19 @@ class RunHalted(errors.PlacementError):
 
 
 class Direction(enum.Enum):
-    """Whether a plan is applied or undone: the states in its journal."""
+    """Whether a plan is applied or undone: the states in its journal.
+
+    ``untouched``: before a request is sent, or after the server refuses it. ``begun``: a request
+    may be under way. ``done``: the change is written.
+    """
 
     APPLY = (journal.StepState.PENDING, journal.StepState.APPLYING, journal.StepState.APPLIED)
     UNDO = (journal.StepState.APPLIED, journal.StepState.UNDOING, journal.StepState.UNDONE)
 
-    @property
-    def untouched(self) -> journal.StepState:
-        """Before a request is sent, or after the server refuses it."""
-        return self.value[0]
-
-    @property
-    def begun(self) -> journal.StepState:
-        """A request may be under way."""
-        return self.value[1]
-
-    @property
-    def done(self) -> journal.StepState:
-        """The change is written."""
-        return self.value[2]
+    def __init__(
+        self, untouched: journal.StepState, begun: journal.StepState, done: journal.StepState
+    ) -> None:
+        self.untouched, self.begun, self.done = untouched, begun, done
 
 
 #: The reason why the precondition of a change fails; empty if it holds. Called in many threads.
@@ -147,14 +141,16 @@ class Attempt:
             raise RunHalted(self._unwritable, [self.result])
         return self.result
 
-    def prepare(self) -> base.Write[Any] | None:
-        """Only read and check; return the write that remains, or None when the change has ended."""
+    def prepare(self) -> bool:
+        """Only read and check; whether ``pending_write`` remains."""
         self.result = self._with_errors(self._read_and_check)
-        if self.result is not None:
-            return None
         # ``run`` may have to write it alone after a refused bulk request.
-        self._known = self._observed
-        return self._pending_write()
+        self._known = None if self.result else self._observed
+        return self.result is None
+
+    def pending_write(self) -> base.Write[Any]:
+        """The change, under the state that it was last checked on."""
+        return base.Write(self._change.subject, self._change.after, self._observed)
 
     def begin_note(self) -> journal.Note:
         """The journal entry before the request."""
@@ -293,13 +289,10 @@ class Attempt:
         if self._observed.generation == self._planned_generation:
             return []
         services, allow = self._context.services, self._context.allow
-        pending = self._pending_write()
+        pending = self.pending_write()
         refused = retry.read(lambda: self._kind.refusals(services, pending, allow))
         self._planned_generation = self._observed.generation
         return refused
-
-    def _pending_write(self) -> base.Write[Any]:
-        return base.Write(self._change.subject, self._change.after, self._observed)
 
     def _write(self) -> result.ChangeResult | None:
         self._note(self.begin_note())
@@ -307,7 +300,7 @@ class Attempt:
             reason = Reason(Code.RUN_STOPPED, f"not begun: {self._unwritable}")
             return self._end(result.Status.FAILED, reason)
         try:
-            written = self._kind.write(self._context.services, self._pending_write())
+            written = self._kind.write(self._context.services, self.pending_write())
         except (api_errors.GenerationConflict, api_errors.ConnectionFailed) as error:
             self._last_error = error
             return None

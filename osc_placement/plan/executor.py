@@ -26,9 +26,6 @@ from osc_placement.plan.change import Change, Observed
 from osc_placement.plan.kinds import base, registry
 from osc_placement.plan.reasons import Code, Reason
 
-Prepared = tuple[attempt.Attempt, base.Write[Any]]
-
-
 LOG = logging.getLogger(__name__)
 
 Future = concurrent.futures.Future[list[result.ChangeResult]]
@@ -241,8 +238,11 @@ def apply_bulk(
     """
     attempts = [attempt.Attempt(item, context, known.get(item.key)) for item in changes]
     try:
-        prepared = [(one, write) for one in attempts if (write := one.prepare())]
-        _write(prepared, context, registry.CHANGE_TYPES[changes[0].kind])
+        _write(
+            [one for one in attempts if one.prepare()],
+            context,
+            registry.CHANGE_TYPES[changes[0].kind],
+        )
     except attempt.RunHalted as halted:
         reason = f"not begun: {halted}"
         raise attempt.RunHalted(
@@ -252,29 +252,30 @@ def apply_bulk(
 
 
 def _write(
-    prepared: Sequence[Prepared], context: attempt.RunContext, kind: base.ChangeType[Any]
+    prepared: Sequence[attempt.Attempt], context: attempt.RunContext, kind: base.ChangeType[Any]
 ) -> None:
     """One request for all, or for fewer at a time until each has its result."""
     if context.stop.is_set():
         return
     if len(prepared) < 2:
-        for one, _ in prepared:
+        for one in prepared:
             one.run()
         return
-    _note(context, [one.begin_note() for one, _ in prepared])
+    _note(context, [one.begin_note() for one in prepared])
+    writes = [one.pending_write() for one in prepared]
     try:
-        kind.write_bulk(context.services, [write for _, write in prepared])
+        kind.write_bulk(context.services, writes)
     except errors.PlacementError as error:
         _divide(error, prepared, context, kind)
     else:
-        for one, write in prepared:
+        for one, write in zip(prepared, writes, strict=True):
             one.applied(write.after)
-        _note(context, [one.end_note() for one, _ in prepared])
+        _note(context, [one.end_note() for one in prepared])
 
 
 def _divide(
     error: errors.PlacementError,
-    prepared: Sequence[Prepared],
+    prepared: Sequence[attempt.Attempt],
     context: attempt.RunContext,
     kind: base.ChangeType[Any],
 ) -> None:
@@ -282,7 +283,7 @@ def _divide(
     in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedResponse)
     status = error.status if isinstance(error, api_errors.ApiError) else None
     if in_doubt or status is None or status in api_errors.ACCESS_DENIED:
-        for one, _ in prepared:
+        for one in prepared:
             if not isinstance(error, api_errors.UnsupportedVersion):
                 one.read_again(in_doubt=in_doubt)
             one.run()
@@ -290,7 +291,7 @@ def _divide(
     half = len(prepared) // 2
     for part in (prepared[:half], prepared[half:]):
         if len(part) == 1:
-            part[0][0].read_again()
+            part[0].read_again()
         _write(part, context, kind)
 
 

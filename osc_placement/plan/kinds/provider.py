@@ -5,31 +5,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from osc_placement.client import api, api_errors
+from osc_placement.client.api import UNCHANGED, Unchanged
 from osc_placement.plan import change, forms
 from osc_placement.plan.kinds import base
 from osc_placement.plan.reasons import Code, Reason
 
 
-class Unset(enum.Enum):
-    """Marks a field that a change does not concern."""
-
-    UNSET = "unset"
-
-
-UNSET = Unset.UNSET
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderState:
-    """The name of a provider and the UUID of its parent; ``name`` is None without a provider."""
+    """The name of a provider and the UUID of its parent; ``name`` is None without a provider.
 
-    name: str | Unset | None = UNSET
-    parent: str | Unset | None = UNSET
+    A field that a change does not concern is UNCHANGED.
+    """
+
+    name: str | Unchanged | None = UNCHANGED
+    parent: str | Unchanged | None = UNCHANGED
 
     @property
     def exists(self) -> bool:
@@ -39,7 +33,7 @@ class ProviderState:
     def values(self) -> dict[str, str | None]:
         """The fields that the change concerns."""
         both = (("name", self.name), ("parent", self.parent))
-        return {field: value for field, value in both if not isinstance(value, Unset)}
+        return {field: value for field, value in both if not isinstance(value, Unchanged)}
 
     def to_dict(self) -> dict[str, Any]:
         """The form of a plan file."""
@@ -161,7 +155,7 @@ class ProviderType(base.ChangeType[ProviderState]):
     ) -> None:
         """Sends nothing. A new parent for an existing provider needs 1.37."""
         if any(
-            after.parent is not UNSET and before.exists and after.exists
+            after.parent is not UNCHANGED and before.exists and after.exists
             for before, after in changes
         ):
             client.require_feature("re-parenting", "giving a provider another parent")
