@@ -449,11 +449,11 @@ def test_the_modules_that_texts_name_exist() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2950,
+    "client": 2930,
     "engine": 2810,
     "model": 810,
-    "nova": 3300,
-    "plan": 4340,
+    "nova": 3280,
+    "plan": 4330,
     "search": 730,
     "server": 4880,
     "testing": 1100,

@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import keystoneauth1.adapter
 import keystoneauth1.exceptions
@@ -37,6 +37,8 @@ from osc_placement.client import api_errors, retry
 from osc_placement.client.local import LocalPlacement
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Connections to one server that stay open.
 CONNECTIONS = 100
@@ -147,6 +149,31 @@ class ParsedResponse(NamedTuple):
     url: str
 
 
+class Answers:
+    """The answers of reads; within ``reading_once`` an equal read has the first answer."""
+
+    def __init__(self) -> None:
+        self._answers: dict[object, Any] | None = None
+
+    @contextlib.contextmanager
+    def reading_once(self) -> Iterator[None]:
+        """Within the outermost block, no read that succeeds is sent twice."""
+        outer = self._answers
+        self._answers = {} if outer is None else outer
+        try:
+            yield
+        finally:
+            self._answers = outer
+
+    def of(self, key: object, send: Callable[[], T]) -> T:
+        """The answer to a read: an earlier one, or what ``send`` returns."""
+        answers = {} if self._answers is None else self._answers
+        if key not in answers:
+            answers[key] = send()
+        answer: T = answers[key]
+        return answer
+
+
 class Transport:
     """Sends requests with a microversion and turns every failure into a PlacementError.
 
@@ -168,7 +195,7 @@ class Transport:
         self._timeout = timeout
         # A report names the target also when the token can no longer be renewed.
         self._target: Target | None = None
-        self._answers: dict[object, ParsedResponse] | None = None
+        self.answers = Answers()
         #: Whether a write was sent.
         self.has_written = False
         self.pace = retry.Pace()
@@ -204,27 +231,14 @@ class Transport:
         body: Any = None,
     ) -> ParsedResponse:
         """Send one request. Errors: ConnectionFailed; OutcomeUnknown; other ApiErrors."""
-        key = (url, version)
-        if method == "GET" and self._answers is not None and key in self._answers:
-            return self._answers[key]
-        response = self.request(method, url, version=version, body=body)
-        check(response, method, url)
-        parsed = ParsedResponse(
-            response.status_code, response.headers, _json_of(response, method, url), method, url
-        )
-        if method == "GET" and self._answers is not None:
-            self._answers[key] = parsed
-        return parsed
 
-    @contextlib.contextmanager
-    def reading_once(self) -> Iterator[None]:
-        """Within the outermost block, no successful GET is sent twice: it has the first answer."""
-        outer = self._answers
-        self._answers = {} if outer is None else outer
-        try:
-            yield
-        finally:
-            self._answers = outer
+        def parsed() -> ParsedResponse:
+            response = self.request(method, url, version=version, body=body)
+            check(response, method, url)
+            content = _json_of(response, method, url)
+            return ParsedResponse(response.status_code, response.headers, content, method, url)
+
+        return self.answers.of((url, version), parsed) if method == "GET" else parsed()
 
     def request(
         self,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api_errors, service
+from osc_placement.client import api_errors, service, transport
 from osc_placement.model import recording
 from osc_placement.nova import values
 
@@ -84,7 +84,7 @@ class SessionNova:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._clock_offset: datetime.timedelta | None = None
-        self._answers: dict[tuple[str, str], Any] | None = None
+        self.answers = transport.Answers()
 
     def clock_offset(self) -> datetime.timedelta:
         """How far this machine's clock is ahead of nova's.
@@ -95,28 +95,12 @@ class SessionNova:
             self.ask("/servers?limit=1", _AGGREGATES)
         return self._clock_offset or _NO_TIME
 
-    @contextlib.contextmanager
-    def reading_once(self) -> Iterator[None]:
-        """Within the outermost block, no successful GET is sent twice, but listings of servers.
-
-        The answers of these would need most of the memory, and no two workflows read them.
-        """
-        outer = self._answers
-        self._answers = {} if outer is None else outer
-        try:
-            yield
-        finally:
-            self._answers = outer
-
     def ask(self, path: str, version: str) -> Any:
         """Send one GET at a microversion."""
-        key = (path, version)
-        if self._answers is not None and key in self._answers:
-            return self._answers[key]
-        answer = self._send(path, version)
-        if self._answers is not None and not path.startswith("/servers"):
-            self._answers[key] = answer
-        return answer
+        if path.startswith("/servers"):
+            # Not among ``answers``: no two workflows read them, and they need most of the memory.
+            return self._send(path, version)
+        return self.answers.of((path, version), lambda: self._send(path, version))
 
     def _send(self, path: str, version: str) -> Any:
         answer, headers = service.send(

@@ -209,9 +209,9 @@ def of_snapshot(path: pathlib.Path) -> Iterator[HealthServices]:
 def read_once(services: HealthServices) -> Iterator[None]:
     """Keep the answers of Placement and of nova for the duration of the block."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(services.client.transport.reading_once())
+        stack.enter_context(services.client.transport.answers.reading_once())
         if isinstance(services.nova, nova_api.SessionNova):
-            stack.enter_context(services.nova.reading_once())
+            stack.enter_context(services.nova.answers.reading_once())
         yield
 
 
