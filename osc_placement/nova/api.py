@@ -298,14 +298,7 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
 
 def ask_or_unsupported(nova: Nova, path: str, version: str) -> Any:
     """The parsed JSON of one GET. Errors: as ``ask``; PlacementError when nova is too old."""
-    try:
-        return nova.ask(path, version)
-    except NovaRefused as error:
-        if error.status != 406:
-            raise
-        raise errors.PlacementError(
-            f"this nova is too old: GET {path} needs compute API {version}"
-        ) from error
+    return ask_best(nova, path, (version,))[0]
 
 
 def parsing(path: str) -> contextlib.AbstractContextManager[None]:
@@ -348,14 +341,19 @@ def has_next(links: Iterable[Mapping[str, str]]) -> bool:
 
 
 def ask_best(nova: Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
-    """The response at the first version that this nova supports, and that version."""
-    for version in versions[:-1]:
+    """The response at the first version that this nova supports, and that version.
+
+    Errors: as ``ask``; PlacementError when nova is older than the last version.
+    """
+    for version in versions:
         try:
             return nova.ask(path, version), version
         except NovaRefused as error:
             if error.status != 406:
                 raise
-    return ask_or_unsupported(nova, path, versions[-1]), versions[-1]
+    raise errors.PlacementError(
+        f"this nova is too old: GET {path} needs compute API {versions[-1]}"
+    )
 
 
 @contextlib.contextmanager
