@@ -104,6 +104,7 @@ def test_every_local_link_leads_to_a_page_and_an_id(pages: dict[pathlib.Path, Pa
 
 #: The anchors that long pages had before they were divided: ``{page: anchors}``.
 FORMER_ANCHORS = {
+    "user/capacity/capacity": "hosts-that-may-stop",
     "user/repair/audit": "selection-and-options codes concurrent-writers exit-codes how-it-repairs"
     " limit-of-removals output-for-programs requests-sent unknown-findings what-is-not-a-finding",
     "user/local/snapshots": "content differences in-seconds queries rehearsals requests-sent saving"
