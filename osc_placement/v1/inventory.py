@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -167,10 +167,9 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
         def attempt() -> inventory.Inventory:
             present = client.list_inventories(uuid)
             renewed = {**present.inventories, parsed_args.resource_class: item}
-            problems = errors.InputErrors(
+            errors.InputErrors(
                 _refused(client, uuid, present.inventories, renewed, parsed_args)
-            )
-            problems.check()
+            ).check()
             name, generation = parsed_args.resource_class, present.generation
             return client.update_inventory(uuid, name, generation, item)
 
@@ -190,27 +189,15 @@ def _refused(
     ``read_refusals``.
     """
     from osc_placement.plan import removal_limit
-
-    limit, allow = parsed_args.max_percent, parsed_args.allow
-    refused = removal_limit.refusal_of_inventories(before, after, limit, allow)
-    return [*([refused.text] if refused else []), *_released(client, uuid, before, after, allow)]
-
-
-def _released(
-    client: api.Client,
-    uuid: str,
-    before: inventory.Inventories,
-    after: inventory.Inventories,
-    allow: Collection[str],
-) -> list[str]:
-    if not any(0 < item.total <= item.reserved for item in before.values()):
-        return []
     from osc_placement.plan.kinds import inventories
 
-    allowed = {*ALL_BUT_DEVICES, *allow}
-    return [
-        str(reason) for reason in inventories.read_refusals(client, uuid, before, after, allowed)
-    ]
+    limit, allow = parsed_args.max_percent, parsed_args.allow
+    above_limit = removal_limit.refusal_of_inventories(before, after, limit, allow)
+    refused = [above_limit.text] if above_limit else []
+    if any(0 < item.total <= item.reserved for item in before.values()):
+        allowed = {*ALL_BUT_DEVICES, *allow}
+        refused += map(str, inventories.read_refusals(client, uuid, before, after, allowed))
+    return refused
 
 
 class AmendInventory(plan_command.SelectorCommand):
@@ -419,10 +406,7 @@ def _set(
     def attempt() -> responses.ProviderInventories:
         present = client.list_inventories(uuid)
         target = target_of(present.inventories, fields_of, amend=parsed_args.amend)
-        problems = errors.InputErrors(
-            _refused(client, uuid, present.inventories, target, parsed_args)
-        )
-        problems.check()
+        errors.InputErrors(_refused(client, uuid, present.inventories, target, parsed_args)).check()
         return client.replace_inventories(uuid, present.generation, target)
 
     return rows.inventory_rows(retry.on_conflict(attempt).inventories)
