@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from tests.support.clouds import compute_services
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -72,23 +73,10 @@ def compute_hosts(
     The host of the provider ``x`` is ``nova-x``. ``services`` changes fields of services, by the
     names of providers.
     """
-    return {
-        "GET /v2.1/os-services": {
-            "services": [
-                {
-                    "binary": "nova-compute", "host": f"nova-{name}", "state": "up",
-                    "status": "enabled", "forced_down": False, **(services or {}).get(name, {}),
-                }
-                for name in uuids
-            ]
-        },
-        "GET /v2.1/os-hypervisors/detail": {
-            "hypervisors": [
-                {"id": uuid, "hypervisor_hostname": name, "service": {"host": f"nova-{name}"}}
-                for name, uuid in uuids.items()
-            ]
-        },
-    }  # fmt: skip
+    return compute_services.compute_hosts(
+        ((f"nova-{name}", name, uuid) for name, uuid in uuids.items()),
+        {f"nova-{name}": fields for name, fields in (services or {}).items()},
+    )
 
 
 def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple[str, str]:

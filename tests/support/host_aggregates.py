@@ -8,6 +8,7 @@ from typing import Any
 
 from osc_placement.nova import api
 from tests.support import embedded
+from tests.support.clouds.compute_services import compute_hosts
 
 
 class FakeNova:
@@ -29,7 +30,7 @@ class FakeNova:
             rule = f"os_compute_api:{what[1:]}:index"
             raise api.NovaRefused(403, f"Policy doesn't allow {rule} to be performed.")
         aggregates = {name: (hosts, {}) for name, hosts in self.aggregates.items()}
-        return listings(aggregates, self.hosts)[what]
+        return listings(aggregates, self.hosts)[f"GET /v2.1{what}"]
 
 
 def listings(
@@ -37,12 +38,12 @@ def listings(
     hosts: Sequence[str],
     domain: str = "",
 ) -> dict[str, Any]:
-    """Nova's responses by path, for host aggregates ``{name: (hosts, metadata)}``.
+    """Nova's responses, for host aggregates ``{name: (hosts, metadata)}``.
 
     Each host has one compute node, with the name ``HOST.domain``.
     """
     return {
-        "/os-aggregates": {
+        "GET /v2.1/os-aggregates": {
             "aggregates": [
                 {
                     "id": number,
@@ -54,22 +55,9 @@ def listings(
                 for number, (name, (members, metadata)) in enumerate(aggregates.items(), 1)
             ]
         },
-        "/os-services": {
-            "services": [
-                {"binary": "nova-compute", "host": host, "status": "enabled", "state": "up"}
-                for host in hosts
-            ]
-        },
-        "/os-hypervisors/detail": {
-            "hypervisors": [
-                {
-                    "id": embedded.uuid_of(f"{host}.{domain}"),
-                    "hypervisor_hostname": f"{host}.{domain}",
-                    "service": {"host": host},
-                }
-                for host in hosts
-            ]
-        },
+        **compute_hosts(
+            (host, f"{host}.{domain}", embedded.uuid_of(f"{host}.{domain}")) for host in hosts
+        ),
     }
 
 

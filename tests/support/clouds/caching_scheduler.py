@@ -11,6 +11,7 @@ from typing import Any
 
 from osc_placement.client import api
 from osc_placement.model import allocation, inventory
+from tests.support.clouds.compute_services import compute_hosts
 from tests.support.embedded import uuid_of
 
 ZERO = "00000000-0000-0000-0000-000000000000"
@@ -38,19 +39,7 @@ class OldCloud:
         self.migrations: list[dict[str, Any]] = []
         self.answers.update(
             {
-                "GET /os-services": {
-                    "services": [
-                        {"binary": "nova-compute", "host": name, "status": "enabled", "state": "up"}
-                        for name in names
-                    ]
-                },
-                "GET /os-hypervisors/detail": {
-                    "hypervisors": [
-                        {"id": uuid_of(name), "hypervisor_hostname": name}
-                        | {"service": {"host": name}}
-                        for name in names
-                    ]
-                },
+                **compute_hosts((name, name, uuid_of(name)) for name in names),
                 "GET /servers/detail?all_tenants=1": {"servers": self.listed},
                 "GET /os-migrations": {"migrations": self.migrations},
             }

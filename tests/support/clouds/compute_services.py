@@ -9,7 +9,7 @@ that is forced down is not up, and the nodes of a cell that is down are not know
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement.nova import api
@@ -27,6 +27,29 @@ STATES: Mapping[str, Mapping[str, Any] | None] = {
     "cell down": {},
 }
 _FIELDS = {"binary": "nova-compute", "state": "up", "status": "enabled", "forced_down": False}
+
+
+def compute_hosts(
+    nodes: Iterable[tuple[str, str, str]], services: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Nova's answers for ``(host, name of its node, UUID of its node)``.
+
+    ``services`` changes fields of the services of hosts.
+    """
+    listed = list(nodes)
+    return {
+        "GET /v2.1/os-services": {
+            "services": [
+                {**_FIELDS, "host": host, **(services or {}).get(host, {})} for host, _, _ in listed
+            ]
+        },
+        "GET /v2.1/os-hypervisors/detail": {
+            "hypervisors": [
+                {"id": uuid, "hypervisor_hostname": name, "service": {"host": host}}
+                for host, name, uuid in listed
+            ]
+        },
+    }
 
 
 def accepted(states: Mapping[str, str]) -> set[str]:

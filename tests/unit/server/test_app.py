@@ -29,6 +29,11 @@ def test_a_relative_policy_file_is_read_from_the_working_directory(
     assert ask(app, "/resource_classes").status_int == 200
 
 
+def test_system_scope_is_refused(app: server.App) -> None:
+    answer = ask(app, "/traits", openstack_system_scope="all")
+    assert answer.status_int == 403
+
+
 def test_an_error_has_the_request_id(app: server.App) -> None:
     answer = ask(app, "/nothing")
     (error,) = answer.json["errors"]

@@ -20,9 +20,7 @@ INVENTORIES = "GET /resource_providers/{}/inventories"
 def nova(**aggregates: tuple[list[str], dict[str, str]]) -> nova_api.RecordedNova:
     """Nova with six hosts and these host aggregates: ``{name: (hosts, metadata)}``."""
     hosts = [f"h{number}" for number in range(6)]
-    listings = host_aggregates.listings(aggregates, hosts, "example")
-    recorded = {f"GET /v2.1{path}": body for path, body in listings.items()}
-    return nova_api.RecordedNova(recorded, "")
+    return nova_api.RecordedNova(host_aggregates.listings(aggregates, hosts, "example"), "")
 
 
 def cloud(count: int = 6) -> embedded.Client:

@@ -16,6 +16,7 @@ from osc_placement.workflows import findings
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.providers import audit, observe
 from tests.support import embedded
+from tests.support.clouds import compute_services
 
 DEVICE = {"PCI_DEVICE": inventory.Inventory(total=1, reserved=1)}
 INVENTORIES = "GET /resource_providers/{}/inventories"
@@ -30,36 +31,14 @@ class Nova(nova_api.RecordedNova):
 
     def __init__(self, count: int, disabled: int = 0) -> None:
         hosts = [f"host-{number:03}" for number in range(count)]
-        super().__init__(
-            {
-                "GET /v2.1/os-services": {
-                    "services": [
-                        {
-                            "binary": "nova-compute",
-                            "host": host,
-                            "state": "up",
-                            "status": "disabled" if number < disabled else "enabled",
-                        }
-                        for number, host in enumerate(hosts)
-                    ]
-                },
-                "GET /v2.1/os-hypervisors/detail": {
-                    "hypervisors": [
-                        {
-                            "id": embedded.uuid_of(host),
-                            "hypervisor_hostname": host,
-                            "hypervisor_type": "QEMU",
-                            "hypervisor_version": 8002000,
-                            "vcpus": 32,
-                            "memory_mb": 65536,
-                            "service": {"host": host},
-                        }
-                        for host in hosts
-                    ]
-                },
-            },
-            "",
+        answers = compute_services.compute_hosts(
+            ((host, host, embedded.uuid_of(host)) for host in hosts),
+            {host: {"status": "disabled"} for host in hosts[:disabled]},
         )
+        for item in answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]:
+            item |= {"hypervisor_type": "QEMU", "hypervisor_version": 8002000}
+            item |= {"vcpus": 32, "memory_mb": 65536}
+        super().__init__(answers, "")
         self.requests: list[str] = []
 
     def ask(self, path: str, version: str) -> Any:
