@@ -101,15 +101,14 @@ def select(
     input_errors = errors.InputErrors([] if selector else [_NOTHING])
     filters = _filters(client, selector, host_aggregates, input_errors)
     named = _named(client, selector.providers, input_errors)
-    if filters and input_errors:
-        _add_unknown_traits(client, filters, input_errors)
-    if filters and not input_errors:
-        listed = _listed(client, filters, input_errors)
-    elif selector.everything or ((selector.name_globs or selector.unused) and named is None):
-        listed = retry.read(client.list_providers) if not input_errors else []
-    else:
-        listed = None
-    input_errors.check()
+    if input_errors:
+        with input_errors.collected():
+            input_errors.reasons += _unknown_traits_of(client, filters)
+        input_errors.check()
+    listed = None
+    is_wide = selector.everything or ((selector.name_globs or selector.unused) and named is None)
+    if filters or is_wide:
+        listed = _listed(client, filters)
     chosen = _narrowed(named, listed, selector.name_globs)
     if selector.unused:
         chosen = _unused(client, chosen)
@@ -271,25 +270,19 @@ def _named(
     return list(provider.by_uuid(by_text.values()).values())
 
 
-def _listed(
-    client: api.Client, filters: Mapping[str, Any], input_errors: errors.InputErrors
-) -> list[provider.Provider]:
+def _listed(client: api.Client, filters: Mapping[str, Any]) -> list[provider.Provider]:
+    """One listing. The server refuses an unknown trait: InvalidInput names it."""
     try:
         return retry.read(functools.partial(client.list_providers, **filters))
     except api_errors.ApiError as error:
         if error.status == 400:
-            _add_unknown_traits(client, filters, input_errors)
-        if not input_errors:
-            raise
-        return []
+            errors.InputErrors(_unknown_traits_of(client, filters)).check()
+        raise
 
 
-def _add_unknown_traits(
-    client: api.Client, filters: Mapping[str, Any], input_errors: errors.InputErrors
-) -> None:
-    with input_errors.collected():
-        for trait in unknown_traits(client, _trait_names(filters.get("required", ()))):
-            input_errors.add(unknown_trait_message(trait))
+def _unknown_traits_of(client: api.Client, filters: Mapping[str, Any]) -> list[str]:
+    names = _trait_names(filters.get("required", ()))
+    return [unknown_trait_message(trait) for trait in unknown_traits(client, names)]
 
 
 def _trait_names(required: Iterable[str]) -> list[str]:
