@@ -60,21 +60,17 @@ def _changes(
             cause, why = Code.NO_ALLOCATIONS, _NOTHING
         elif healed.parts:
             cause, why = Code.PORT_RESOURCES, _LACKS
-        fields = {**repair.server_fields(decision.server), "allocations": before.allocations}
         ports = {"ports": healed.bindings} if healed.bindings else {}
         proposed = Proposal(Remedy.BIND_PORTS, decision.reason.text, ports)
         if healed.parts:
             text = repair.describe(snapshot, healed.parts)
             allocations = {"allocations": healed.parts, **ports}
             proposed = Proposal(Remedy.CREATE_ALLOCATIONS, text, allocations)
-        yield Finding(
-            MISSING,
-            repair.subject_of(decision.server),
-            hosts,
-            Evidence(cause, why, fields),
-            proposed,
-            dataclasses.replace(healed, owner=None) if before.allocations else healed,
+        finding = repair.about_server(
+            decision.server, MISSING, hosts, cause, why, allocations=before.allocations
         )
+        lacking = dataclasses.replace(healed, owner=None) if before.allocations else healed
+        yield dataclasses.replace(finding, proposed=proposed, repair=lacking)
     owner = Repair(owner=healed.owner, precondition=healed.precondition)
     if before.allocations and _owner_of(before) != _owner_of(owner.apply(before)):
         yield _wrong_owner(decision, hosts, owner)
@@ -137,15 +133,11 @@ def _unknown(
     snapshot: CloudSnapshot, server: values.Server, text: str, reason: Reason
 ) -> AllocationFinding:
     allocations = snapshot.allocations.get(server.uuid, {})
-    fields = {**repair.server_fields(server), "updated": server.updated, "allocations": allocations}
+    fields = {"updated": server.updated, "allocations": allocations}
+    hosts = _hosts(snapshot, server)
+    finding = repair.about_server(server, UNKNOWN, hosts, reason.code, text, **fields)
     action = Remedy.ASSIGN if reason.code is Code.AMBIGUOUS else Remedy.NONE
-    return Finding(
-        UNKNOWN,
-        repair.subject_of(server),
-        _hosts(snapshot, server),
-        Evidence(reason.code, text, fields),
-        Proposal(action, f"skipped: {reason.text}"),
-    )
+    return dataclasses.replace(finding, proposed=Proposal(action, f"skipped: {reason.text}"))
 
 
 def _hosts(snapshot: CloudSnapshot, server: values.Server) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable
+from typing import Any
 
 from osc_placement.model import allocation
 from osc_placement.nova import values
@@ -13,11 +14,7 @@ from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.decision import HealRequest, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.findings import Fields, Finding, Proposal, Remedy
-
-#: Of findings whose repair is not decided yet, or not certain.
-NOTHING_PROPOSED = Proposal(Remedy.NONE, "")
-
+from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
 
 #: A finding about allocations.
 AllocationFinding = Finding[Repair]
@@ -69,13 +66,20 @@ def subject_of(server: values.Server) -> change.Subject:
     return change.Subject(server.name or server.uuid, server.uuid)
 
 
-def server_fields(server: values.Server) -> Fields:
-    """The fields of evidence about a server: where it is, and its state."""
-    return {
+def about_server(
+    server: values.Server, code: str, hosts: tuple[str, ...], cause: Code, text: str, **fields: Any
+) -> AllocationFinding:
+    """A finding about a server, whose repair is not decided yet.
+
+    The evidence has ``fields``, the host of the server and its state.
+    """
+    state = {
         "server_host": server.host,
         "vm_state": server.vm_state,
         "task_state": server.task_state,
     }
+    evidence = Evidence(cause, text, {**state, **fields})
+    return Finding(code, subject_of(server), hosts, evidence, Proposal(Remedy.NONE, ""))
 
 
 def removal(provider_uuids: Iterable[str]) -> allocation.Allocations:

@@ -27,7 +27,7 @@ from osc_placement.workflows.allocations.location import (
 )
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
+from osc_placement.workflows.findings import Evidence, Proposal, Remedy
 
 DOUBLED = "doubled"
 WRONG_HOST = "wrong-host"
@@ -162,19 +162,14 @@ def _wrong_host(
     here = Reason(Code.WRONG_HOST, f"it is on {server.host}")
     where = here if location.node else location.absent
     allocations = snapshot.allocations[server.uuid]
-    fields = {
-        **repair.server_fields(server),
-        "allocations": away,
-        "allocations_on_host": {
-            uuid: part for uuid, part in allocations.items() if uuid not in away
-        },
-    }
-    return Finding(
+    return repair.about_server(
+        server,
         WRONG_HOST,
-        repair.subject_of(server),
         repair.hosts_of(snapshot, away),
-        Evidence(where.code, f"{where}, and has {repair.describe(snapshot, away)}", fields),
-        repair.NOTHING_PROPOSED,
+        where.code,
+        f"{where}, and has {repair.describe(snapshot, away)}",
+        allocations=away,
+        allocations_on_host={uuid: part for uuid, part in allocations.items() if uuid not in away},
     )
 
 
@@ -218,17 +213,8 @@ def _judge_size(
     wrong = {name: total.get(name, 0) for name in requested}
     text = f"it has {repair.format_amounts(wrong)};"
     text += f" its flavor requests {repair.format_amounts(requested)}"
-    finding: AllocationFinding = Finding(
-        WRONG_SIZE,
-        repair.subject_of(server),
-        (node.host,),
-        Evidence(
-            Code.WRONG_SIZE,
-            text,
-            {**repair.server_fields(server), "has": wrong, "requested": requested},
-        ),
-        repair.NOTHING_PROPOSED,
-    )
+    fields = {"has": wrong, "requested": requested}
+    finding = repair.about_server(server, WRONG_SIZE, (node.host,), Code.WRONG_SIZE, text, **fields)
     try:
         parts = correct(snapshot, node.uuid, own, requested, free)
     except NoRepair as error:
@@ -246,14 +232,9 @@ def _left_on_source(
 ) -> AllocationFinding:
     """An evacuated server with allocations on its source only."""
     text = f"it is on {server.host}, but has {repair.describe(snapshot, left)}"
-    fields = {**repair.server_fields(server), "allocations": left, "allocations_on_host": {}}
-    finding: AllocationFinding = Finding(
-        WRONG_HOST,
-        repair.subject_of(server),
-        repair.hosts_of(snapshot, left),
-        Evidence(Code.WRONG_HOST, text, fields),
-        repair.NOTHING_PROPOSED,
-    )
+    fields = {"allocations": left, "allocations_on_host": {}}
+    hosts = repair.hosts_of(snapshot, left)
+    finding = repair.about_server(server, WRONG_HOST, hosts, Code.WRONG_HOST, text, **fields)
     return finding.as_unknown(_NOT_CLEANED_UP)
 
 
