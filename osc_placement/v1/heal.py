@@ -81,20 +81,20 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         return [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.allocations import decision, heal
+        from osc_placement.workflows.allocations import heal, heal_request
 
         assigned = heal.read(parsed_args.assign) if parsed_args.assign else {}
         nova = run.services.nova
-        within = decision.from_options(
+        within = heal_request.from_options(
             nova,
             hosts=parsed_args.host,
             host_aggregates=parsed_args.host_aggregate,
             servers=parsed_args.server,
         )
-        request = decision.HealRequest(
+        request = heal_request.HealRequest(
             within,
             parsed_args.consumer_type or allocation.INSTANCE,
-            decision.HealOptions(parsed_args.strategy, assigned),
+            heal_request.HealOptions(parsed_args.strategy, assigned),
             check_owners=parsed_args.check_owners,
         )
         return heal.plan_healing(

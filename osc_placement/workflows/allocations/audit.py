@@ -20,16 +20,16 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
 from osc_placement.workflows import findings
 from osc_placement.workflows.allocations import (
-    decision,
     missing,
     observe,
     orphaned,
     providers,
+    repair,
     wrong,
 )
-from osc_placement.workflows.allocations.decision import HealRequest, Repair
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.observe import HealReader
-from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.compute_nodes import host_names
 from osc_placement.workflows.context import ReadContext
@@ -143,7 +143,7 @@ def plan_repair(snapshot: CloudSnapshot, chosen: Iterable[AllocationFinding]) ->
     ``snapshot`` contains these consumers with their owners.
     """
     planned = findings.plan_repair(chosen, lambda repairs: _change(snapshot, repairs))
-    return dataclasses.replace(planned, names=decision.provider_names(planned, snapshot))
+    return dataclasses.replace(planned, names=repair.provider_names(planned, snapshot))
 
 
 def _change(
@@ -151,7 +151,7 @@ def _change(
 ) -> change.Change:
     """One change for all repairs of a consumer."""
     ordered = sorted(repairs, key=lambda item: REPAIR_ORDER.index(item[0].code))
-    return decision.change_of(
+    return repair.change_of(
         snapshot,
         repairs[0][0].subject,
         [repair for _, repair in ordered],
@@ -215,7 +215,7 @@ def audit_cloud(
     # A consumer may have changed since its allocations were read.
     selected = _find(snapshot, audit_context, request)
     planned = _plan(snapshot, selected, notes)
-    return AuditResult(selected, decision.observed_plan(planned, snapshot), not_judged)
+    return AuditResult(selected, repair.observed_plan(planned, snapshot), not_judged)
 
 
 class AuditReading(NamedTuple):

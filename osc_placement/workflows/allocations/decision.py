@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to heal, and what each server lacks and gets: allocations, its owner, its ports. Pure.
 
-``HealRequest`` says which servers a run covers and how it heals them; the audit makes one for
-servers without allocations. Heal plans these decisions, the audit reports them. The oldest server
+Heal plans these decisions, the audit reports them. The oldest server
 is first, as in nova-manage, because each decision reduces the free capacity for the next. Where
 several allocations are possible, one is taken if it is certain or if the operator decides; a choice
 that is not certain is marked as guessed.
@@ -12,16 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from osc_placement import errors
-from osc_placement.model import allocation, name
-from osc_placement.nova import api, lookup, values
-from osc_placement.plan import change, plan, reasons
-from osc_placement.plan.change import Precondition
-from osc_placement.plan.kinds import allocations as kinds_allocations, registry
+from osc_placement.model import allocation
+from osc_placement.nova import values
+from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.allocations import expected, ports
 from osc_placement.workflows.allocations.expected import (
     Expected,
@@ -29,6 +24,7 @@ from osc_placement.workflows.allocations.expected import (
     HealOption,
     NoRepair,
 )
+from osc_placement.workflows.allocations.heal_request import PACK, HealOptions, HealRequest
 from osc_placement.workflows.allocations.location import (
     ON_NO_HOST,
     elsewhere,
@@ -37,148 +33,16 @@ from osc_placement.workflows.allocations.location import (
     skip_reason,
 )
 from osc_placement.workflows.allocations.ports import Bindings
+from osc_placement.workflows.allocations.repair import Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Scope:
-    """Hosts and servers (UUIDs); None selects all, and several fields together narrow.
-
-    ``hosts`` are names of hosts, or names or UUIDs of their providers; ``members`` are the hosts of
-    host aggregates. ``resolved`` gives a scope with nova's names and without ``members``.
-    """
-
-    hosts: frozenset[str] | None = None
-    servers: frozenset[str] | None = None
-    members: frozenset[str] | None = None
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether the scope leaves out some servers."""
-        return any(item is not None for item in (self.hosts, self.servers, self.members))
-
-    def contains(self, server: values.Server) -> bool:
-        """Whether a server is in the scope."""
-        if self.servers is not None and server.uuid not in self.servers:
-            return False
-        return self.hosts is None or server.host in self.hosts
-
-    def resolved(self, hosts: values.Hosts) -> Scope:
-        """The scope with nova's names of hosts.
-
-        Errors: InvalidInput with each host that nova does not have, unless it reports no host.
-        """
-        if self.hosts is None:
-            return Scope(self.members, self.servers)
-        names = compute_nodes.host_names(self.hosts, hosts)
-        existing = hosts.services | hosts.of_host().keys()
-        if existing:
-            errors.InputErrors(compute_nodes.unknown_hosts(names, existing)).check()
-        return Scope(names if self.members is None else names & self.members, self.servers)
-
-    def select(self, servers: Iterable[values.Server]) -> list[values.Server]:
-        """The servers in the scope, the oldest first."""
-        selected = [server for server in servers if self.contains(server)]
-        return sorted(selected, key=lambda server: (server.created, server.uuid))
-
-
-WHOLE_CLOUD = Scope()
-
-
-def from_options(
-    nova: api.Nova,
-    *,
-    hosts: Sequence[str] = (),
-    host_aggregates: Sequence[str] = (),
-    servers: Sequence[str] = (),
-) -> Scope:
-    """The scope of ``--host``, ``--host-aggregate`` (names or ids) and ``--server`` (UUIDs).
-
-    Requests: one to nova if host aggregates are given. Errors: InvalidInput with all errors.
-    """
-    found_errors = errors.InputErrors(
-        f"{text!r} is not the UUID of a server" for text in servers if not name.is_uuid(text)
-    )
-    aggregates = api.host_aggregates(nova) if host_aggregates else []
-    matching = lookup.find_host_aggregates(aggregates, host_aggregates, found_errors)
-    members = {host for item in matching.values() for host in item.hosts}
-    found_errors.check()
-    return Scope(
-        hosts=frozenset(hosts) if hosts else None,
-        servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
-        members=frozenset(members) if host_aggregates else None,
-    )
-
-
-PACK, SPREAD = "pack", "spread"
-STRATEGIES = (PACK, SPREAD)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HealOptions:
-    """The operator's choice among several possible providers.
-
-    ``assigned``: ``{server uuid: names or UUIDs of providers}``. ``strategy`` is for servers
-    that are not assigned: ``pack`` takes the fullest providers, ``spread`` the emptiest.
-    Both assume that an image has no properties that nova does not report.
-    """
-
-    strategy: str | None = None
-    assigned: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HealRequest:
-    """Which servers to heal and how.
-
-    ``consumer_type`` is for new consumers, None below 1.38. ``bind``: write the providers of
-    ports to their binding profiles. ``check_owners``: read every consumer for its owner.
-    """
-
-    scope: Scope = WHOLE_CLOUD
-    consumer_type: str | None = allocation.INSTANCE
-    options: HealOptions = dataclasses.field(default_factory=HealOptions)
-    bind: bool = True
-    check_owners: bool = False
 
 
 _AUDIT = "run 'openstack placement allocation audit'"
 _ELSEWHERE = "it has allocations on {names}, where it is not: {audit}"
 _WRONG_SIZE = "it has {held}, but its flavor requests {requested}: {audit}"
 _NOTHING = Reason(Code.REQUESTS_NOTHING, "its flavor requests nothing")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Repair:
-    """The change of a consumer: ``parts`` replaces its allocations by provider, empty removes.
-
-    ``owner`` replaces its owner; a type of None keeps the type. ``precondition``: what nova must
-    still report just before the write. ``bindings``: providers for the binding profiles of
-    ports. ``frees``: it only removes, and so comes first.
-    """
-
-    parts: allocation.Allocations = dataclasses.field(default_factory=dict)
-    owner: Owner | None = None
-    precondition: Precondition | None = None
-    bindings: Bindings = dataclasses.field(default_factory=dict)
-    frees: bool = False
-
-    def apply(self, before: allocation.Consumer) -> allocation.Consumer:
-        """The repaired consumer."""
-        parts = {**before.allocations, **self.parts}
-        after = dataclasses.replace(
-            before, allocations={uuid: part for uuid, part in parts.items() if part}
-        )
-        if self.owner is None:
-            return after
-        return dataclasses.replace(
-            after,
-            project_id=self.owner.project_id,
-            user_id=self.owner.user_id,
-            consumer_type=self.owner.type or before.consumer_type,
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -404,52 +268,3 @@ def _alternatives(options: Sequence[HealOption], names: change.Names) -> str:
     more = len(texts) - _SHOWN
     shown = texts[:_SHOWN] + ([f"one of {more} more"] if more > 0 else [])
     return " or ".join(dict.fromkeys(shown))
-
-
-def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
-    """The plan with the consumers that were read one by one, so that none is read again."""
-    observed = {
-        change.key(kinds_allocations.TYPE.name, item.subject): kinds_allocations.observed(
-            snapshot.consumer(item.subject.uuid)
-        )
-        for item in planned.changes
-        if item.subject.uuid in snapshot.owners
-    }
-    return plan.ObservedPlan(planned, observed)
-
-
-def change_of(
-    snapshot: CloudSnapshot,
-    subject: change.Subject,
-    repairs: Iterable[Repair],
-    reason: str,
-    stage: int = 0,
-) -> change.Change:
-    """The change of a consumer by some repairs, and of the binding profiles of its ports."""
-    before = after = snapshot.consumer(subject.uuid)
-    precondition: Precondition | None = None
-    bindings: Bindings = {}
-    for repair in repairs:
-        after = repair.apply(after)
-        precondition = repair.precondition or precondition
-        bindings |= repair.bindings
-    planned = kinds_allocations.planned(
-        subject.name, before, after, reason=reason, stage=stage, precondition=precondition
-    )
-    if not bindings:
-        return planned
-    ports = [port for port in snapshot.ports[subject.uuid] if port.uuid in bindings]
-    allocated = {port.uuid: port.allocation for port in ports}
-    return kinds_allocations.with_ports(planned, allocated, bindings)
-
-
-def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
-    """The names of the providers in a plan."""
-    uuids = {
-        uuid
-        for item in planned.items()
-        for state in (item.before, item.after)
-        if state is not None
-        for uuid in registry.CHANGE_TYPES[item.kind].providers(state)
-    }
-    return {uuid: name for uuid, name in snapshot.provider_names.items() if uuid in uuids}

@@ -17,15 +17,10 @@ from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.workflows.allocations import observe
-from osc_placement.workflows.allocations.decision import (
-    HealDecision,
-    HealRequest,
-    change_of,
-    decide,
-    observed_plan,
-    provider_names,
-)
+from osc_placement.workflows.allocations.decision import HealDecision, decide
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.observe import HealReader
+from osc_placement.workflows.allocations.repair import change_of, observed_plan, provider_names
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
 

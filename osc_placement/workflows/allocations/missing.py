@@ -13,14 +13,14 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, repair
-from osc_placement.workflows.allocations.decision import HealDecision, Repair, decide
+from osc_placement.workflows.allocations.decision import HealDecision, decide
 from osc_placement.workflows.allocations.location import (
     BUILDING,
     CELL_DOWN,
     ON_NO_HOST,
     locate,
 )
-from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.findings import UNKNOWN, Evidence, Fields, Finding, Proposal, Remedy
 

@@ -26,8 +26,8 @@ from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
 from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.allocations import decision, expected, location, owners, ports
-from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations import expected, location, owners, ports
+from osc_placement.workflows.allocations.heal_request import WHOLE_CLOUD, HealRequest, Scope
 from osc_placement.workflows.allocations.snapshot import (
     CloudSnapshot,
     ProjectUser,
@@ -189,7 +189,7 @@ class HealReader:
         input_errors.check()
         return snapshot
 
-    def read_parts(self, after: str = "") -> Iterator[tuple[decision.Scope, CloudSnapshot]]:
+    def read_parts(self, after: str = "") -> Iterator[tuple[Scope, CloudSnapshot]]:
         """The hosts that have servers, 64 at a time in the order of their names.
 
         Starts behind the host ``after``. Yields each part's scope, and the allocations on the
@@ -201,13 +201,13 @@ class HealReader:
         input_errors = errors.InputErrors()
         cloud = compute_nodes.read_hosts(self._client, self._nova, input_errors)
         snapshot = CloudSnapshot(cloud.hosts, cloud.providers)
-        snapshot = self._with_servers(snapshot, decision.WHOLE_CLOUD, input_errors)
+        snapshot = self._with_servers(snapshot, WHOLE_CLOUD, input_errors)
         input_errors.check()
         snapshot = self._with_sharing(snapshot)
         hosts = {one.host for one in snapshot.servers.values() if one.host and one.host > after}
         names = sorted(hosts)
         for start in range(0, len(names), _PART):
-            scope = decision.Scope(hosts=frozenset(names[start : start + _PART]))
+            scope = Scope(hosts=frozenset(names[start : start + _PART]))
             servers = {uuid: one for uuid, one in snapshot.servers.items() if scope.contains(one)}
             part = dataclasses.replace(snapshot, servers=servers)
             part = self._with_allocations(part, _nearby(part))
@@ -272,7 +272,7 @@ class HealReader:
     def _with_servers(
         self,
         snapshot: CloudSnapshot,
-        scope: decision.Scope,
+        scope: Scope,
         input_errors: errors.InputErrors,
         *,
         with_deleted: bool = False,
@@ -431,7 +431,7 @@ class HealReader:
         return dataclasses.replace(snapshot, servers={**snapshot.servers, **changed})
 
 
-def _list_servers(nova: Nova, scope: decision.Scope) -> list[values.Server]:
+def _list_servers(nova: Nova, scope: Scope) -> list[values.Server]:
     """The servers in a scope. Errors: InvalidInput for servers that nova does not have."""
     if scope.servers is not None:
         listed = [*nova_servers.find_servers(nova, scope.servers).values()]

@@ -15,8 +15,7 @@ from osc_placement.plan import change, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import location, repair
-from osc_placement.workflows.allocations.decision import Repair
-from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.findings import UNKNOWN, Evidence, Finding, Proposal, Remedy
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of allocations share. Pure."""
+"""The repair of a consumer, its change in a plan, and what the checks share. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,95 @@ from typing import Any
 
 from osc_placement.model import allocation
 from osc_placement.nova import values
-from osc_placement.plan import change, reasons
+from osc_placement.plan import change, plan, reasons
+from osc_placement.plan.change import Precondition
+from osc_placement.plan.kinds import allocations as kinds_allocations, registry
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations.decision import HealRequest, Repair
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.allocations.ports import Bindings
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.findings import Evidence, Finding, Proposal, Remedy
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Repair:
+    """The change of a consumer: ``parts`` replaces its allocations by provider, empty removes.
+
+    ``owner`` replaces its owner; a type of None keeps the type. ``precondition``: what nova must
+    still report just before the write. ``bindings``: providers for the binding profiles of
+    ports. ``frees``: it only removes, and so comes first.
+    """
+
+    parts: allocation.Allocations = dataclasses.field(default_factory=dict)
+    owner: Owner | None = None
+    precondition: Precondition | None = None
+    bindings: Bindings = dataclasses.field(default_factory=dict)
+    frees: bool = False
+
+    def apply(self, before: allocation.Consumer) -> allocation.Consumer:
+        """The repaired consumer."""
+        parts = {**before.allocations, **self.parts}
+        after = dataclasses.replace(
+            before, allocations={uuid: part for uuid, part in parts.items() if part}
+        )
+        if self.owner is None:
+            return after
+        return dataclasses.replace(
+            after,
+            project_id=self.owner.project_id,
+            user_id=self.owner.user_id,
+            consumer_type=self.owner.type or before.consumer_type,
+        )
+
+
+def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
+    """The plan with the consumers that were read one by one, so that none is read again."""
+    observed = {
+        change.key(kinds_allocations.TYPE.name, item.subject): kinds_allocations.observed(
+            snapshot.consumer(item.subject.uuid)
+        )
+        for item in planned.changes
+        if item.subject.uuid in snapshot.owners
+    }
+    return plan.ObservedPlan(planned, observed)
+
+
+def change_of(
+    snapshot: CloudSnapshot,
+    subject: change.Subject,
+    repairs: Iterable[Repair],
+    reason: str,
+    stage: int = 0,
+) -> change.Change:
+    """The change of a consumer by some repairs, and of the binding profiles of its ports."""
+    before = after = snapshot.consumer(subject.uuid)
+    precondition: Precondition | None = None
+    bindings: Bindings = {}
+    for repair in repairs:
+        after = repair.apply(after)
+        precondition = repair.precondition or precondition
+        bindings |= repair.bindings
+    planned = kinds_allocations.planned(
+        subject.name, before, after, reason=reason, stage=stage, precondition=precondition
+    )
+    if not bindings:
+        return planned
+    ports = [port for port in snapshot.ports[subject.uuid] if port.uuid in bindings]
+    allocated = {port.uuid: port.allocation for port in ports}
+    return kinds_allocations.with_ports(planned, allocated, bindings)
+
+
+def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
+    """The names of the providers in a plan."""
+    uuids = {
+        uuid
+        for item in planned.items()
+        for state in (item.before, item.after)
+        if state is not None
+        for uuid in registry.CHANGE_TYPES[item.kind].providers(state)
+    }
+    return {uuid: name for uuid, name in snapshot.provider_names.items() if uuid in uuids}
+
 
 #: A finding about allocations.
 AllocationFinding = Finding[Repair]

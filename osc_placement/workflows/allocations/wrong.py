@@ -17,7 +17,6 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, repair
-from osc_placement.workflows.allocations.decision import Repair
 from osc_placement.workflows.allocations.expected import FreeCapacity, NoRepair
 from osc_placement.workflows.allocations.location import (
     Location,
@@ -25,7 +24,7 @@ from osc_placement.workflows.allocations.location import (
     locate,
     precondition_of,
 )
-from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.findings import Evidence, Proposal, Remedy
 

@@ -25,7 +25,7 @@ from osc_placement.plan import apply, attempt, executor, plan, reasons, removal_
 from osc_placement.plan.result import ChangeResult, RunReport, Status, of_plan
 from osc_placement.workflows import aggregate_ratios, mirror, state_file
 from osc_placement.workflows.allocations import heal, location
-from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.migrations import consumers, display_heads
 

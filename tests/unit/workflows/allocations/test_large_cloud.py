@@ -10,7 +10,7 @@ import pytest
 
 from osc_placement.nova import api as nova_api
 from osc_placement.workflows.allocations import audit, heal, owners
-from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.observe import HealReader
 from osc_placement.workflows.findings import AuditResult
 from tests.support import embedded

@@ -17,7 +17,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, change, file, plan, result
 from osc_placement.plan.kinds import allocations as kinds_allocations, registry
 from osc_placement.workflows.allocations import heal, location
-from osc_placement.workflows.allocations.decision import HealOptions, HealRequest
+from osc_placement.workflows.allocations.heal_request import HealOptions, HealRequest
 from tests.support import embedded, fake_neutron, plans, scripted
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES

@@ -15,8 +15,8 @@ from osc_placement import errors, microversion
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, plan, result
-from osc_placement.workflows.allocations import decision, heal, location
-from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations import heal, heal_request, location
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 from tests.support.embedded import uuid_of
@@ -128,7 +128,7 @@ def test_whole_cloud_needs_no_request_per_consumer(run: Run) -> None:
 
 def test_one_server_needs_few_requests() -> None:
     run = Run(hosts=20, servers=200)
-    planned = run.planned(scope=decision.Scope(servers=frozenset({uuid_of("vm-0003")})))
+    planned = run.planned(scope=heal_request.Scope(servers=frozenset({uuid_of("vm-0003")})))
     assert [item.subject.name for item in planned.plan.changes] == ["vm-0003"]
     assert run.client.count() == {
         "GET /resource_providers": 2,
@@ -142,7 +142,7 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
     other = uuid_of(run.cloud.host(1))
     elsewhere = allocation.Consumer(uuid_of("vm-0003"), {other: {"VCPU": 1}}, "acme", "alice")
     run.client.write_allocations([dataclasses.replace(elsewhere, consumer_type="INSTANCE")])
-    within = decision.Scope(hosts=frozenset({run.cloud.host(0)}))
+    within = heal_request.Scope(hosts=frozenset({run.cloud.host(0)}))
     planned = run.planned(scope=within).plan
     assert len(planned.items()) == 10
     skipped = {item.subject.name: item.reason for item in planned.skipped if not item.unchanged}
@@ -279,7 +279,7 @@ def test_empty_providers_are_not_read() -> None:
 
 def test_narrow_scope_reads_servers_or_providers_whichever_are_fewer() -> None:
     run = Run(hosts=3, servers=60)
-    run.planned(scope=decision.Scope(hosts=frozenset({run.cloud.host(0)})))
+    run.planned(scope=heal_request.Scope(hosts=frozenset({run.cloud.host(0)})))
     assert run.client.count() == {
         "GET /resource_providers": 2,
         "GET /resource_providers/{}/allocations": 3,

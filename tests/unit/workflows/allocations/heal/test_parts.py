@@ -8,7 +8,7 @@ import pytest
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply
 from osc_placement.workflows.allocations import heal, location, observe
-from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 

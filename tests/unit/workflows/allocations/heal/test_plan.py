@@ -14,8 +14,8 @@ from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change, plan
 from osc_placement.plan.change import Precondition, ServerState
-from osc_placement.workflows.allocations import decision, expected, heal
-from osc_placement.workflows.allocations.decision import HealOptions, HealRequest
+from osc_placement.workflows.allocations import expected, heal, heal_request
+from osc_placement.workflows.allocations.heal_request import HealOptions, HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import OFFERED, PROVIDERS, SMALL, USES, cloud, move, server
@@ -305,9 +305,9 @@ def test_wrong_allocations_are_reported_and_unchanged(
 def test_plan_contains_only_servers_in_scope() -> None:
     snapshot = cloud([server("a"), server("c", "t")])
     for within, found in (
-        (decision.Scope(hosts=frozenset("c")), {"t"}),
-        (decision.Scope(servers=frozenset({"s"})), {"s"}),
-        (decision.Scope(frozenset("c"), frozenset({"s"})), set()),
+        (heal_request.Scope(hosts=frozenset("c")), {"t"}),
+        (heal_request.Scope(servers=frozenset({"s"})), {"s"}),
+        (heal_request.Scope(frozenset("c"), frozenset({"s"})), set()),
     ):
         planned = plan_heal(snapshot, scope=within)
         assert {item.subject.uuid for item in planned.items()} == found

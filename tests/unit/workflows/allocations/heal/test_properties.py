@@ -12,7 +12,7 @@ from osc_placement.client import responses
 from osc_placement.nova import values
 from osc_placement.plan import plan
 from osc_placement.workflows.allocations import expected, heal
-from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import SMALL, USES, cloud, move, server
