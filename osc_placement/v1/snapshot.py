@@ -251,8 +251,8 @@ def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]
     return {
         "file": str(path),
         "source": metadata.target,
-        "resource_providers": counts.providers,
-        "consumers": counts.consumers,
+        "resource_providers": counts["resource_providers"],
+        "consumers": counts["consumers"],
         "providers_read": report.providers_read,
         "consumers_read": report.consumers_read,
         "requests": metadata.requests,
@@ -263,18 +263,12 @@ def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]
 
 
 def _shown_fields(path: pathlib.Path, content: file.SnapshotSummary) -> dict[str, Any]:
-    metadata, counts = content.metadata, content.counts
+    metadata = content.metadata
     saved = {} if metadata is None else _source_fields(metadata, content)
     return {
         "file": str(path),
         **saved,
-        "resource_providers": counts.providers,
-        "trees": counts.trees,
-        "consumers": counts.consumers,
-        "allocations": counts.allocations,
-        "aggregates": counts.aggregates,
-        "custom_traits": counts.custom_traits,
-        "custom_resource_classes": counts.custom_resource_classes,
+        **content.counts,
         "state_hash": content.state_hash,
         "notes": _Notes([note._asdict() for note in content.notes]),
     }
@@ -359,7 +353,7 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
             "file": str(parsed_args.new_file),
             "key_file": str(parsed_args.key_file),
             "source": written.metadata.target if written.metadata else None,
-            "resource_providers": written.counts.providers,
-            "consumers": written.counts.consumers,
+            "resource_providers": written.counts["resource_providers"],
+            "consumers": written.counts["consumers"],
         }
         return tuple(fields), tuple(fields.values())

@@ -50,18 +50,6 @@ class SavedConsumer(NamedTuple):
     allocations: dict[str, dict[str, int]]
 
 
-class SnapshotCounts(NamedTuple):
-    """How many records a snapshot has; ``allocations`` counts pairs of consumer and provider."""
-
-    providers: int
-    trees: int
-    consumers: int
-    allocations: int
-    aggregates: int
-    custom_traits: int
-    custom_resource_classes: int
-
-
 class SaveNote(NamedTuple):
     """What the save reports about one provider or consumer."""
 
@@ -130,9 +118,9 @@ class SnapshotFile:
         """The keys of ``recording``, sorted."""
         return self._column("SELECT request FROM recording ORDER BY 1")
 
-    def counts(self) -> SnapshotCounts:
-        """The numbers of records."""
-        return SnapshotCounts(*(self._column(query)[0] for query in _COUNTS))
+    def counts(self) -> dict[str, int]:
+        """``{kind of records: their number}``; allocations are pairs of consumer and provider."""
+        return {name: self._column(query)[0] for name, query in _COUNTS.items()}
 
     def _column(self, query: str) -> list[Any]:
         with database_file.explained(self.path):
@@ -154,15 +142,16 @@ class SnapshotFile:
             return state_hash(self._connection, generations=generations)
 
 
-_COUNTS = (
-    "SELECT COUNT(*) FROM provider",
-    "SELECT COUNT(DISTINCT root_uuid) FROM provider",
-    "SELECT COUNT(*) FROM consumer",
-    "SELECT COUNT(*) FROM consumer, json_each(consumer.allocations)",
-    "SELECT COUNT(DISTINCT item.value) FROM provider, json_each(provider.aggregates) AS item",
-    "SELECT COUNT(*) FROM trait",
-    "SELECT COUNT(*) FROM resource_class",
-)
+_COUNTS = {
+    "resource_providers": "SELECT COUNT(*) FROM provider",
+    "trees": "SELECT COUNT(DISTINCT root_uuid) FROM provider",
+    "consumers": "SELECT COUNT(*) FROM consumer",
+    "allocations": "SELECT COUNT(*) FROM consumer, json_each(consumer.allocations)",
+    "aggregates": "SELECT COUNT(DISTINCT item.value)"
+    " FROM provider, json_each(provider.aggregates) AS item",
+    "custom_traits": "SELECT COUNT(*) FROM trait",
+    "custom_resource_classes": "SELECT COUNT(*) FROM resource_class",
+}
 
 
 def write_metadata(connection: sqlite3.Connection, metadata: SnapshotMetadata) -> None:
@@ -267,7 +256,7 @@ class SnapshotSummary:
     """
 
     metadata: SnapshotMetadata | None
-    counts: SnapshotCounts
+    counts: Mapping[str, int]
     state_hash: str
     is_unchanged: bool
     notes: Sequence[SaveNote]

@@ -75,7 +75,7 @@ class SaveReport:
     """
 
     metadata: snapshot_file.SnapshotMetadata
-    counts: snapshot_file.SnapshotCounts
+    counts: Mapping[str, int]
     notes: Sequence[snapshot_file.SaveNote]
     providers_read: int
     consumers_read: int
