@@ -13,6 +13,9 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from osc_placement.testing.cloud import complete
+from tests.support.clouds.compute_services import compute_hosts
+
 #: Hosts of one host aggregate; devices of a nested host; users of a project.
 AGGREGATE_SIZE, DEVICES, USERS = 200, 8, 2
 
@@ -160,22 +163,16 @@ class LargeCloud:
 
     def document(self) -> dict[str, Any]:
         """Placement's state, as ``osc-placement-server --load`` reads it."""
-        return {
-            "custom_resource_classes": [],
-            "custom_traits": [],
-            "providers": dict(self._providers()),
-            "consumers": {
-                server.uuid: {
-                    "allocations": server.allocations,
-                    "generation": 1,
-                    "project": server.recorded_owner[0],
-                    "user": server.recorded_owner[1],
-                    "type": "INSTANCE",
-                }
-                for server in (*self.servers, *self.orphans)
-                if server.allocations
-            },
+        consumers = {
+            server.uuid: {
+                "allocations": server.allocations,
+                "project": server.recorded_owner[0],
+                "user": server.recorded_owner[1],
+            }
+            for server in (*self.servers, *self.orphans)
+            if server.allocations
         }
+        return complete({"providers": dict(self._providers()), "consumers": consumers})
 
     def _providers(self) -> Iterator[tuple[str, dict[str, Any]]]:
         members = {host.uuid: aggregate for aggregate, hosts in self.aggregates for host in hosts}
@@ -183,13 +180,12 @@ class LargeCloud:
             del members[host.uuid]
         for host in self.hosts:
             aggregates = [members[host.uuid]] if host.uuid in members else []
-            yield (
-                host.uuid,
-                _provider(host.node, None, host.uuid, INVENTORIES, TRAITS, aggregates),
-            )
+            own = {"inventories": INVENTORIES, "traits": TRAITS, "aggregates": aggregates}
+            yield host.uuid, {"name": host.node, "generation": 3, **own}
             for number, device in enumerate(host.devices):
-                name = f"{host.node}_device{number}"
-                yield device, _provider(name, host.uuid, host.uuid, {"VGPU": {"total": 1}})
+                name, offers = f"{host.node}_device{number}", {"VGPU": {"total": 1}}
+                below = {"name": name, "parent": host.uuid, "generation": 3}
+                yield device, {**below, "inventories": offers}
 
     def nova(self) -> dict[str, Any]:
         """Nova's responses, as ``--os-nova-recording`` reads them; servers in pages of 1000."""
@@ -221,10 +217,7 @@ class LargeCloud:
                 ]
             },
             "GET /v2.1/os-server-groups?all_projects=True": {"server_groups": []},
-            "GET /v2.1/os-services": {"services": [_service(host) for host in self.hosts]},
-            "GET /v2.1/os-hypervisors/detail": {
-                "hypervisors": [_hypervisor(host) for host in self.hosts]
-            },
+            **compute_hosts((host.name, host.node, host.uuid) for host in self.hosts),
             "GET /v2.1/flavors/detail?is_public=None": {
                 "flavors": [_flavor(name) for name in FLAVORS]
             },
@@ -235,25 +228,6 @@ class LargeCloud:
 def amounts(flavor: str) -> dict[str, int]:
     """What a server of a flavor allocates."""
     return dict(zip(("VCPU", "MEMORY_MB", "DISK_GB"), FLAVORS[flavor], strict=True))
-
-
-def _provider(
-    name: str,
-    parent: str | None,
-    root: str,
-    inventories: Mapping[str, Any],
-    traits: Sequence[str] = (),
-    aggregates: Sequence[str] = (),
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "parent": parent,
-        "root": root,
-        "generation": 3,
-        "inventories": inventories,
-        "traits": list(traits),
-        "aggregates": list(aggregates),
-    }
 
 
 def _listed(server: Server) -> dict[str, Any]:
@@ -276,27 +250,6 @@ def _listed(server: Server) -> dict[str, Any]:
         "image": {"id": "6d7fbe68-4490-5f94-b2b5-6bb1e6144025", "properties": {}},
         "created": "2025-08-01T01:56:00Z",
         "updated": "2025-08-01T01:57:00Z",
-    }
-
-
-def _service(host: Host) -> dict[str, Any]:
-    return {
-        "binary": "nova-compute",
-        "host": host.name,
-        "state": "up",
-        "status": "enabled",
-        "forced_down": False,
-        "disabled_reason": None,
-    }
-
-
-def _hypervisor(host: Host) -> dict[str, Any]:
-    return {
-        "id": host.uuid,
-        "hypervisor_hostname": host.node,
-        "service": {"host": host.name},
-        "state": "up",
-        "status": "enabled",
     }
 
 
