@@ -27,17 +27,7 @@ def draw(steered: random.Random) -> tuple[state.CloudState, list[CandidateQuery]
     return base, [cloud_builder.draw_query(steered, base, version) for version in versions]
 
 
-@settings(max_examples=80)
-@given(DRAWS)
-def test_the_search_finds_what_brute_force_finds_once(steered: random.Random):
-    base, queries = draw(steered)
-    for query in queries:
-        found = [oracle.freeze(each) for each in candidates.search(base, query)]
-        assert len(found) == len(set(found))
-        assert set(found) == oracle.brute_force(base, query)
-
-
-def test_the_search_finds_what_brute_force_finds_in_many_more_clouds():
+def test_the_search_finds_what_brute_force_finds_once():
     for seed in range(400):
         base, queries = draw(random.Random(seed))
         for query in queries:
