@@ -457,8 +457,8 @@ LINES = {
     "search": 730,
     "server": 4880,
     "testing": 1100,
-    "v1": 10060,
-    "workflows": 22500,
+    "v1": 10020,
+    "workflows": 22410,
     "": 1930,
 }
 
