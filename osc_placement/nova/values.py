@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from osc_placement import errors
 from osc_placement.model import name
 from osc_placement.nova import flavor
 
@@ -28,6 +29,22 @@ class HostAggregate:
         return text in (self.name, self.id) or (
             name.is_uuid(text) and name.canonical_uuid(text) == self.uuid
         )
+
+
+def find_host_aggregates(
+    known: Sequence[HostAggregate], texts: Iterable[str], input_errors: errors.InputErrors
+) -> dict[str, HostAggregate]:
+    """``{text: host aggregate}``; adds an error for each text that none or several have."""
+    found = {}
+    for text in dict.fromkeys(texts):
+        matching = [item for item in known if item.is_called(text)]
+        if len(matching) == 1:
+            found[text] = matching[0]
+            continue
+        none = "no nova host aggregate has"
+        count = f"{len(matching)} nova host aggregates have" if matching else none
+        input_errors.add(f"{count} the name or id {text!r}: 'openstack aggregate list' shows all")
+    return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

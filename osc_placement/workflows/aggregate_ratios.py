@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.nova import flavor, lookup, values
+from osc_placement.nova import flavor, values
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories
@@ -91,7 +91,7 @@ def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> froz
     """The selected hosts; None for all. Errors: InvalidInput with every unknown name."""
     requested = host_names(request.hosts, cloud.hosts)
     input_errors = errors.InputErrors(unknown_hosts(requested, cloud.existing_hosts))
-    by_text = lookup.find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
+    by_text = values.find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
     input_errors.check()
     members = frozenset(host for aggregate in by_text.values() for host in aggregate.hosts)
     if not request.host_aggregates:

@@ -22,7 +22,7 @@ from osc_placement.client import api, lookup
 from osc_placement.model import provider
 from osc_placement.model.name import canonical_uuid, counted, is_uuid
 from osc_placement.nova import api as nova_api, values
-from osc_placement.nova.lookup import find_host_aggregates
+from osc_placement.nova.values import find_host_aggregates
 from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
 from osc_placement.plan.reasons import Code, Reason

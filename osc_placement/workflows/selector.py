@@ -19,7 +19,7 @@ from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.nova import values
-from osc_placement.nova.lookup import find_host_aggregates
+from osc_placement.nova.values import find_host_aggregates
 from osc_placement.plan import workers
 from osc_placement.workflows.context import HostAggregates
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model import allocation, name
-from osc_placement.nova import api, lookup, values
+from osc_placement.nova import api, values
 from osc_placement.workflows import compute_nodes
 
 
@@ -72,7 +72,7 @@ def from_options(
         f"{text!r} is not the UUID of a server" for text in servers if not name.is_uuid(text)
     )
     aggregates = api.host_aggregates(nova) if host_aggregates else []
-    matching = lookup.find_host_aggregates(aggregates, host_aggregates, found_errors)
+    matching = values.find_host_aggregates(aggregates, host_aggregates, found_errors)
     members = {host for item in matching.values() for host in item.hosts}
     found_errors.check()
     return Scope(

@@ -88,3 +88,11 @@ def test_lost_and_refused_requests_have_different_errors(
         call(api.SessionNeutron(Connection(outcome)))
     assert type(caught.value) is expected
     assert "neutron" in str(caught.value)
+
+
+def test_a_refusal_of_neutron_shows_its_message_alone() -> None:
+    fault = {"type": "PortInUse", "message": "the port\n is bound", "detail": ""}
+    refused = Connection(Answer(409, {"NeutronError": fault}))
+    with pytest.raises(api.NeutronRefused) as caught:
+        write(api.SessionNeutron(refused))
+    assert str(caught.value) == f"neutron, PUT {PATH}: the port is bound (HTTP 409)"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from osc_placement import errors
 from osc_placement.nova import flavors
 
 
@@ -35,3 +36,8 @@ def test_errors_of_glance_name_the_request(status: int, text: str, message: str)
 def test_an_answer_of_glance_is_parsed() -> None:
     body: Any = {"images": []}
     assert glance(200, json.dumps(body)).ask("/images") == body
+
+
+def test_an_image_without_an_id_is_an_error_of_glance() -> None:
+    with pytest.raises(errors.PlacementError, match="glance's response to /images lacks a field"):
+        flavors.image(glance(200, "{}"), "x")
