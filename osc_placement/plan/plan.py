@@ -11,14 +11,17 @@ import datetime
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.client import api, transport
 from osc_placement.plan import forms
 from osc_placement.plan.change import Change, Names, Observed, Skipped
 from osc_placement.plan.kinds import registry
+
+if TYPE_CHECKING:
+    import jsonschema
 
 #: Format 5 has the ``identity`` of the target.
 FORMAT_VERSION = 5
@@ -325,33 +328,21 @@ def _check_state(kind: str, state: Any, place: str) -> None:
 
 
 def _check(name: str, document: Any, place: str = "") -> None:
-    validate = _validator(name)
-    error = validate(document)
+    error = next(_validator(name).iter_errors(document), None)
     if error is not None:
-        path, message = error
+        path = error.json_path.removeprefix("$").removeprefix(".")
         where = ".".join(part for part in (place, path) if part)
-        short = message if len(message) <= _QUOTED else f"{message[:_QUOTED]}..."
+        text = error.message
+        short = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
         raise ValueError(f"{where}: {short}" if where else short)
 
 
 @functools.cache
-def _validator(name: str) -> Callable[[Any], tuple[str, str] | None]:
-    """A function that returns the place and the text of the first error; None without one."""
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    """What checks a plan, a line or a run of a journal, or the states of a kind of change."""
     # Imported here: most commands read no plan file.
     import jsonschema
 
-    schemas: Mapping[str, Callable[[], forms.Schema]] = {
-        "plan": Plan.schema,
-        "line": lambda: LINE,
-        RUN_KEY: lambda: RUN,
-        **{kind: item.state.schema for kind, item in registry.CHANGE_TYPES.items()},
-    }
-    schema = schemas[name]()
-    validator = jsonschema.Draft202012Validator(schema)
-
-    def first_error(document: Any) -> tuple[str, str] | None:
-        for error in validator.iter_errors(document):
-            return error.json_path.removeprefix("$").removeprefix("."), error.message
-        return None
-
-    return first_error
+    own = {"plan": Plan.schema(), "line": LINE, RUN_KEY: RUN}
+    schema = own.get(name) or registry.CHANGE_TYPES[name].state.schema()
+    return jsonschema.Draft202012Validator(schema)
