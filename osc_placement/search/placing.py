@@ -24,10 +24,12 @@ import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from osc_placement.engine.candidates.budget import SearchBudget
+
+T = TypeVar("T")
 
 #: ``(provider uuid, resource class)``
 Slot = tuple[str, str]
@@ -534,7 +536,7 @@ def most(options: Iterable[Option], free: Amounts, effort: int = EFFORT) -> FitC
     """
     least, upper = 0, 0
     chosen: list[tuple[Option, int]] = []
-    for part in separate_parts(options):
+    for part in separate(options, lambda option: option.amounts):
         if len(part) == 1:
             # A host without nested or shared resources: most parts of most clouds.
             number = part[0].repeats(free)
@@ -547,26 +549,30 @@ def most(options: Iterable[Option], free: Amounts, effort: int = EFFORT) -> FitC
     return FitCount(least, upper, tuple(chosen))
 
 
-def separate_parts(options: Iterable[Option]) -> list[list[Option]]:
-    """The options in parts that have no slot in common."""
-    parent: dict[Slot, Slot] = {}
+def separate(items: Iterable[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
+    """The items in parts that have no key in common; parts and items stay in their order.
 
-    def find(slot: Slot) -> Slot:
-        while parent[slot] != slot:
-            parent[slot] = parent[parent[slot]]
-            slot = parent[slot]
-        return slot
+    Each item has a key.
+    """
+    parent: dict[Hashable, Hashable] = {}
 
-    options = list(options)
-    for option in options:
-        first, *others = option.amounts
+    def find(key: Hashable) -> Hashable:
+        while parent[key] != key:
+            parent[key] = parent[parent[key]]
+            key = parent[key]
+        return key
+
+    keyed = []
+    for item in items:
+        first, *others = keys(item)
+        keyed.append((first, item))
         parent.setdefault(first, first)
-        for slot in others:
-            parent.setdefault(slot, slot)
-            parent[find(slot)] = find(first)
-    parts: dict[Slot, list[Option]] = {}
-    for option in options:
-        parts.setdefault(find(next(iter(option.amounts))), []).append(option)
+        for key in others:
+            parent.setdefault(key, key)
+            parent[find(key)] = find(first)
+    parts: dict[Hashable, list[T]] = {}
+    for first, item in keyed:
+        parts.setdefault(find(first), []).append(item)
     return list(parts.values())
 
 

@@ -7,6 +7,7 @@ reshape per group of trees that share consumers, and then the deletions, from th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import allocation, inventory, provider
@@ -14,6 +15,7 @@ from osc_placement.model.name import and_more, counted, is_custom
 from osc_placement.plan import change
 from osc_placement.plan.kinds import memberships, reshape
 from osc_placement.plan.kinds.provider import ABSENT, TYPE, ProviderState
+from osc_placement.search import placing
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
@@ -192,17 +194,17 @@ class _Changes:
 
     def _grouped(self, resolved: resolve.Resolved) -> dict[str, set[str]]:
         """``{root: all roots that go in one request with it}``."""
-        touched = {*self._changed_providers()}.union(*self._moving.values())
-        groups = {root: {root} for root in map(self._after.root_of, touched)}
-        for uuid in self._moving:
-            used = {
-                *self._before.consumers[uuid].allocations,
-                *self._after.consumers[uuid].allocations,
-            }
-            _join(groups, {self._after.root_of(key) for key in used if self._after.is_inside(key)})
-        for move in resolved.moves:
-            _join(groups, {self._after.root_of(key) for key in (move.source, move.target)})
-        return groups
+        changed = itertools.chain(self._changed_providers(), *self._moving.values())
+        touched = {self._after.root_of(key) for key in changed}
+        before, after = self._before.consumers, self._after.consumers
+        together: list[Iterable[str]] = [
+            *([root] for root in touched),
+            *({*before[uuid].allocations, *after[uuid].allocations} for uuid in self._moving),
+            *((move.source, move.target) for move in resolved.moves),
+        ]
+        roots = [touched & {self._after.root_of(key) for key in keys} for keys in together]
+        groups = (set().union(*parts) for parts in placing.separate(filter(None, roots), set))
+        return {root: group for group in groups for root in group}
 
     def _changed_providers(self) -> Iterator[str]:
         for uuid, node in self._after.inside.items():
@@ -223,12 +225,6 @@ def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -
         + (f", {sum(guessed.values())} guessed" if any(guessed.values()) else "")
         for root, guessed in moved.items()
     }
-
-
-def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:
-    together: set[str] = set().union(*(groups.get(root, ()) for root in roots))
-    for root in together:
-        groups[root] = together
 
 
 def _identity(item: provider.Provider) -> ProviderState:

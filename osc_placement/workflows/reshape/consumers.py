@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement.model import allocation
+from osc_placement.search import placing
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 
 LOG = logging.getLogger(__name__)
@@ -258,7 +259,7 @@ def assign(
             amounts[demand.consumer] = amounts.get(demand.consumer, 0) + amount
     placed: list[Placed] = []
     reasons: list[str] = []
-    for group in _groups(demands):
+    for group in placing.separate(demands, _places):
         LOG.debug("assigning targets to %d allocations", len(group))
         one = _Question(group, before, resolved, moving)
         answer = one.answer(options, max(end - time.monotonic(), 0.1))
@@ -269,25 +270,9 @@ def assign(
     return placed, reasons
 
 
-def _groups(demands: Iterable[MovingAllocation]) -> list[list[MovingAllocation]]:
-    """Groups of demands that can compete for the same class on a target."""
-    groups: list[tuple[set[resolve.Place], list[MovingAllocation]]] = []
-    group_of: dict[resolve.Place, int] = {}
-    for demand in demands:
-        places = {(option.target, name) for option in demand.options for name in option.classes}
-        met = sorted({group_of[place] for place in places if place in group_of})
-        if not met:
-            met = [len(groups)]
-            groups.append((set(), []))
-        first, *others = met
-        for other in others:
-            groups[first][0].update(groups[other][0])
-            groups[first][1].extend(groups[other][1])
-            groups[other][1].clear()
-        groups[first][0].update(places)
-        groups[first][1].append(demand)
-        group_of.update(dict.fromkeys(groups[first][0], first))
-    return [group for _, group in groups if group]
+def _places(demand: MovingAllocation) -> set[resolve.Place]:
+    """The places that a demand may compete for."""
+    return {(option.target, name) for option in demand.options for name in option.classes}
 
 
 class _Question:

@@ -27,22 +27,8 @@ from osc_placement.model import allocation, inventory
 from osc_placement.plan import guards
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
 from osc_placement.plan.reasons import Code
+from osc_placement.search import placing
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
-
-#: ``{resource class: the class that it counts as}``: joined classes count as one.
-Classes = Mapping[str, str]
-
-
-def join_classes(moves: Iterable[resolve.InventoryMove]) -> dict[str, str]:
-    """Join the classes of which one becomes the other; the first name stands for all."""
-    joined: dict[str, str] = {}
-    for move in moves:
-        one, other = move.resource_class, move.becomes
-        first, second = joined.get(one, one), joined.get(other, other)
-        for name in [*joined, one, other]:
-            if joined.get(name, name) in (first, second):
-                joined[name] = min(first, second)
-    return joined
 
 
 def violations(decision: consumers.ReshapeDecision) -> list[str]:
@@ -51,7 +37,11 @@ def violations(decision: consumers.ReshapeDecision) -> list[str]:
 
 
 def _sums_of_consumers(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    classes = join_classes(decision.resolved.moves)
+    # Classes of which one becomes the other count as one.
+    joined = placing.separate(
+        [(move.resource_class, move.becomes) for move in decision.resolved.moves], tuple
+    )
+    classes = {name: several[0][0] for several in joined for pair in several for name in pair}
     for uuid, was in sorted(decision.before.consumers.items()):
         now = decision.after.consumers[uuid]
         if _counted(was, classes) != _counted(now, classes):
@@ -175,12 +165,11 @@ def _inventories(
     }
 
 
-def _counted(consumer: allocation.Consumer, classes: Classes) -> dict[str, int]:
-    """The amounts of a consumer by class, on all providers."""
+def _counted(consumer: allocation.Consumer, classes: Mapping[str, str]) -> dict[str, int]:
+    """The amounts of a consumer by class, on all providers; some classes count as another."""
     total: collections.Counter[str] = collections.Counter()
-    for resources in consumer.allocations.values():
-        for name, amount in resources.items():
-            total[classes.get(name, name)] += amount
+    for name, amount in consumer.total().items():
+        total[classes.get(name, name)] += amount
     return total
 
 
