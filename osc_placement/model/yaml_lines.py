@@ -58,36 +58,35 @@ class Data:
         return self.lines.get(path, 1)
 
 
-def load(
-    text: str, source: str, problems: errors.InputErrors, *, repeated_keys: bool = False
-) -> Data:
-    """Read a text. Invalid YAML, repeated keys and invalid values are added to ``problems``.
+def load(text: str, source: str, *, repeated_keys: bool = False) -> Data:
+    """Read a text; the last of repeated keys is used with ``repeated_keys``.
 
-    So are aliases that add more than 10,000 nodes, which are not expanded, and numbers of more than
-    400 characters. ``repeated_keys``: the last of repeated keys is used.
+    Errors: InvalidInput with all errors and their lines: for invalid YAML, repeated keys and
+    invalid values; for numbers of more than 400 characters; and for aliases that add more than
+    10,000 nodes, which are not expanded.
     """
-    loader = _Loader(source, problems, repeated_keys=repeated_keys)
+    loader = _Loader(source, repeated_keys=repeated_keys)
     if long := _LONG_NUMBER.search(text):
         line = text.count("\n", 0, long.start()) + 1
-        problems.add(f"{source}:{line}: a number has more than {MAX_NUMBER} characters")
-        return Data(None, {})
+        raise errors.InvalidInput(
+            [f"{source}:{line}: a number has more than {MAX_NUMBER} characters"]
+        )
     try:
         node = yaml.compose(text, Loader=_Composer)
         if node is not None and _added(node) > MAX_ADDED:
-            problems.add(
-                f"{source}: its aliases add more than {MAX_ADDED:,} nodes: write fewer aliases"
+            raise errors.InvalidInput(
+                [f"{source}: its aliases add more than {MAX_ADDED:,} nodes: write fewer aliases"]
             )
-            return Data(None, {})
         data = loader.plain(node, ()) if node is not None else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
         problem = getattr(error, "problem", None) or str(error)
-        problems.add(f"{where}: neither YAML nor JSON: {problem}")
-        return Data(None, {})
-    except RecursionError:
-        problems.add(f"{source}: nested too deeply")
-        return Data(None, {})
+        reason = f"{where}: neither YAML nor JSON: {problem}"
+        raise errors.InvalidInput([*loader.reasons, reason]) from error
+    except RecursionError as error:
+        raise errors.InvalidInput([*loader.reasons, f"{source}: nested too deeply"]) from error
+    errors.InputErrors(loader.reasons).check()
     return Data(data, loader.lines)
 
 
@@ -126,10 +125,10 @@ class _Composer(yaml.SafeLoader):
 
 
 class _Loader:
-    def __init__(self, source: str, problems: errors.InputErrors, *, repeated_keys: bool) -> None:
+    def __init__(self, source: str, *, repeated_keys: bool) -> None:
         self.lines: dict[Path, int] = {}
-        self._source, self._problems = source, problems
-        self._repeated_keys = repeated_keys
+        self.reasons: list[str] = []
+        self._source, self._repeated_keys = source, repeated_keys
 
     def plain(self, node: yaml.Node, path: Path) -> Any:
         self.lines[path] = node.start_mark.line + 1
@@ -148,7 +147,7 @@ class _Loader:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
             line = key_node.start_mark.line + 1
             if key in own and not self._repeated_keys:
-                self._problems.add(f"{self._source}:{line}: the key {key!r} is repeated")
+                self.reasons.append(f"{self._source}:{line}: the key {key!r} is repeated")
             own.add(key)
             mapping[key] = self.plain(value_node, (*path, key))
             self.lines[*path, key] = line
@@ -162,7 +161,7 @@ class _Loader:
                 found |= self.plain(item, path)
             else:
                 where = f"{self._source}:{item.start_mark.line + 1}"
-                self._problems.add(f"{where}: a merge key (<<) needs a mapping")
+                self.reasons.append(f"{where}: a merge key (<<) needs a mapping")
 
     def _scalar(self, node: yaml.Node) -> Any:
         """A number, text, true, false or null. Other YAML values (dates, .inf) stay text."""
@@ -175,7 +174,7 @@ class _Loader:
         except _INVALID_VALUE as error:
             text = node.value if len(node.value) <= _SHOWN else f"{node.value[:_SHOWN]}..."
             where = f"{self._source}:{node.start_mark.line + 1}"
-            self._problems.add(f"{where}: {text!a} cannot be read: {error}")
+            self.reasons.append(f"{where}: {text!a} cannot be read: {error}")
             return None
         if isinstance(value, float):
             if not math.isfinite(value):

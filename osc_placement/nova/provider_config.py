@@ -117,11 +117,11 @@ def _parse(text: str, source: str) -> Mapping[str, Any]:
 
     from osc_placement.model import yaml_lines
 
-    problems = errors.InputErrors()
-    # nova-compute takes the last of repeated keys.
-    document = yaml_lines.load(text, source, problems, repeated_keys=True).data
-    if problems:
-        raise ValueError("; ".join(problems.reasons))
+    try:
+        # nova-compute takes the last of repeated keys.
+        document = yaml_lines.load(text, source, repeated_keys=True).data
+    except errors.InvalidInput as error:
+        raise ValueError("; ".join(error.reasons)) from error
     if document is None:
         raise ValueError(
             f"{source}: it is empty: it needs 'meta' with a schema_version, such as '1.0'"

@@ -191,8 +191,9 @@ class RecipeInput:
             else:
                 self.problems.add(f"--assign {server}: not a UUID")
         contents = ((path, arguments.read_file(pathlib.Path(path))) for path in files)
-        uses += evidence.read(contents, reader, self.problems)
-        return tuple((server, name(used)) for server, used in uses)
+        read, reasons = evidence.read(contents, reader)
+        self.problems.reasons += reasons
+        return tuple((server, name(used)) for server, used in (*uses, *read))
 
 
 def _write(path: pathlib.Path, text: str) -> None:
@@ -450,11 +451,11 @@ def _replacement(
     from osc_placement.workflows.reshape import recipes, replace_host
 
     old = recipes.find_root(client, parsed_args.old)
-    uuid = canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
+    uuid = canonical_uuid(parsed_args.uuid) if parsed_args.uuid else ""
     providers = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
-    new = providers.get(uuid or "") or providers.get(parsed_args.new)
+    new = providers.get(uuid) or providers.get(parsed_args.new)
     if new is not None and new.uuid == old.uuid:
         new = None
     is_named_by_uuid = is_uuid(parsed_args.new)
     name = new.name if new is not None and is_named_by_uuid else parsed_args.new
-    return replace_host.ReplaceHostRequest(old, name, new, uuid, parsed_args.host)
+    return replace_host.ReplaceHostRequest(old, name, new, uuid, parsed_args.host or "")

@@ -562,7 +562,7 @@ def _impossible(items: _Items, budget: SearchBudget) -> Impossible:
     left_over = _left_over(items, budget)
     reasons = [
         *(_why_nowhere(items.targets.values(), item) for item in items.unplaceable),
-        *(_why_not_together(items.problem) if left_over else ()),
+        *([_why_not_together(items.problem)] if left_over else []),
     ]
     consumers = {*(item.consumer for item in items.unplaceable), *left_over}
     return Impossible(tuple(sorted(consumers)), tuple(dict.fromkeys(reasons)))
@@ -586,7 +586,10 @@ def _left_over(items: _Items, budget: SearchBudget) -> Collection[str]:
 
 def _sizes(items: _Items) -> Mapping[str, float]:
     """The share of the free amounts that each consumer needs, the largest of its classes."""
-    room = {name: _room(items.problem, name) or 1 for name in items.problem.needed}
+    free = items.problem.free
+    room = {
+        name: sum(free[slot] for slot in slots) or 1 for name, slots in items.problem.slots.items()
+    }
     return {
         consumer: max(
             amount / room[resource_class]
@@ -595,10 +598,6 @@ def _sizes(items: _Items) -> Mapping[str, float]:
         )
         for consumer, names in items.consumers.items()
     }
-
-
-def _room(problem: placing.Problem, resource_class: str) -> int:
-    return sum(problem.free[slot] for slot in problem.slots[resource_class])
 
 
 def _kept(items: _Items, order: Sequence[str]) -> list[str]:
@@ -640,11 +639,8 @@ def _why_not(item: Item, target: TargetProvider) -> str:
     return ""
 
 
-def _why_not_together(problem: placing.Problem) -> Iterator[str]:
-    for name, needed in problem.needed.items():
-        room = _room(problem, name)
-        if needed > room:
-            yield f"{needed} {name} are to be placed, and there is room for {room}"
-            break
-    else:
-        yield "no distribution among the targets fits"
+def _why_not_together(problem: placing.Problem) -> str:
+    if problem.lacking is None:
+        return "no distribution among the targets fits"
+    name, needed, room = problem.lacking
+    return f"{needed} {name} are to be placed, and there is room for {room}"

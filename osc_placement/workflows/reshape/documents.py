@@ -177,12 +177,10 @@ def parse(text: str, source: str) -> Document:
 
 def read(text: str, source: str, json_schema: Mapping[str, Any]) -> yaml_lines.Data:
     """Read a text and validate it. Errors: InvalidInput with all errors, each with its line."""
-    problems = errors.InputErrors()
-    text_data = yaml_lines.load(text, source, problems)
-    problems.check()
-    for line, what in validate(text_data, json_schema):
-        problems.add(f"{source}:{line}: {what}")
-    problems.check()
+    text_data = yaml_lines.load(text, source)
+    errors.InputErrors(
+        f"{source}:{line}: {what}" for line, what in validate(text_data, json_schema)
+    ).check()
     return text_data
 
 

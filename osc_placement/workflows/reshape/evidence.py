@@ -20,7 +20,6 @@ import re
 import xml.etree.ElementTree
 from collections.abc import Callable, Iterable, Iterator
 
-from osc_placement import errors
 from osc_placement.model.name import canonical_uuid, is_uuid
 
 _UUID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}"
@@ -44,18 +43,18 @@ Reader = Callable[[xml.etree.ElementTree.Element], Iterable[str]]
 
 
 def read(
-    files: Iterable[tuple[str, str]], reader: Reader, problems: errors.InputErrors
-) -> list[tuple[str, str]]:
+    files: Iterable[tuple[str, str]], reader: Reader
+) -> tuple[list[tuple[str, str]], list[str]]:
     """``(server's UUID, what it uses)``; ``files`` are pairs of a name and a text.
 
     A mediated device becomes its parent: libvirt's name or the PCI address of a GPU; a virtual
-    function becomes its physical function. Adds an error per line, element and device that cannot
-    be read to ``problems``.
+    function becomes its physical function. And an error per line, element and device that cannot be
+    read.
     """
-    collected = _Collector(reader, problems)
+    collected = _Collector(reader)
     for source, text in files:
         collected.add(source, text)
-    return list(collected.pairs())
+    return list(collected.pairs()), collected.reasons
 
 
 def mediated_devices(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
@@ -98,8 +97,9 @@ def pci_address(text: str) -> str | None:
 class _Collector:
     """The contents of all files; a later one may list the mediated devices of an earlier one."""
 
-    def __init__(self, reader: Reader, problems: errors.InputErrors) -> None:
-        self._reader, self._problems = reader, problems
+    def __init__(self, reader: Reader) -> None:
+        self.reasons: list[str] = []
+        self._reader = reader
         self._used: list[tuple[str, str]] = []
         self._parents: dict[str, str] = {}
 
@@ -120,7 +120,7 @@ class _Collector:
             elif not is_uuid(used):
                 yield server, used
             else:
-                self._problems.add(
+                self.reasons.append(
                     f"server {server} uses the mediated device {used}, and no file names its GPU:"
                     " add the output of 'mdevctl list' with --assign @<file>"
                 )
@@ -130,7 +130,7 @@ class _Collector:
             # Safe: the element is without a document type, and so without entities.
             element = xml.etree.ElementTree.fromstring(text)  # noqa: S314
         except xml.etree.ElementTree.ParseError as error:
-            self._problems.add(f"{source}: the XML cannot be read: {error}")
+            self.reasons.append(f"{source}: the XML cannot be read: {error}")
             return
         if element.tag == "device":
             self._device(element)
@@ -139,7 +139,7 @@ class _Collector:
         if is_uuid(server):
             self._used += [(canonical_uuid(server), used) for used in self._reader(element)]
         else:
-            self._problems.add(f"{source}: a <domain> has no UUID")
+            self.reasons.append(f"{source}: a <domain> has no UUID")
 
     def _device(self, device: xml.etree.ElementTree.Element) -> None:
         """A device of the host; older releases of libvirt have the UUID in its name only."""
@@ -163,7 +163,7 @@ class _Collector:
         elif used and is_uuid(server):
             self._used.append((canonical_uuid(server), used))
         else:
-            self._problems.add(
+            self.reasons.append(
                 f"{source}: {line[:_SHOWN]!r} is not <server>=<value>, and not output of virsh or"
                 " mdevctl"
             )

@@ -40,14 +40,6 @@ class _Changed(Exception):
     """The trees changed while they were read."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Detail:
-    """A provider of a named tree, with the allocations on it by consumer."""
-
-    node: snapshot.Node
-    allocations: Mapping[str, responses.ProviderAllocation]
-
-
 def observe(
     client: api.Client,
     document: documents.Document | target_tree.Tree,
@@ -128,17 +120,18 @@ class _Reader:
     def __init__(self, client: api.Client, context: ReadContext) -> None:
         self._client, self._context = client, context
         self._reader = PlacementReader(client, context)
-        self._details: dict[str, _Detail] = {}
+        self._nodes: dict[str, snapshot.Node] = {}
+        #: ``{provider of a named tree: {consumer: its allocation}}``
+        self._shares: dict[str, Mapping[str, responses.ProviderAllocation]] = {}
         self._consumers: dict[str, allocation.Consumer] = {}
 
     def read(self, roots: Sequence[str]) -> snapshot.TreeSnapshot:
         inner = self._trees(roots)
-        read_details = self._context.each(self._detail, inner, "reading providers")
-        details = {item.node.provider.uuid: item for item in read_details}
-        consumers = self._read_consumers(details)
+        inner_nodes = self._context.each(self._inner_node, inner, "reading providers")
+        nodes = {node.provider.uuid: node for node in inner_nodes}
+        consumers = self._read_consumers(set(nodes))
         used = {uuid for consumer in consumers.values() for uuid in consumer.allocations}
-        outer = {item.uuid: item for item in self._trees(sorted(used - details.keys()))}
-        nodes = {uuid: item.node for uuid, item in details.items()}
+        outer = {item.uuid: item for item in self._trees(sorted(used - nodes.keys()))}
         nodes |= {uuid: snapshot.Node(item) for uuid, item in outer.items()}
         touched = [item for uuid, item in outer.items() if uuid in used]
         outer_nodes = self._context.each(self._outer_node, touched)
@@ -162,13 +155,11 @@ class _Reader:
         errors.InputErrors(f"provider {root} does not exist any more" for root in gone).check()
         return [item for providers in listed.values() for item in providers]
 
-    def _detail(self, item: provider.Provider) -> _Detail:
-        detail = self._details.get(item.uuid)
-        if detail is None or detail.node.provider != item:
-            detail = self._details[item.uuid] = self._read_detail(item)
-        return detail
-
-    def _read_detail(self, item: provider.Provider) -> _Detail:
+    def _inner_node(self, item: provider.Provider) -> snapshot.Node:
+        """A provider of a named tree; it is read unless it was, in this state."""
+        node = self._nodes.get(item.uuid)
+        if node is not None and node.provider == item:
+            return node
         client, uuid = self._client, item.uuid
         inventories = self._ask(item, lambda: client.list_inventories(uuid))
         allocations = self._ask(item, lambda: client.list_provider_allocations(uuid))
@@ -177,7 +168,8 @@ class _Reader:
         generations = {inventories.generation, allocations.generation, traits.generation}
         if generations | {aggregates.generation} != {item.generation}:
             raise _Changed(item.name)
-        node = snapshot.Node(
+        self._shares[uuid] = allocations.allocations
+        self._nodes[uuid] = node = snapshot.Node(
             item,
             inventories.inventories,
             allocation.add_resources(
@@ -186,7 +178,7 @@ class _Reader:
             frozenset(traits.traits),
             frozenset(canonical_uuid(text) for text in aggregates.aggregates),
         )
-        return _Detail(node, allocations.allocations)
+        return node
 
     def _outer_node(self, item: provider.Provider) -> snapshot.Node:
         """A provider outside the named trees that a consumer uses."""
@@ -196,17 +188,19 @@ class _Reader:
             raise _Changed(item.name)
         return snapshot.Node(item, inventories.inventories, usages)
 
-    def _read_consumers(self, details: Mapping[str, _Detail]) -> dict[str, allocation.Consumer]:
+    def _read_consumers(self, providers: Collection[str]) -> dict[str, allocation.Consumer]:
         """All consumers of the trees, if they agree with the allocations of the providers."""
         shares: dict[str, dict[str, responses.ProviderAllocation]] = {}
-        for provider_uuid, item in details.items():
-            for uuid, share in item.allocations.items():
+        for provider_uuid in providers:
+            for uuid, share in self._shares[provider_uuid].items():
                 shares.setdefault(uuid, {})[provider_uuid] = share
-
         read_again = [uuid for uuid in sorted(shares) if not self._is_current(uuid, shares[uuid])]
         self._consumers |= self._reader.consumers(read_again)
         for uuid in sorted(shares):
-            if not _agree(self._consumers[uuid], shares[uuid], details):
+            held = self._consumers[uuid].allocations
+            inside = {key: held[key] for key in held if key in providers}
+            agrees = inside == {key: share.resources for key, share in shares[uuid].items()}
+            if not (agrees and self._is_current(uuid, shares[uuid])):
                 # Deleting a consumer does not increase the generation of its providers.
                 self._forget(uuid, shares[uuid])
                 raise _Changed(f"the tree of consumer {uuid}")
@@ -220,7 +214,7 @@ class _Reader:
     def _forget(self, consumer: str, providers: Iterable[str]) -> None:
         self._consumers.pop(consumer, None)
         for uuid in providers:
-            self._details.pop(uuid, None)
+            self._nodes.pop(uuid, None)
 
 
 def _check_unchanged(
@@ -233,15 +227,3 @@ def _check_unchanged(
             raise _Changed(item.name)
     if was.keys() != now.keys():
         raise _Changed("a tree")
-
-
-def _agree(
-    consumer: allocation.Consumer,
-    shares: Mapping[str, responses.ProviderAllocation],
-    details: Mapping[str, _Detail],
-) -> bool:
-    """Whether a consumer and the providers of the named trees report the same allocations."""
-    inside = {uuid: held for uuid, held in consumer.allocations.items() if uuid in details}
-    return inside == {uuid: share.resources for uuid, share in shares.items()} and all(
-        share.consumer_generation == consumer.generation for share in shares.values()
-    )

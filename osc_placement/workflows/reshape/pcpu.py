@@ -120,11 +120,11 @@ def plan_pcpu(
     becomes: dict[str, str | None] = {}
     comments: dict[str, str] = {}
     for consumer, amount in amounts.items():
-        user = _Consumer(consumer, amount, servers, migrations)
-        becomes[consumer], reason = user.becomes()
+        called, server = _name(consumer, servers, migrations)
+        becomes[consumer], reason = _becomes(amount, server, migrations.get(consumer))
         if consumer in evidence:
             becomes[consumer], reason = evidence[consumer], "according to its host"
-        comments[consumer] = f"{user.name}: {amount} VCPU, {reason}"
+        comments[consumer] = f"{called}: {amount} VCPU, {reason}"
     choice = total > moved
     return recipes.Recipe(
         tuple(_head(name, moved, total - moved, request)),
@@ -160,51 +160,39 @@ def _head(name: str, moved: int, shared: int, request: PcpuRequest) -> Iterator[
         yield _OTHERWISE.format(written=request.shared, shared=shared)
 
 
-class _Consumer:
-    """A consumer of VCPU, and its state in nova."""
+def _name(
+    consumer: str,
+    servers: Mapping[str, values.Server],
+    migrations: Mapping[str, values.Migration],
+) -> tuple[str, values.Server | None]:
+    """What a consumer of VCPU is in nova, and its server."""
+    migration = migrations.get(consumer)
+    server = servers.get(migration.server_uuid if migration is not None else consumer)
+    name = server.name if server is not None else "a server that nova does not list"
+    return (name if migration is None else f"{migration.type} of {name}"), server
 
-    def __init__(
-        self,
-        uuid: str,
-        amount: int,
-        servers: Mapping[str, values.Server],
-        migrations: Mapping[str, values.Migration],
-    ) -> None:
-        self._amount = amount
-        self._migration = migrations.get(uuid)
-        server_uuid = self._migration.server_uuid if self._migration is not None else uuid
-        self._server = servers.get(server_uuid)
-        self.name = (
-            self._server.name if self._server is not None else "a server that nova does not list"
-        )
-        if self._migration is not None:
-            self.name = f"{self._migration.type} of {self.name}"
 
-    def becomes(self) -> tuple[str | None, str]:
-        """The class that its VCPU change to, None if that is unknown; and the reason."""
-        server = self._server
-        if server is None or server.flavor is None:
-            return None, "its flavor is unknown"
-        if self._migration is not None and self._migration.type == "resize":
-            return None, "its old flavor is unknown"
-        request = flavor.request_of(
-            server.flavor, server.image_properties, booted_from_volume=server.from_volume
-        )
-        if doubts := [*request.unknown, *_only_pinned(request.undecided)]:
-            return None, doubts[0]
-        return self._by_amounts(request.total())
-
-    def _by_amounts(self, total: Mapping[str, int]) -> tuple[str | None, str]:
-        if not total.get(PCPU):
-            return VCPU, "shared CPUs"
-        if not total.get(VCPU):
-            return PCPU, "dedicated CPUs"
-        if self._amount == total[VCPU]:
-            return VCPU, f"mixed, its {total[PCPU]} PCPU are on another provider"
-        return (
-            None,
-            f"mixed: {total[PCPU]} of its CPUs are dedicated, and an allocation moves whole",
-        )
+def _becomes(
+    amount: int, server: values.Server | None, migration: values.Migration | None
+) -> tuple[str | None, str]:
+    """The class that VCPU of a consumer change to, None if that is unknown; and the reason."""
+    if server is None or server.flavor is None:
+        return None, "its flavor is unknown"
+    if migration is not None and migration.type == "resize":
+        return None, "its old flavor is unknown"
+    request = flavor.request_of(
+        server.flavor, server.image_properties, booted_from_volume=server.from_volume
+    )
+    if doubts := [*request.unknown, *_only_pinned(request.undecided)]:
+        return None, doubts[0]
+    total = request.total()
+    if not total.get(PCPU):
+        return VCPU, "shared CPUs"
+    if not total.get(VCPU):
+        return PCPU, "dedicated CPUs"
+    if amount == total[VCPU]:
+        return VCPU, f"mixed, its {total[PCPU]} PCPU are on another provider"
+    return None, f"mixed: {total[PCPU]} of its CPUs are dedicated, and an allocation moves whole"
 
 
 def _only_pinned(undecided: Mapping[str, str]) -> Iterable[str]:

@@ -173,11 +173,9 @@ def plan_children(
     ``head`` are its comments, with ``{node}``, and ``{children}`` for ``shown``. Errors:
     InvalidInput with all contradictions to the cloud.
     """
-    problems = errors.InputErrors()
-    problems.reasons += _contradictions(trees.nodes[root], request)
     consumers = _Consumers(trees, root, request)
-    problems.reasons += consumers.contradictions()
-    problems.check()
+    reasons = _contradictions(trees.nodes[root], request)
+    errors.InputErrors([*reasons, *consumers.contradictions()]).check()
     node = trees.nodes[root].provider.name
     return Recipe(
         (*head.format(node=plain(node), children=shown).split("\n\n"), *consumers.skipped()),

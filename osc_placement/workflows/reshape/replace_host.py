@@ -8,76 +8,61 @@ refused unless nova-compute is stopped and the servers are on the host of the ne
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import allocation, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import values
-from osc_placement.workflows.reshape import recipes, snapshot
+from osc_placement.workflows.reshape import documents, recipes, snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplaceHostRequest:
     """``old`` is the root to replace, ``new`` the new root if it exists.
 
-    ``name``, ``uuid`` and ``host`` (nova's name of the host) are those of the new root; None reads
-    them from nova or Placement.
+    ``name``, ``uuid`` and ``host`` (nova's name of the host) are those of the new root; if they are
+    empty, ``complete`` reads them from nova or Placement. ``old_host`` is nova's host of the old
+    root; it is empty if nova has none.
     """
 
     old: provider.Provider
     name: str
     new: provider.Provider | None = None
-    uuid: str | None = None
-    host: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Replacement:
-    """A request completed from nova: with the new UUID and both hosts.
-
-    ``new`` is None if the new provider does not exist, ``old_host`` if nova has no such host.
-    """
-
-    old: provider.Provider
-    new: provider.Provider | None
-    name: str
-    uuid: str
-    old_host: str | None
-    new_host: str
+    uuid: str = ""
+    host: str = ""
+    old_host: str = ""
 
     @property
     def hosts(self) -> list[str]:
         """The hosts where nova-compute must be stopped."""
-        return list(dict.fromkeys(filter(None, (self.old_host, self.new_host))))
-
-    @property
-    def old_name_after(self) -> str:
-        """The new name of the old provider, if the new provider gets its name."""
-        return f"{self.old.name}-replaced-{self.old.uuid[:8]}" if self.takes_name else ""
+        return list(dict.fromkeys(filter(None, (self.old_host, self.host))))
 
     @property
     def takes_name(self) -> bool:
         """Whether the new provider gets the name of the old one."""
         return self.name == self.old.name
 
+    @property
+    def old_name_after(self) -> str:
+        """The new name of the old provider, if the new provider gets its name."""
+        return f"{self.old.name}-replaced-{self.old.uuid[:8]}"
 
-def resolve(nova_state: recipes.NovaState, request: ReplaceHostRequest) -> Replacement:
+
+def complete(nova_state: recipes.NovaState, request: ReplaceHostRequest) -> ReplaceHostRequest:
     """Complete a request. Errors: InvalidInput with all that is missing or contradictory."""
-    new_uuid = request.new.uuid if request.new is not None else ""
-    uuid = request.uuid or new_uuid or _uuid_of_node(nova_state.nodes, request)
-    old = request.old
-    old_host = _host(nova_state.nodes, old.uuid) or _host(nova_state.nodes, old.name)
-    host = _host(nova_state.nodes, uuid) or _host(nova_state.nodes, request.name)
-    new_host = request.host or host or old_host or ""
-    problems = errors.InputErrors(_contradictions(request, uuid))
-    if not new_host:
-        problems.add(f"nova knows no node {old.name} or {request.name}: give its --host")
-    problems.reasons += _shared_hosts(nova_state.nodes, old_host, new_host)
-    problems.check()
-    return Replacement(old, request.new, request.name, uuid, old_host, new_host)
+    nodes, old, new = nova_state.nodes, request.old, request.new
+    uuid = request.uuid or (new.uuid if new is not None else _uuid_of_node(nodes, request))
+    old_host = _host(nodes, old.uuid) or _host(nodes, old.name)
+    host = request.host or _host(nodes, uuid) or _host(nodes, request.name) or old_host
+    reasons = [*_contradictions(request, uuid), *_shared_hosts(nodes, old_host, host)]
+    if not host:
+        reasons.append(f"nova knows no node {old.name} or {request.name}: give its --host")
+    errors.InputErrors(reasons).check()
+    return dataclasses.replace(request, uuid=uuid, host=host, old_host=old_host)
 
 
 def _contradictions(request: ReplaceHostRequest, uuid: str) -> Iterator[str]:
@@ -98,13 +83,12 @@ def _contradictions(request: ReplaceHostRequest, uuid: str) -> Iterator[str]:
         yield f"provider {new.uuid} has the name {new.name!r}, not {request.name!r}"
 
 
-def _shared_hosts(nodes: Iterable[values.ComputeNode], old: str | None, new: str) -> Iterator[str]:
+def _shared_hosts(nodes: Iterable[values.ComputeNode], old: str, new: str) -> Iterator[str]:
     """Bare metal hosts have many nodes, and a node keeps its UUID on another host."""
-    every_node = list(nodes)
-    for host in sorted({old, new} - {None, ""}, key=str):
-        count = sum(node.host == host for node in every_node)
-        if count > (2 if old == new else 1):
-            yield f"host {host} has {count} nodes: the recipe supports hosts with one"
+    counts = collections.Counter(node.host for node in nodes)
+    for host in sorted({old, new} - {""}):
+        if counts[host] > (2 if old == new else 1):
+            yield f"host {host} has {counts[host]} nodes: the recipe supports hosts with one"
 
 
 def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: ReplaceHostRequest) -> str:
@@ -112,34 +96,29 @@ def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: ReplaceHostReque
     return next((uuid for uuid in uuids if uuid != request.old.uuid), "")
 
 
-def _host(nodes: Iterable[values.ComputeNode], text: str) -> str | None:
+def _host(nodes: Iterable[values.ComputeNode], text: str) -> str:
     """The host of the node with this UUID or hostname."""
-    return next((node.host for node in nodes if text in (node.uuid, node.hostname)), None)
+    return next((node.host for node in nodes if text in (node.uuid, node.hostname)), "")
 
 
-def providers(trees: snapshot.TreeSnapshot, replaced: Replacement) -> Iterator[str]:
+def providers(trees: snapshot.TreeSnapshot, request: ReplaceHostRequest) -> Iterator[str]:
     """Why the old provider cannot be replaced, or the new one cannot replace it."""
-    if not trees.nodes[replaced.old.uuid].inventories:
-        yield f"{replaced.old.name} has no inventory: there is nothing to move"
-    new = replaced.new
+    old, new = request.old, request.new
+    if not trees.nodes[old.uuid].inventories:
+        yield f"{old.name} has no inventory: there is nothing to move"
     if new is None:
         return
     if new.root_uuid not in (None, new.uuid):
         yield f"{new.name} is not a compute node: it has a parent"
         return
     node = trees.nodes[new.uuid]
-    if not node.inventories:
-        return
-    offered = ", ".join(sorted(node.inventories))
-    if any(node.used.values()):
+    present = f"{new.name} already has inventories of {', '.join(sorted(node.inventories))}"
+    if node.inventories and any(node.used.values()):
+        yield (f"{present}, with allocations: the inventories of {old.name} would be counted twice")
+    elif node.inventories:
         yield (
-            f"{new.name} already has inventories of {offered}, with allocations: the"
-            f" inventories of {replaced.old.name} would be counted twice"
-        )
-    else:
-        yield (
-            f"{new.name} already has inventories of {offered}: nova-compute was started there. Stop"
-            f" it, and delete them: openstack resource provider inventory delete {new.uuid}"
+            f"{present}: nova-compute was started there. Stop it, and delete them: openstack"
+            f" resource provider inventory delete {new.uuid}"
         )
 
 
@@ -163,78 +142,76 @@ def service(service: values.ComputeService | None) -> Iterator[str]:
         )
 
 
-class Consumers:
-    """The consumers with allocations in the old tree, and their state in nova."""
+def consumers_of_old(
+    trees: snapshot.TreeSnapshot, request: ReplaceHostRequest
+) -> list[allocation.Consumer]:
+    """The consumers with allocations in the old tree, sorted."""
+    tree = {uuid for uuid in trees.inside if trees.root_of(uuid) == request.old.uuid}
+    return [item for _, item in sorted(trees.consumers.items()) if tree & item.allocations.keys()]
 
-    def __init__(
-        self,
-        trees: snapshot.TreeSnapshot,
-        nova_state: recipes.NovaState,
-        replaced: Replacement,
-    ) -> None:
-        self._nova_state, self._replaced = nova_state, replaced
-        self._new = {uuid for uuid in trees.inside if trees.root_of(uuid) == replaced.uuid}
-        tree = {uuid for uuid in trees.inside if trees.root_of(uuid) == replaced.old.uuid}
-        self._of_old = [
-            item for _, item in sorted(trees.consumers.items()) if tree & item.allocations.keys()
-        ]
 
-    def problems(self) -> list[str]:
-        """Why consumers cannot move to the new host; one line per reason."""
-        reasons: dict[str, list[str]] = {}
-        for item in self._of_old:
-            for reason in self._reasons_against(item):
-                reasons.setdefault(reason, []).append(self._named(item.uuid))
-        return [f"{and_more(consumers, 12)}: {reason}" for reason, consumers in reasons.items()]
+def consumers(
+    trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: ReplaceHostRequest
+) -> list[str]:
+    """Why consumers cannot move to the new host; one line per reason."""
+    new = {uuid for uuid in trees.inside if trees.root_of(uuid) == request.uuid}
+    reasons: dict[str, list[str]] = {}
+    for item in consumers_of_old(trees, request):
+        against = [*_reasons_against(item.uuid, nova_state, request.host)]
+        if new & item.allocations.keys():
+            against.insert(0, f"already has allocations on {request.name}, as after an evacuation")
+        for reason in against:
+            reasons.setdefault(reason, []).append(_named(item.uuid, nova_state))
+    return [f"{and_more(names, 12)}: {reason}" for reason, names in reasons.items()]
 
-    def notes(self) -> Iterator[str]:
-        """Anomalies that do not prevent the replacement."""
-        unknown = [item.uuid for item in self._of_old if not self._is_known(item.uuid)]
-        if unknown:
-            yield (
-                f"Nova lists no server or migration for {and_more(unknown, 12)}; their allocations"
-                " move too. openstack placement allocation audit shows whether they are orphaned."
-            )
-        name = self._replaced.name
-        elsewhere = [
-            self._named(item.uuid)
-            for item in self._of_old
-            if (server := self._nova_state.servers.get(item.uuid))
-            and server.node not in (None, name)
-        ]
-        if elsewhere:
-            yield (
-                f"Nova records another node than {name} for {and_more(elsewhere, 12)}; it counts a"
-                " server only where both host and node match."
-            )
 
-    def _is_known(self, uuid: str) -> bool:
-        return uuid in self._nova_state.servers or uuid in self._nova_state.migrations
+def _reasons_against(uuid: str, nova_state: recipes.NovaState, host: str) -> Iterator[str]:
+    migrations = nova_state.migrations
+    moving = migrations.get(uuid) or next(
+        (item for item in migrations.values() if item.server_uuid == uuid), None
+    )
+    if moving is not None and not moving.is_over:
+        yield f"is being migrated: {moving.type}, {moving.status}"
+    server = nova_state.servers.get(uuid)
+    if server is None:
+        return
+    if not server.known:
+        yield "its cell is down: its host is unknown"
+    elif server.host != host:
+        where = f"on {server.host}" if server.host else "on no host"
+        yield f"is {where} according to nova, and not on {host}"
+    elif server.task_state:
+        yield f"is busy: task_state is {server.task_state}"
 
-    def _named(self, uuid: str) -> str:
-        server = self._nova_state.servers.get(uuid)
-        return f"{recipes.plain(server.name)} ({uuid})" if server is not None else uuid
 
-    def _reasons_against(self, item: allocation.Consumer) -> Iterator[str]:
-        if self._new & item.allocations.keys():
-            yield f"already has allocations on {self._replaced.name}, as after an evacuation"
-        moving = self._nova_state.migrations.get(item.uuid) or next(
-            (one for one in self._nova_state.migrations.values() if one.server_uuid == item.uuid),
-            None,
+def _named(uuid: str, nova_state: recipes.NovaState) -> str:
+    server = nova_state.servers.get(uuid)
+    return f"{recipes.plain(server.name)} ({uuid})" if server is not None else uuid
+
+
+def notes(
+    trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: ReplaceHostRequest
+) -> Iterator[str]:
+    """Anomalies that do not prevent the replacement."""
+    uuids = [item.uuid for item in consumers_of_old(trees, request)]
+    servers = nova_state.servers
+    unknown = [uuid for uuid in uuids if uuid not in {**servers, **nova_state.migrations}]
+    if unknown:
+        yield (
+            f"Nova lists no server or migration for {and_more(unknown, 12)}; their allocations"
+            " move too. openstack placement allocation audit shows whether they are orphaned."
         )
-        if moving is not None and not moving.is_over:
-            yield f"is being migrated: {moving.type}, {moving.status}"
-        server = self._nova_state.servers.get(item.uuid)
-        if server is None:
-            return
-        host = self._replaced.new_host
-        if not server.known:
-            yield "its cell is down: its host is unknown"
-        elif server.host != host:
-            where = f"on {server.host}" if server.host else "on no host"
-            yield f"is {where} according to nova, and not on {host}"
-        elif server.task_state:
-            yield f"is busy: task_state is {server.task_state}"
+    name = request.name
+    elsewhere = [
+        _named(uuid, nova_state)
+        for uuid in uuids
+        if uuid in servers and servers[uuid].node not in (None, name)
+    ]
+    if elsewhere:
+        yield (
+            f"Nova records another node than {name} for {and_more(elsewhere, 12)}; it counts a"
+            " server only where both host and node match."
+        )
 
 
 _HEAD = """\
@@ -270,98 +247,88 @@ def plan_replacement(
     trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: ReplaceHostRequest
 ) -> recipes.Recipe:
     """The recipe. Errors: InvalidInput with all reasons against it."""
-    replaced = resolve(nova_state, request)
-    consumers = Consumers(trees, nova_state, replaced)
-    problems = errors.InputErrors(providers(trees, replaced))
-    for host in replaced.hosts:
-        problems.reasons += service(nova_state.services.get(host))
-    problems.reasons += consumers.problems()
-    problems.check()
-    writer = _Writer(trees, replaced)
-    head = "\n\n".join([*writer.head(), *consumers.notes()])
-    return recipes.Recipe(tuple(head.split("\n\n")), writer.document())
+    request = complete(nova_state, request)
+    reasons = [*providers(trees, request)]
+    for host in request.hosts:
+        reasons += service(nova_state.services.get(host))
+    errors.InputErrors([*reasons, *consumers(trees, nova_state, request)]).check()
+    node = trees.nodes[request.old.uuid]
+    children = [
+        item.provider.uuid
+        for item in sorted(trees.inside.values(), key=lambda item: item.provider.name)
+        if item.provider.parent_uuid == request.old.uuid
+    ]
+    head = [*_head(trees, request, len(children)), *notes(trees, nova_state, request)]
+    document = _document(node, request, children, dict(_renames(trees, request)))
+    return recipes.Recipe(tuple("\n\n".join(head).split("\n\n")), document)
 
 
-class _Writer:
-    """Writes the document and its comments."""
+def _document(
+    node: snapshot.Node,
+    request: ReplaceHostRequest,
+    children: Iterable[str],
+    renames: Mapping[str, str],
+) -> dict[str, Any]:
+    """The document. It uses UUIDs, because names change."""
+    old = request.old.uuid
+    described: dict[str, Any] = {
+        "name": request.name,
+        "uuid": request.uuid,
+        "parent": None,
+        "traits": sorted(node.traits),
+        "aggregates": sorted(node.aggregates),
+    }
+    target = {key: value for key, value in described.items() if value != []}
+    document = {
+        "moves": [
+            {
+                "from": old,
+                "resources": dict.fromkeys(sorted(node.inventories), documents.ALL),
+                "to": target,
+            }
+        ],
+        "providers": [{"uuid": uuid, "parent": request.uuid} for uuid in children],
+        "rename": renames,
+        "delete": [] if request.takes_name else [old],
+    }
+    return {key: value for key, value in document.items() if value}
 
-    def __init__(self, trees: snapshot.TreeSnapshot, replaced: Replacement) -> None:
-        self._trees, self._replaced = trees, replaced
-        self._node = trees.nodes[replaced.old.uuid]
-        self._children = [
-            node.provider
-            for _, node in sorted(trees.inside.items(), key=lambda item: item[1].provider.name)
-            if node.provider.parent_uuid == replaced.old.uuid
-        ]
 
-    def document(self) -> dict[str, Any]:
-        """The document. It uses UUIDs, because names change."""
-        old = self._replaced.old.uuid
-        document: dict[str, Any] = {
-            "moves": [
-                {
-                    "from": old,
-                    "resources": dict.fromkeys(sorted(self._node.inventories), "all"),
-                    "to": self._target(),
-                }
-            ]
-        }
-        if self._children:
-            document["providers"] = [
-                {"uuid": item.uuid, "parent": self._replaced.uuid} for item in self._children
-            ]
-        renames = dict(self._renames())
-        if renames:
-            document["rename"] = renames
-        if not self._replaced.takes_name:
-            document["delete"] = [old]
-        return document
+def _renames(
+    trees: snapshot.TreeSnapshot, request: ReplaceHostRequest
+) -> Iterator[tuple[str, str]]:
+    """The old root if the new one takes its name; else descendants named after the old root."""
+    old = request.old
+    if request.takes_name:
+        yield old.uuid, request.old_name_after
+        return
+    for uuid, node in trees.inside.items():
+        name = node.provider.name
+        below = uuid != old.uuid and trees.root_of(uuid) == old.uuid
+        if below and name.startswith((f"{old.name}_", f"{old.name}:")):
+            yield uuid, request.name + name.removeprefix(old.name)
 
-    def _target(self) -> dict[str, Any]:
-        target: dict[str, Any] = {
-            "name": self._replaced.name,
-            "uuid": self._replaced.uuid,
-            "parent": None,
-        }
-        if self._node.traits:
-            target["traits"] = sorted(self._node.traits)
-        if self._node.aggregates:
-            target["aggregates"] = sorted(self._node.aggregates)
-        return target
 
-    def _renames(self) -> Iterator[tuple[str, str]]:
-        """The old root if the new one takes its name; else children named after the old root."""
-        old, new = self._replaced.old.name, self._replaced.name
-        if self._replaced.takes_name:
-            yield self._replaced.old.uuid, self._replaced.old_name_after
-            return
-        for uuid, node in self._trees.inside.items():
-            name = node.provider.name
-            below = uuid != self._replaced.old.uuid and self._trees.root_of(uuid) == (
-                self._replaced.old.uuid
-            )
-            if below and name.startswith((f"{old}_", f"{old}:")):
-                yield uuid, new + name.removeprefix(old)
-
-    def head(self) -> Iterator[str]:
-        """The comments: steps and explanations."""
-        replaced = self._replaced
-        names = {
-            "new": recipes.plain(replaced.name),
-            "new_uuid": replaced.uuid,
-            "new_host": replaced.new_host,
-            "old": recipes.plain(replaced.old.name),
-            "old_uuid": replaced.old.uuid,
-            "old_host": replaced.old_host,
-            "aside": recipes.plain(replaced.old_name_after),
-            "children": _count(len(self._children), "child with its descendants", "children"),
-            "consumers": _count(len(self._trees.consumers), "consumer", "consumers"),
-            "hosts": " and ".join(replaced.hosts),
-        }
-        yield _HEAD.format(**names)
-        yield (_RENAMED if replaced.takes_name else _DELETED).format(**names)
-        if replaced.old_host not in (None, replaced.new_host):
-            yield _OTHER_HOST.format(**names)
+def _head(
+    trees: snapshot.TreeSnapshot, request: ReplaceHostRequest, children: int
+) -> Iterator[str]:
+    """The comments: steps and explanations."""
+    names = {
+        "new": recipes.plain(request.name),
+        "new_uuid": request.uuid,
+        "new_host": request.host,
+        "old": recipes.plain(request.old.name),
+        "old_uuid": request.old.uuid,
+        "old_host": request.old_host,
+        "aside": recipes.plain(request.old_name_after),
+        "children": _count(children, "child with its descendants", "children"),
+        "consumers": _count(len(trees.consumers), "consumer", "consumers"),
+        "hosts": " and ".join(request.hosts),
+    }
+    yield _HEAD.format(**names)
+    yield (_RENAMED if request.takes_name else _DELETED).format(**names)
+    if request.old_host not in ("", request.host):
+        yield _OTHER_HOST.format(**names)
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -320,44 +320,39 @@ def new_uuid(name: str) -> str:
     return str(uuid5(NAMESPACE_URL, f"osc-placement:{name}"))
 
 
-def _moves(
-    item: documents.ResourceMove, index: ProviderIndex
-) -> Iterator[tuple[InventoryMove, int | str]]:
-    """The inventory moves of one move, with their amounts as written."""
+def _moves(item: documents.ResourceMove, index: ProviderIndex) -> Iterator[InventoryMove]:
+    """The inventory moves of one move; an amount of 0 stands for ``all``."""
     source, target = index.find(item.source, item.line), index.known(item.target.text)
     if source is None or target is None:
         return
     offered = index.nodes[source].inventories
-    for resource_class, amount in item.resources.items():
-        becomes = item.classes.get(resource_class, resource_class)
-        if (source, resource_class) == (target, becomes):
-            index.add_problem(
-                item.line, f"{resource_class} would move from {item.source} to itself"
-            )
-        elif resource_class not in offered:
+    for name, amount in item.resources.items():
+        becomes = item.classes.get(name, name)
+        if (source, name) == (target, becomes):
+            index.add_problem(item.line, f"{name} would move from {item.source} to itself")
+        elif name not in offered:
             present = ", ".join(sorted(offered)) or "no inventory"
-            index.add_problem(item.line, f"{item.source} has no {resource_class}: it has {present}")
+            index.add_problem(item.line, f"{item.source} has no {name}: it has {present}")
         else:
-            yield InventoryMove(source, resource_class, 0, target, becomes, item.line), amount
+            number = 0 if amount == documents.ALL else int(amount)
+            yield InventoryMove(source, name, number, target, becomes, item.line)
 
 
-def _with_amounts(
-    moves: Iterable[tuple[InventoryMove, int | str]], index: ProviderIndex
-) -> Iterator[InventoryMove]:
+def _with_amounts(moves: Iterable[InventoryMove], index: ProviderIndex) -> Iterator[InventoryMove]:
     """The moves with their amounts; ``all`` is what the other moves leave."""
-    by_origin: dict[Place, list[tuple[InventoryMove, int | str]]] = {}
-    for move, amount in moves:
-        by_origin.setdefault(move.origin, []).append((move, amount))
-    for (source, resource_class), group in by_origin.items():
-        total = index.nodes[source].inventories[resource_class].total
-        left = total - sum(amount for _, amount in group if isinstance(amount, int))
-        count_all = sum(amount == documents.ALL for _, amount in group)
+    by_origin: dict[Place, list[InventoryMove]] = {}
+    for move in moves:
+        by_origin.setdefault(move.origin, []).append(move)
+    for (source, name), group in by_origin.items():
+        total = index.nodes[source].inventories[name].total
+        left = total - sum(move.amount for move in group)
+        count_all = sum(not move.amount for move in group)
         if left < 0 or count_all > 1 or (count_all and not left):
-            what = f"{index.name_of(source)} has {total} {resource_class}"
-            index.add_problem(group[-1][0].line, f"{what}, and {_excess(left, count_all)}")
+            what = f"{index.name_of(source)} has {total} {name}"
+            index.add_problem(group[-1].line, f"{what}, and {_excess(left, count_all)}")
             continue
-        for move, amount in group:
-            yield dataclasses.replace(move, amount=amount if isinstance(amount, int) else left)
+        for move in group:
+            yield move if move.amount else dataclasses.replace(move, amount=left)
 
 
 def _excess(left: int, count_all: int) -> str:
@@ -370,12 +365,9 @@ def _merge(moves: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
     """One move for each origin and destination."""
     merged: dict[tuple[Place, Place], InventoryMove] = {}
     for move in moves:
-        first = merged.setdefault(
-            (move.origin, move.destination), dataclasses.replace(move, amount=0)
-        )
-        merged[move.origin, move.destination] = dataclasses.replace(
-            first, amount=first.amount + move.amount
-        )
+        key = move.origin, move.destination
+        amount = move.amount + (merged[key].amount if key in merged else 0)
+        merged[key] = dataclasses.replace(merged.get(key, move), amount=amount)
     return merged.values()
 
 

@@ -56,11 +56,10 @@ NAMES = (
 
 
 def read(*texts: str, reader: evidence.Reader = evidence.mediated_devices) -> list[tuple[str, str]]:
-    problems = errors.InputErrors()
     files = [(f"file{number}", text) for number, text in enumerate(texts)]
-    found = evidence.read(files, reader, problems)
-    problems.check()
-    return found
+    pairs, reasons = evidence.read(files, reader)
+    errors.InputErrors(reasons).check()
+    return pairs
 
 
 @pytest.mark.parametrize("devices", [MDEVCTL, NAMES], ids=["mdevctl", "nodedev-list"])

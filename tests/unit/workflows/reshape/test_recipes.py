@@ -9,7 +9,6 @@ import subprocess
 
 import pytest
 
-from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import (
@@ -205,7 +204,5 @@ def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathl
         (gpu, evidence.mediated_devices, "0000:84:00.0"),
         (cpu, evidence.cpu_class, "PCPU"),
     ):
-        problems = errors.InputErrors()
         files = [("evidence", on_the_host(recipe, tmp_path))]
-        assert evidence.read(files, reader, problems) == [(SERVER, used)]
-        assert not problems
+        assert evidence.read(files, reader) == ([(SERVER, used)], [])

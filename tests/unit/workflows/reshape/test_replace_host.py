@@ -44,7 +44,7 @@ def request_for(
 ) -> replace_host.ReplaceHostRequest:
     trees = before or cloud()
     found = trees.nodes[uuid_of(new)].provider if new else None
-    uuid = fields.pop("uuid", None if new else NEW)
+    uuid = fields.pop("uuid", "" if new else NEW)
     old = trees.nodes[uuid_of("cn1")].provider
     return replace_host.ReplaceHostRequest(old, name, found, uuid, **fields)
 
