@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.name import and_more, counted, is_custom
-from osc_placement.plan import change
+from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships, reshape
 from osc_placement.plan.kinds.provider import ABSENT, TYPE, ProviderState
 from osc_placement.search import placing
-from osc_placement.workflows.reshape import consumers, resolve, snapshot
+from osc_placement.workflows.reshape import checks, consumers, resolve, snapshot
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
 
@@ -27,6 +27,33 @@ _DELETED = "its provider is deleted"
 def list_changes(decision: consumers.ReshapeDecision) -> list[change.Change]:
     """All changes of a decision, and the deletions of empty providers."""
     return list(_Changes(decision).all())
+
+
+def make_plan(
+    decision: consumers.ReshapeDecision,
+    skipped: Iterable[change.Skipped],
+    allow: Collection[str],
+) -> plan.Plan:
+    """The plan of a decision, with notes and the capacities that change."""
+    listed = list_changes(decision)
+    return plan.make(
+        [*listed, *skipped],
+        # A relative plan keeps its file, and is never computed again after concurrent changes.
+        relative=True,
+        allow=tuple(sorted(allow)),
+        names=decision.after.names(),
+        notes=checks.notes(decision),
+        capacities=_capacities(decision.before, listed),
+    )
+
+
+def _capacities(
+    before: snapshot.TreeSnapshot, changes: Sequence[change.Change]
+) -> dict[str, plan.CapacityChange]:
+    """``{resource class: Capacity}`` over the named trees, for the classes that change."""
+    capacity = reshape.capacities({uuid: node.inventories for uuid, node in before.inside.items()})
+    touched = sorted({name for item in changes for name in item.capacity})
+    return {name: plan.capacity_after(name, capacity[name], changes) for name in touched}
 
 
 class _Changes:

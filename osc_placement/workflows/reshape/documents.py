@@ -152,7 +152,7 @@ def parse(text: str, source: str) -> Document:
 
     Errors: InvalidInput with all errors, each with its line.
     """
-    text_data = read(text, source, MOVES)
+    text_data = load(text, source, MOVES)
     assign, reasons = evidence(text_data, source)
     document = Document(
         moves=tuple(_move(text_data, at) for at in range(len(text_data.data["moves"]))),
@@ -175,7 +175,7 @@ def parse(text: str, source: str) -> Document:
     return document
 
 
-def read(text: str, source: str, json_schema: Mapping[str, Any]) -> yaml_lines.Data:
+def load(text: str, source: str, json_schema: Mapping[str, Any]) -> yaml_lines.Data:
     """Read a text and validate it. Errors: InvalidInput with all errors, each with its line."""
     text_data = yaml_lines.load(text, source)
     errors.InputErrors(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -173,17 +173,34 @@ def plan_children(
     ``head`` are its comments, with ``{node}``, and ``{children}`` for ``shown``. Errors:
     InvalidInput with all contradictions to the cloud.
     """
-    consumers = _Consumers(trees, root, request)
-    reasons = _contradictions(trees.nodes[root], request)
-    errors.InputErrors([*reasons, *consumers.contradictions()]).check()
     node = trees.nodes[root].provider.name
-    return Recipe(
-        (*head.format(node=plain(node), children=shown).split("\n\n"), *consumers.skipped()),
-        {"moves": [_move(node, child) for child in request.children]},
-        consumers.assigned(node),
-        consumers.undecided(),
-        consumers.comments(),
-    )
+    amounts = _amounts(trees, root, request)
+    uses, skipped = _uses(amounts, request)
+    reasons = _contradictions(trees.nodes[root], request)
+    errors.InputErrors([*reasons, *_contradicted(uses, amounts, request)]).check()
+    children = collections.Counter(name for child in request.children for name in child.resources)
+    assign: dict[str, Any] = {}
+    undecided = []
+    comments = {}
+    for consumer, resources in amounts.items():
+        comments[consumer] = describe(resources)
+        used = uses.get(consumer, collections.Counter())
+        if len(used) == 1 or (used and request.counted is not None):
+            assign[consumer] = _target(node, used, request)
+            continue
+        if used:
+            names = " and ".join(sorted(used))
+            comments[consumer] += f" on the {request.noun}s {names}: give its amounts of each"
+        if any(children[name] > 1 for name in resources):
+            undecided.append(consumer)
+    paragraphs = head.format(node=plain(node), children=shown).split("\n\n")
+    if skipped:
+        paragraphs.append(
+            "Not used, because these servers have no resources that move, or these"
+            f" {request.noun}s are not given: {and_more(skipped, 8)}."
+        )
+    document = {"moves": [_move(node, child) for child in request.children]}
+    return Recipe(tuple(paragraphs), document, assign, tuple(undecided), comments)
 
 
 def _contradictions(node: snapshot.Node, request: ChildrenRequest) -> Iterator[str]:
@@ -205,102 +222,56 @@ def _contradictions(node: snapshot.Node, request: ChildrenRequest) -> Iterator[s
             )
 
 
-class _Consumers:
-    """The consumers of the resources that move, and the children that their hosts name."""
+#: ``{consumer: {class: amount}}`` of the resources that move, consumers sorted
+Amounts = Mapping[str, Mapping[str, int]]
 
-    def __init__(self, trees: snapshot.TreeSnapshot, root: str, request: ChildrenRequest) -> None:
-        self._request = request
-        self._suffixes = {child.name: child.suffix or child.name for child in request.children}
-        classes = {name for child in request.children for name in child.resources}
-        amounts: dict[str, dict[str, int]] = {}
-        for resource_class in sorted(classes):
-            for consumer, amount in trees.consumers_of(root, resource_class).items():
-                amounts.setdefault(consumer, {})[resource_class] = amount
-        self._amounts = dict(sorted(amounts.items()))
-        self._uses: dict[str, collections.Counter[str]] = {}
-        self._skipped: dict[str, None] = {}
-        for consumer, child in request.evidence:
-            if request.lists_all and not (consumer in amounts and child in self._suffixes):
-                self._skipped[f"{consumer}={child}"] = None
-            else:
-                self._uses.setdefault(consumer, collections.Counter())[child] += 1
 
-    def contradictions(self) -> Iterator[str]:
-        """Evidence that does not agree with the cloud, or with the children."""
-        request = self._request
-        for consumer, uses in self._uses.items():
-            amounts = self._amounts.get(consumer)
-            if amounts is None:
-                yield f"consumer {consumer} has no resources that move"
-            elif unknown := sorted(uses.keys() - self._suffixes.keys()):
-                yield f"consumer {consumer} uses {unknown[0]}, which is not a {request.option}"
-            elif self._is_miscounted(consumer, amounts):
-                yield (
-                    f"consumer {consumer} uses {_counted(uses)}, and has {describe(amounts)}: list"
-                    f" a {request.noun} once for each {request.counted}"
-                )
+def _amounts(trees: snapshot.TreeSnapshot, root: str, request: ChildrenRequest) -> Amounts:
+    amounts: dict[str, dict[str, int]] = {}
+    for name in sorted({name for child in request.children for name in child.resources}):
+        for consumer, amount in trees.consumers_of(root, name).items():
+            amounts.setdefault(consumer, {})[name] = amount
+    return dict(sorted(amounts.items()))
 
-    def skipped(self) -> Iterator[str]:
-        """Evidence about servers and devices that do not move."""
-        if self._skipped:
+
+#: ``{consumer: {child: how often its host lists it}}``
+Uses = Mapping[str, collections.Counter[str]]
+
+
+def _uses(amounts: Amounts, request: ChildrenRequest) -> tuple[Uses, list[str]]:
+    """What the evidence says; and the evidence on servers and devices that do not move."""
+    names = {child.name for child in request.children}
+    uses: dict[str, collections.Counter[str]] = {}
+    skipped: dict[str, None] = {}
+    for consumer, child in request.evidence:
+        if request.lists_all and not (consumer in amounts and child in names):
+            skipped[f"{consumer}={child}"] = None
+        else:
+            uses.setdefault(consumer, collections.Counter())[child] += 1
+    return uses, list(skipped)
+
+
+def _contradicted(uses: Uses, amounts: Amounts, request: ChildrenRequest) -> Iterator[str]:
+    """Evidence that does not agree with the cloud, or with the children."""
+    names = {child.name for child in request.children}
+    for consumer, used in uses.items():
+        counted = amounts.get(consumer, {}).get(request.counted or "", 0)
+        if consumer not in amounts:
+            yield f"consumer {consumer} has no resources that move"
+        elif unknown := sorted(used.keys() - names):
+            yield f"consumer {consumer} uses {unknown[0]}, which is not a {request.option}"
+        elif request.counted is not None and len(used) > 1 and used.total() != counted:
             yield (
-                f"Not used, because these servers have no resources that move, or these"
-                f" {self._request.noun}s are not given: {and_more([*self._skipped], 8)}."
+                f"consumer {consumer} uses {_counted(used)}, and has {describe(amounts[consumer])}:"
+                f" list a {request.noun} once for each {request.counted}"
             )
 
-    def assigned(self, node: str) -> dict[str, Any]:
-        """The targets of the consumers with sufficient evidence."""
-        return {
-            consumer: self._targets(node, self._uses[consumer])
-            for consumer in self._amounts
-            if self._is_decided(consumer)
-        }
 
-    def undecided(self) -> tuple[str, ...]:
-        """The other consumers with several possible targets."""
-        return tuple(
-            consumer
-            for consumer, amounts in self._amounts.items()
-            if not self._is_decided(consumer) and self._has_choice(amounts)
-        )
-
-    def comments(self) -> dict[str, str]:
-        """The amounts of each consumer; and what its host says, if that does not decide."""
-        return {
-            consumer: describe(amounts) + self._doubt(consumer)
-            for consumer, amounts in self._amounts.items()
-        }
-
-    def _doubt(self, consumer: str) -> str:
-        if consumer not in self._uses or self._is_decided(consumer):
-            return ""
-        used = " and ".join(sorted(self._uses[consumer]))
-        return f" on the {self._request.noun}s {used}: give its amounts of each"
-
-    def _is_decided(self, consumer: str) -> bool:
-        is_split = self._is_split(consumer)
-        return consumer in self._uses and not (is_split and self._request.counted is None)
-
-    def _is_split(self, consumer: str) -> bool:
-        return len(self._uses.get(consumer, ())) > 1
-
-    def _is_miscounted(self, consumer: str, amounts: Mapping[str, int]) -> bool:
-        """Whether the units on several children are not the amount of the consumer."""
-        counted = self._request.counted
-        if counted is None or not self._is_split(consumer):
-            return False
-        return self._uses[consumer].total() != amounts.get(counted, 0)
-
-    def _targets(self, node: str, uses: Mapping[str, int]) -> Any:
-        """The target of a consumer: one provider, or the amount on each of several."""
-        named = {f"{node}_{self._suffixes[child]}": amount for child, amount in uses.items()}
-        return {self._request.counted: named} if len(named) > 1 else next(iter(named))
-
-    def _has_choice(self, amounts: Iterable[str]) -> bool:
-        return any(
-            sum(resource_class in child.resources for child in self._request.children) > 1
-            for resource_class in amounts
-        )
+def _target(node: str, used: Mapping[str, int], request: ChildrenRequest) -> Any:
+    """The target of a consumer: one provider, or the amount on each of several."""
+    suffixes = {child.name: child.suffix or child.name for child in request.children}
+    named = {f"{node}_{suffixes[child]}": amount for child, amount in used.items()}
+    return {request.counted: named} if len(named) > 1 else next(iter(named))
 
 
 def _counted(uses: Mapping[str, int]) -> str:

@@ -4,7 +4,7 @@
 ``placement reshape`` calls ``plan_reshape`` and applies the plan; a program can do the same. The
 decision is a pure function of the snapshot: a document or a target tree gives moves of inventories
 (``resolve``), these give the allocations that move (``consumers``), and both give the snapshot
-after the reshape, which ``invariants`` checks. ``changes`` are the differences of both snapshots.
+after the reshape, which ``checks`` checks. ``changes`` are the differences of both snapshots.
 The rehearsal applies them to an embedded Placement that holds the first snapshot, and compares the
 result with the second::
 
@@ -16,7 +16,6 @@ result with the second::
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import logging
 import threading
@@ -34,9 +33,9 @@ from osc_placement.workflows import on_a_copy, selector
 from osc_placement.workflows.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
     changes,
+    checks,
     consumers,
     documents,
-    invariants,
     observe,
     resolve,
     snapshot,
@@ -106,16 +105,7 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
     client.require_feature("reshaper", "reshaping")
     trees = observe.observe(client, request.tree or request.document, request.roots, context)
     decision, skipped = decide_request(request, trees)
-    made = changes.list_changes(decision)
-    full_plan = plan.make(
-        [*made, *skipped],
-        # A relative plan keeps its file, and is never computed again after concurrent changes.
-        relative=True,
-        allow=tuple(sorted(request.allow)),
-        names=decision.after.names(),
-        notes=notes(decision),
-        capacities=capacities(decision.before, made),
-    )
+    full_plan = changes.make_plan(decision, skipped, request.allow)
     after = decision.after.without(decision.resolved.deleted)
     prepared = Prepared(
         plan.ObservedPlan(full_plan), decision.before, after, tuple(decision.placed)
@@ -147,7 +137,7 @@ def decide_request(
         except errors.InvalidInput as error:
             if root is None:
                 raise
-            code = error.code if isinstance(error, invariants.Refused) else Code.RESHAPE_REFUSED
+            code = error.code if isinstance(error, checks.Refused) else Code.RESHAPE_REFUSED
             skipped.append(
                 change.Skipped(
                     reshape.TYPE.name,
@@ -177,11 +167,11 @@ def decide(
     """
     resolved, reasons = resolve.resolve(document, before, taken)
     demands, misfits = consumers.demands(before, resolved)
-    invariants.check(before, resolved, allow, [*reasons, *misfits])
+    checks.check(before, resolved, allow, [*reasons, *misfits])
     placed, reasons = consumers.assign(demands, before, resolved, options)
     errors.InputErrors(reasons).check()
     decision = consumers.decided(resolved, placed, before)
-    errors.InputErrors(invariants.violations(decision)).check()
+    errors.InputErrors(checks.violations(decision)).check()
     return decision
 
 
@@ -202,66 +192,6 @@ def _merge(
     )
     placed = [one for decision in decisions for one in decision.placed]
     return consumers.decided(resolved, placed, trees.restricted_to(resolved.nodes))
-
-
-def notes(decision: consumers.ReshapeDecision) -> tuple[str, ...]:
-    """All notes of a plan."""
-    before, after = decision.before, decision.after
-    return (
-        *invariants.nova_notes(before, decision.resolved),
-        *_totals(decision.resolved),
-        *_over_capacity(before, after),
-        *_guesses(after, decision.placed),
-    )
-
-
-def capacities(
-    before: snapshot.TreeSnapshot, changes: Sequence[change.Change]
-) -> dict[str, plan.CapacityChange]:
-    """``{resource class: Capacity}`` over the named trees, for the classes that change."""
-    capacity = reshape.capacities({uuid: node.inventories for uuid, node in before.inside.items()})
-    touched = sorted({name for item in changes for name in item.capacity})
-    return {name: plan.capacity_after(name, capacity[name], changes) for name in touched}
-
-
-def _totals(resolved: resolve.Resolved) -> Iterator[str]:
-    """One line per class whose sum a document changes."""
-    growth = collections.Counter[str]()
-    for (_, name), amount in resolved.growth.items():
-        growth[name] += amount
-    for name, amount in sorted(growth.items()):
-        yield f"the document changes the totals: {name} {amount:+} in sum"
-
-
-def _over_capacity(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
-    """Providers that stay over capacity and whose allocations are written again."""
-    written = {
-        (uuid, name)
-        for key in before.changed_allocations(after)
-        for uuid, resources in after.consumers[key].allocations.items()
-        for name in resources
-    }
-    for provider_name, name in sorted(
-        (before.name_of(uuid), name)
-        for uuid, node in after.nodes.items()
-        for name, _, _ in node.over_capacity
-        if (uuid, name) in written
-    ):
-        yield (
-            f"{provider_name} is over capacity with {name}: a Placement older than 2025.2 refuses"
-            " to write any allocation there again, and so the whole reshape"
-        )
-
-
-def _guesses(after: snapshot.TreeSnapshot, placed: Iterable[consumers.Placed]) -> Iterator[str]:
-    """One line per target with the consumers that a strategy placed there."""
-    guesses: dict[tuple[str, str], list[str]] = {}
-    for one in placed:
-        if one.guess:
-            key = after.name_of(one.option.target), one.guess
-            guesses.setdefault(key, []).append(one.demand.consumer)
-    for (name, guess), guessed in sorted(guesses.items()):
-        yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(guessed))}"
 
 
 def rehearse(
@@ -290,7 +220,7 @@ def rehearse(
         uuid: item for uuid, item in rehearsed.consumers.items() if uuid in before.consumers
     }
     rehearsed = dataclasses.replace(rehearsed, consumers=consumers)
-    if problems := invariants.differences(rehearsed, after):
+    if problems := checks.differences(rehearsed, after):
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
         raise RehearsalFailed("\n".join([header, *problems]))
     return rehearsed
@@ -426,20 +356,17 @@ class ReshapeRows:
         was, now = self._before.nodes.get(uuid), self._after.nodes.get(uuid)
         results = self._results.get(uuid, [])
         reason = _reason(uuid, results, self._names)
-        status = _status(results)
-        return ReshapeRow(
-            uuid, _usage(was), _usage(now), status, reason, _row_code(results, status)
-        )
+        status, code = _worst(results)
+        return ReshapeRow(uuid, _usage(was), _usage(now), status, reason, code)
 
     def consumers(self, uuid: str) -> Iterator[ReshapeRow]:
         """The rows of the consumers whose allocation on a provider changes."""
-        results = [item for item in self._results.get(uuid, []) if _providers(item)]
+        status, code = _worst(item for item in self._results.get(uuid, []) if _providers(item))
         for consumer in self._consumers.get(uuid, ()):
             was = self._before.consumers[consumer].allocations.get(uuid)
             now = self._after.consumers[consumer].allocations.get(uuid)
             guess = self._guesses.get((consumer, uuid), "") if now else ""
-            status = _status(results)
-            yield ReshapeRow(consumer, was, now, status, guess, _row_code(results, status))
+            yield ReshapeRow(consumer, was, now, status, guess, code)
 
 
 def _providers(item: result.ChangeResult) -> list[str]:
@@ -456,14 +383,10 @@ def _usage(node: snapshot.Node | None) -> Cell:
     }
 
 
-def _status(results: Sequence[result.ChangeResult]) -> str:
-    statuses = {item.status for item in results}
-    return next((str(status) for status in _WORST if status in statuses), "unchanged")
-
-
-def _row_code(results: Sequence[result.ChangeResult], status: str) -> str:
-    """The code of the change that the status of a row is from."""
-    return next((item.code for item in results if item.status == status), "")
+def _worst(results: Iterable[result.ChangeResult]) -> tuple[str, str]:
+    """The status of a row, and the code of the change that it is from."""
+    worst = min(results, key=lambda item: _WORST.index(item.status), default=None)
+    return (str(worst.status), worst.code) if worst is not None else ("unchanged", "")
 
 
 def _reason(uuid: str, results: Sequence[result.ChangeResult], names: change.Names) -> str:

@@ -43,7 +43,7 @@ class Tree:
 
 def parse(text: str, source: str) -> Tree:
     """Read a target tree. Errors: InvalidInput with all errors, each with its line."""
-    text_data = documents.read(text, source, documents.TREE)
+    text_data = documents.load(text, source, documents.TREE)
     assign, reasons = documents.evidence(text_data, source)
     targets = tuple(_targets(text_data.data["tree"], None, ("tree",), text_data))
     for target in targets:

@@ -8,7 +8,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.plan import apply as apply_module, attempt, result
-from osc_placement.workflows.reshape import invariants, observe
+from osc_placement.workflows.reshape import checks, observe
 from tests.support.peer import loading, target as targets
 from tests.support.reshape import cases
 from tests.unit.workflows.reshape.test_properties import READING, apply, prepare
@@ -47,8 +47,8 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
     assert statuses <= {result.Status.APPLIED}
     if found.rehearsed is not None:
         left = observe.read_trees(client, found.after.roots, READING)
-        assert invariants.differences(left, found.after) == []
-        assert invariants.differences(left, found.rehearsed) == []
+        assert checks.differences(left, found.after) == []
+        assert checks.differences(left, found.rehearsed) == []
     inverse = apply_module.inverse_of(found.planned.plan)
     undone = apply(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in undone} <= {result.Status.APPLIED}

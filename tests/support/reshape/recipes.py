@@ -11,9 +11,9 @@ import pytest
 from osc_placement import errors
 from osc_placement.nova import flavor, values
 from osc_placement.workflows.reshape import (
+    checks,
     consumers,
     documents,
-    invariants,
     recipes,
     reshape_plan,
     snapshot,
@@ -62,7 +62,7 @@ def outcome(
     """The snapshot after the document of a recipe."""
     moves = documents.parse(recipes.write(recipe), "recipe.yaml")
     decided = reshape_plan.decide(moves, before, consumers.AssignOptions(), allow)
-    assert invariants.violations(decided) == []
+    assert checks.violations(decided) == []
     return decided.after.without(decided.resolved.deleted)
 
 

@@ -12,9 +12,9 @@ from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
+    checks,
     consumers as consumers_module,
     documents,
-    invariants,
     reshape_plan,
     resolve,
     snapshot,
@@ -141,7 +141,7 @@ def test_changes_without_a_move_are_detected() -> None:
         decision = consumers_module.decided(resolved, [], before)
         changed = {key: dataclasses.replace(item, **has) for key, item in before.consumers.items()}
         after = dataclasses.replace(decision.after, consumers=changed)
-        return invariants.violations(dataclasses.replace(decision, after=after))
+        return checks.violations(dataclasses.replace(decision, after=after))
 
     assert violations(good) == []
     assert sorted(violations(bad)) == [

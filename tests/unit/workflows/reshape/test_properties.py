@@ -15,9 +15,9 @@ from osc_placement.plan.kinds import base
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import (
+    checks,
     consumers,
     documents,
-    invariants,
     observe,
     reshape_plan,
 )
@@ -71,8 +71,8 @@ def check(case: cases.Case) -> str:
         cases.check_laws(case, before, placement.app.export())
         left = observe.read_trees(client, found.after.roots, READING)
         assert found.rehearsed is not None
-        assert invariants.differences(left, found.after) == []
-        assert invariants.differences(left, found.rehearsed) == []
+        assert checks.differences(left, found.after) == []
+        assert checks.differences(left, found.rehearsed) == []
         inverse = apply_module.inverse_of(found.planned.plan)
         undone = apply(client, inverse, attempt.Direction.UNDO)
         assert {item.status for item in undone} <= {result.Status.APPLIED}

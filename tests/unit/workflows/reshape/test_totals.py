@@ -12,8 +12,8 @@ from osc_placement.model import inventory
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
+    checks,
     consumers,
-    invariants,
     reshape_plan,
     snapshot,
     target_tree,
@@ -44,10 +44,10 @@ def test_a_given_total_is_set_after_the_moves() -> None:
     found = decided(MOVE % ("all", "total: 8"), SMALL)
     assert (offered(found, "cn1"), offered(found, "gpu")) == ({"VCPU": 4}, {"VGPU": 8})
     assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
-    assert "the document changes the totals: VGPU +2 in sum" in reshape_plan.notes(found)
-    assert invariants.violations(found) == []
+    assert "the document changes the totals: VGPU +2 in sum" in checks.notes(found)
+    assert checks.violations(found) == []
     unexplained = dataclasses.replace(found.resolved, growth={})
-    assert invariants.violations(dataclasses.replace(found, resolved=unexplained)) == [
+    assert checks.violations(dataclasses.replace(found, resolved=unexplained)) == [
         "VGPU of gpu would change without a move"
     ]
 

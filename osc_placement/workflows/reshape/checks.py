@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reshape must not change or do: its invariants, and the refusals of a document. Pure.
+"""Invariants of a reshape, reasons to refuse a document, and notes for its operator. Pure.
 
 The invariants are checked between the snapshots before and after; the rehearsal must reach the same
 snapshot. The refusals are deletions and moves that would not work or would
@@ -314,23 +314,69 @@ def _nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> li
     return [reason + hint for reason in dict.fromkeys(reasons)]
 
 
-def nova_notes(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> list[str]:
+def notes(decision: consumers.ReshapeDecision) -> tuple[str, ...]:
+    """What an operator should know of a reshape that is not refused."""
+    return tuple(text for note in _NOTES for text in note(decision))
+
+
+def _nova_compute(decision: consumers.ReshapeDecision) -> Iterator[str]:
     """When to stop and start nova-compute."""
+    before, resolved = decision.before, decision.resolved
     owned = _owned_roots(before)
     written = {uuid for move in resolved.moves for uuid in (move.source, move.target)}
     written |= {uuid for uuid, _ in resolved.growth}
-    changed = {
-        before.root_of(uuid)
-        for uuid in written
-        if uuid in before.nodes and before.root_of(uuid) in owned
+    changed = {before.root_of(uuid) for uuid in written if uuid in before.nodes} & owned
+    if changed:
+        yield (
+            "nova-compute owns the tree of"
+            f" {', '.join(sorted(before.name_of(root) for root in changed))}: stop it before the"
+            " reshape, and start it only with a release and a configuration that report the new"
+            " shape"
+        )
+
+
+def _changed_totals(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """One line per class whose sum a document changes."""
+    growth = collections.Counter[str]()
+    for (_, name), amount in decision.resolved.growth.items():
+        growth[name] += amount
+    for name, amount in sorted(growth.items()):
+        yield f"the document changes the totals: {name} {amount:+} in sum"
+
+
+def _over_capacity(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """Providers that stay over capacity and whose allocations are written again."""
+    before, after = decision.before, decision.after
+    written = {
+        (uuid, name)
+        for key in before.changed_allocations(after)
+        for uuid, resources in after.consumers[key].allocations.items()
+        for name in resources
     }
-    names = ", ".join(sorted(before.name_of(root) for root in changed))
-    if not names:
-        return []
-    return [
-        f"nova-compute owns the tree of {names}: stop it before the reshape, and start it only"
-        " with a release and a configuration that report the new shape"
-    ]
+    for provider_name, name in sorted(
+        (before.name_of(uuid), name)
+        for uuid, node in after.nodes.items()
+        for name, _, _ in node.over_capacity
+        if (uuid, name) in written
+    ):
+        yield (
+            f"{provider_name} is over capacity with {name}: a Placement older than 2025.2 refuses"
+            " to write any allocation there again, and so the whole reshape"
+        )
+
+
+def _guesses(decision: consumers.ReshapeDecision) -> Iterator[str]:
+    """One line per target with the consumers that a strategy placed there."""
+    guesses: dict[tuple[str, str], list[str]] = {}
+    for one in decision.placed:
+        if one.guess:
+            key = decision.after.name_of(one.option.target), one.guess
+            guesses.setdefault(key, []).append(one.demand.consumer)
+    for (name, guess), guessed in sorted(guesses.items()):
+        yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(guessed))}"
+
+
+_NOTES = (_nova_compute, _changed_totals, _over_capacity, _guesses)
 
 
 def _owned_roots(before: snapshot.TreeSnapshot) -> frozenset[str]:
