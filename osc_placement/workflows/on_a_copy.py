@@ -37,18 +37,6 @@ def opened(
         client.close()
 
 
-def loaded(records: record.Changes) -> server.App:
-    """An embedded Placement with these records and their generations, in memory.
-
-    Errors: PlacementError for records that contradict each other.
-    """
-    if problems := document.find_problems(records):
-        raise errors.PlacementError(f"a copy cannot be made: {store_errors.listed(problems)}")
-    app = server.create_app()
-    app.repository.load(records)
-    return app
-
-
 @contextlib.contextmanager
 def opened_file(path: pathlib.Path) -> Iterator[api.Client]:
     """A client of a database file or snapshot. Errors: PlacementError for a missing file."""
@@ -85,11 +73,17 @@ class After:
 
 
 @contextlib.contextmanager
-def applied(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> Iterator[After]:
+def applied(
+    base: state.CloudState,
+    planned: plan.Plan,
+    path: pathlib.Path,
+    version: microversion.Microversion = microversion.MAXIMUM,
+) -> Iterator[After]:
     """The state after the plan of the file ``path``, during the block; ``base`` does not change.
 
     Changes in other services and conditions on nova's servers are left out. Guards do not refuse.
-    Errors: PlanRefused for an undo plan, because only a journal says what it undoes.
+    Errors: PlanRefused for an undo plan, because only a journal says what it undoes;
+    PlacementError for records that contradict each other.
     """
     if planned.undoes:
         raise plan.PlanRefused(
@@ -97,8 +91,11 @@ def applied(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> I
             " applied. Give a plan of new changes"
         )
     records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
-    app = loaded(records)
-    with opened(lambda: app) as client:
+    if problems := document.find_problems(records):
+        raise errors.PlacementError(f"a copy cannot be made: {store_errors.listed(problems)}")
+    app = server.create_app()
+    app.repository.load(records)
+    with opened(lambda: app, version=version) as client:
         report = apply_plan(client, _for_copy(planned, client.target), path, tuple(guards.ALL))
         with app.repository.snapshot() as after:
             yield After(base, after, client, tuple(_failures(report, planned)))

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import threading
+import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api
-from osc_placement.engine import record, standard
+from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, provider
 from osc_placement.model.name import is_custom
-from osc_placement.plan import attempt, change, executor, journal, plan, result
-from osc_placement.plan.kinds import base, registry, reshape
+from osc_placement.plan import change, plan, result
+from osc_placement.plan.kinds import registry, reshape
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import on_a_copy, selector
 from osc_placement.workflows.context import HostAggregates, ReadContext
@@ -112,7 +112,7 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
     )
     if not full_plan.changes:
         return prepared
-    rehearsed = rehearse(decision.before, after, full_plan.changes, client.microversion)
+    rehearsed = rehearse(decision.before, after, full_plan, client.microversion)
     return dataclasses.replace(prepared, rehearsed=rehearsed)
 
 
@@ -194,28 +194,27 @@ def _merge(
     return consumers.decided(resolved, placed, trees.restricted_to(resolved.nodes))
 
 
+#: The rehearsed plan is in no file yet.
+_NO_FILE = pathlib.Path("the plan of this reshape")
+
+
 def rehearse(
     before: snapshot.TreeSnapshot,
     after: snapshot.TreeSnapshot,
-    changes: Sequence[change.Change],
+    planned: plan.Plan,
     version: microversion.Microversion,
 ) -> snapshot.TreeSnapshot:
-    """Apply ``changes`` to ``before`` in an embedded Placement; a result that equals ``after``.
+    """Apply a plan to ``before`` in an embedded Placement; a result that equals ``after``.
 
     Errors: RehearsalFailed with all failures and differences; PlacementError if ``before`` is not
     a valid state.
     """
-    LOG.info("rehearsing %d changes", len(changes))
-    app = on_a_copy.loaded(_records(before, after))
-    with on_a_copy.opened(lambda: app, "the rehearsal", version) as client:
-        run_context = attempt.RunContext(
-            base.Services(client), journal.MemoryJournal(), threading.Event()
-        )
-        run = executor.execute(changes, run_context, executor.RunLimits(workers=1))
-        failed = [item for item in run.results if not item.succeeded]
-        if failed:
-            raise RehearsalFailed(_failures(failed))
-        rehearsed = observe.read_trees(client, after.roots, ReadContext(workers=1))
+    LOG.info("rehearsing %d changes", len(planned.changes))
+    with on_a_copy.applied(_state(before, after), planned, _NO_FILE, version) as copy:
+        if copy.failures:
+            header = "the rehearsal of the plan failed, so nothing was changed:"
+            raise RehearsalFailed("\n".join([header, *copy.failures]))
+        rehearsed = observe.read_trees(copy.client, after.roots, ReadContext(workers=1))
     consumers = {
         uuid: item for uuid, item in rehearsed.consumers.items() if uuid in before.consumers
     }
@@ -230,8 +229,8 @@ def rehearse(
 _OTHERS = "others"
 
 
-def _records(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> record.Changes:
-    """The records of the snapshot before, with generations.
+def _state(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> state.CloudState:
+    """The state of the snapshot before, with generations.
 
     ``observe`` has checked that the cloud has all classes and standard traits of the snapshot
     after; its release may be newer than the standard traits of this program.
@@ -241,7 +240,7 @@ def _records(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> rec
     traits = before.traits.union(*(node.traits for node in before.nodes.values()))
     traits |= {name for node in nodes for name in node.traits if not is_custom(name)}
     traits -= standard.traits()
-    return record.Changes(
+    records = record.Changes(
         {
             uuid: record.ProviderRecord(
                 uuid,
@@ -269,6 +268,9 @@ def _records(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> rec
         dict.fromkeys(traits, 0.0),
         dict.fromkeys(classes, 0.0),
     )
+    base = state.CloudState()
+    base.apply(records)
+    return base
 
 
 def _other_consumers(trees: snapshot.TreeSnapshot) -> Iterator[allocation.Consumer]:
@@ -278,15 +280,6 @@ def _other_consumers(trees: snapshot.TreeSnapshot) -> Iterator[allocation.Consum
         usage.setdefault(uuid, {})[resource_class] = amount
     for uuid, resources in usage.items():
         yield allocation.Consumer(resolve.new_uuid(f"others:{uuid}"), {uuid: resources})
-
-
-def _failures(results: Sequence[result.ChangeResult]) -> str:
-    lines = [
-        f"{item.kind} {item.subject.name}: {item.status}, {item.reason}"
-        for item in results
-        if item.status is not result.Status.PLANNED
-    ]
-    return "\n".join(["the rehearsal of the plan failed, so nothing was changed:", *lines])
 
 
 #: ``{resource class: {"used": amount, "capacity": amount}}`` of a provider, or ``{resource

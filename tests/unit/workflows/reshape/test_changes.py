@@ -12,6 +12,7 @@ from osc_placement.model import inventory
 from osc_placement.plan import change, guards
 from osc_placement.plan.kinds import registry
 from osc_placement.workflows.reshape import documents, reshape_plan
+from osc_placement.workflows.reshape.changes import make_plan
 from tests.support import plans
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -274,8 +275,8 @@ def test_trees_that_share_a_consumer_change_in_one_request() -> None:
 def test_standard_traits_of_a_release_newer_than_the_program_are_rehearsed() -> None:
     text = MOVES.replace("CUSTOM_VGPU_A", "HW_OF_A_NEWER_RELEASE")
     decision = decided(text, cloud(cn1=["HW_OF_ANOTHER_RELEASE"]), PACK)
-    listed = sorted(changes(text, decision.before), key=change.Change.sort_key)
-    assert [item.kind for item in listed] == ["provider", "traits", "reshape"]
-    after = reshape_plan.rehearse(decision.before, decision.after, listed, microversion.MAXIMUM)
+    planned = make_plan(decision, (), ())
+    assert [item.kind for item in planned.changes] == ["provider", "traits", "reshape"]
+    after = reshape_plan.rehearse(decision.before, decision.after, planned, microversion.MAXIMUM)
     assert after.nodes[uuid_of("cn1")].traits == {"HW_OF_ANOTHER_RELEASE"}
     assert after.nodes[new(A)].traits == {"HW_OF_A_NEWER_RELEASE"}
