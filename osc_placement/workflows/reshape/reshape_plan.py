@@ -138,16 +138,17 @@ def decide_request(
             if root is None:
                 raise
             code = error.code if isinstance(error, checks.Refused) else Code.RESHAPE_REFUSED
+            reason = "; ".join(error.reasons)
+            LOG.info("skipping the tree of %s: %s", root.name, reason)
             skipped.append(
                 change.Skipped(
                     reshape.TYPE.name,
                     change.Subject(root.name, root.uuid),
-                    reason="; ".join(error.reasons),
+                    reason=reason,
                     code=Code.NOTHING_TO_MOVE if own is None else code,
                     refused=own is not None,
                 )
             )
-            LOG.info("skipping the tree of %s: %s", root.name, error)
         else:
             taken |= decision.resolved.new_names
             decisions.append(decision)
