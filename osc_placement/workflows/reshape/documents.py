@@ -157,7 +157,7 @@ def parse(text: str, source: str) -> Document:
     document = Document(
         moves=tuple(_move(text_data, at) for at in range(len(text_data.data["moves"]))),
         providers=tuple(
-            _target(item, text_data.line("providers", at))
+            target(item, text_data.line("providers", at))
             for at, item in enumerate(text_data.data.get("providers", ()))
         ),
         assign=assign,
@@ -206,13 +206,14 @@ def _move(text_data: yaml_lines.Data, position: int) -> ResourceMove:
     return ResourceMove(
         source=data["from"],
         resources=data["resources"],
-        target=_target(data["to"], text_data.line("moves", position, "to")),
+        target=target(data["to"], text_data.line("moves", position, "to")),
         classes=data.get("as", {}),
         line=text_data.line("moves", position),
     )
 
 
-def _target(data: str | Mapping[str, Any], line: int) -> MoveTarget:
+def target(data: str | Mapping[str, Any], line: int) -> MoveTarget:
+    """A provider as a document names or describes it."""
     if isinstance(data, str):
         return MoveTarget(data, line=line)
     uuid = data.get("uuid")

@@ -169,11 +169,16 @@ class TreeSnapshot:
             for uuid, consumer in self.consumers.items()
             if inside & consumer.allocations.keys()
         }
-        complete = inside.union(*(consumer.allocations.keys() for consumer in consumers.values()))
-        nodes = {
-            uuid: node if uuid in complete else Node(node.provider)
-            for uuid, node in self.nodes.items()
-        }
+        used = set().union(*(consumer.allocations.keys() for consumer in consumers.values()))
+
+        def restricted(uuid: str, node: Node) -> Node:
+            if uuid in inside:
+                return node
+            if uuid in used:
+                return Node(node.provider, node.inventories, node.used)
+            return Node(node.provider)
+
+        nodes = {uuid: restricted(uuid, node) for uuid, node in self.nodes.items()}
         return dataclasses.replace(self, nodes=nodes, roots=roots, consumers=consumers)
 
 

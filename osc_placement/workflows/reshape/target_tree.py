@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory, provider, yaml_lines
-from osc_placement.model.name import canonical_uuid
 from osc_placement.workflows.reshape import documents, snapshot
 
 
@@ -86,19 +85,14 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
 def _targets(
     data: Mapping[str, Any], parent: str | None, path: yaml_lines.Path, text_data: yaml_lines.Data
 ) -> Iterator[documents.MoveTarget]:
-    target = documents.MoveTarget(
-        name=data["name"],
-        uuid=canonical_uuid(data["uuid"]) if "uuid" in data else "",
+    inventories = {
+        name: {"total": fields} if isinstance(fields, int) else fields
+        for name, fields in data.get("inventories", {}).items()
+    }
+    target = dataclasses.replace(
+        documents.target({**data, "inventories": inventories}, text_data.line(*path)),
         parent=parent,
-        traits=tuple(data.get("traits", ())),
-        aggregates=tuple(data.get("aggregates", ())),
-        inventories={
-            name: {"total": fields} if isinstance(fields, int) else fields
-            for name, fields in data.get("inventories", {}).items()
-        },
-        described=True,
         only=frozenset({"traits", "aggregates", "inventories"} & data.keys()),
-        line=text_data.line(*path),
     )
     yield target
     for position, child in enumerate(data.get("children", ())):
@@ -227,17 +221,6 @@ def _pair(deficits: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
                 left[target] -= moved
 
 
-class Part(NamedTuple):
-    """The document for one tree; None if the tree has no inventory that the document moves.
-
-    ``root`` is None for a document that is not a template.
-    """
-
-    root: provider.Provider | None
-    document: documents.Document | None
-    tree: snapshot.TreeSnapshot
-
-
 def is_template(document: documents.Document) -> bool:
     """Whether a document contains ``$root``."""
     return fill(document, "") != document
@@ -251,8 +234,8 @@ def fill(document: documents.Document, root: str) -> documents.Document:
 
 def for_trees(
     document: documents.Document, roots: Iterable[provider.Provider], before: snapshot.TreeSnapshot
-) -> Iterator[Part]:
-    """The part of each root, by name.
+) -> Iterator[tuple[provider.Provider, documents.Document | None, snapshot.TreeSnapshot]]:
+    """``(root, its document, its tree)`` by name; None if the tree has nothing that it moves.
 
     Errors: InvalidInput for evidence on a consumer without an allocation in any of the trees.
     """
@@ -264,7 +247,7 @@ def for_trees(
     trees = before.split()
     for root in sorted(roots, key=lambda item: (item.name, item.uuid)):
         tree = trees[root.root_uuid or root.uuid]
-        yield Part(root, _for_tree(document, root.name, tree), tree)
+        yield root, _for_tree(document, root.name, tree), tree
 
 
 def _for_tree(

@@ -97,6 +97,21 @@ def test_providers_that_stay_over_capacity_are_noted() -> None:
     assert any("cn1 is over capacity with VCPU" in note for note in found.planned.plan.notes)
 
 
+def test_a_template_is_rehearsed_beside_a_skipped_tree_with_a_shared_consumer() -> None:
+    providers = {"a": (None, {"VGPU": 2}), "b": (None, {"VCPU": 2})}
+    consumers = {"both": {"a": {"VGPU": 1}, "b": {"VCPU": 1}}}
+    state = cloud_builder.state(providers, consumers, {"b": ["CUSTOM_X", "COMPUTE_NODE"]})
+    text = "moves: [{from: $root, resources: {VGPU: all}, to: {name: '${root}-0'}}]"
+    with service.InProcessPlacement(load=state) as placement:
+        client = placement.client(microversion.MAXIMUM)
+        roots = tuple(client.list_providers())
+        request = reshape_plan.ReshapeRequest(documents.parse(text, "m"), roots=roots)
+        found = reshape_plan.plan_reshape(client, request, ReadContext())
+    assert [item.code for item in found.planned.plan.skipped] == ["nothing-to-move"]
+    assert found.rehearsed is not None
+    assert found.rehearsed.nodes.keys() == {uuid_of("a"), uuid_of("b"), new("a-0")}
+
+
 def test_a_large_tree_is_planned_and_rehearsed_in_seconds() -> None:
     children = [f"cn1_gpu{number}" for number in range(64)]
     providers = {"cn1": (None, {"VCPU": 4096, "VGPU": 1024})}
