@@ -123,17 +123,20 @@ def decide_request(
 
     With ``roots``, a tree that cannot be reshaped is skipped instead.
     """
-    if not request.roots:
-        document = target_tree.moves(request.tree, before) if request.tree else request.document
-        return decide(document, before, request.options, request.allow), []
+    document = target_tree.moves(request.tree, before) if request.tree else request.document
+    parts: Iterable[target_tree.Part] = [(None, document, before)]
+    if request.roots:
+        parts = target_tree.for_trees(document, request.roots, before)
     taken = {text for uuid, node in before.nodes.items() for text in (uuid, node.provider.name)}
     decisions, skipped = [], []
-    for root, own, tree in target_tree.for_trees(request.document, request.roots, before):
+    for root, own, tree in parts:
         try:
             if own is None:
                 raise errors.InvalidInput([_NOTHING_TO_MOVE])
-            decision = decide(own, tree, request.options, request.allow, taken)
+            decision = decide(own, tree, request.options, request.allow, taken if root else ())
         except errors.InvalidInput as error:
+            if root is None:
+                raise
             code = error.code if isinstance(error, checks.Refused) else Code.RESHAPE_REFUSED
             reason = "; ".join(error.reasons)
             LOG.info("skipping the tree of %s: %s", root.name, reason)
@@ -149,7 +152,7 @@ def decide_request(
         else:
             taken |= decision.resolved.new_names
             decisions.append(decision)
-    return _merge(decisions, before), skipped
+    return (_merge(decisions, before) if request.roots else decisions[0]), skipped
 
 
 def decide(

@@ -221,6 +221,11 @@ def _pair(deficits: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
                 left[target] -= moved
 
 
+#: ``(root, its document, its tree)``. The root is None for a document that is not a template; the
+#: document is None if the tree has no inventory that it moves.
+Part = tuple[provider.Provider | None, documents.Document | None, snapshot.TreeSnapshot]
+
+
 def is_template(document: documents.Document) -> bool:
     """Whether a document contains ``$root``."""
     return fill(document, "") != document
@@ -234,8 +239,8 @@ def fill(document: documents.Document, root: str) -> documents.Document:
 
 def for_trees(
     document: documents.Document, roots: Iterable[provider.Provider], before: snapshot.TreeSnapshot
-) -> Iterator[tuple[provider.Provider, documents.Document | None, snapshot.TreeSnapshot]]:
-    """``(root, its document, its tree)`` by name; None if the tree has nothing that it moves.
+) -> Iterator[Part]:
+    """The part of each root, by name.
 
     Errors: InvalidInput for evidence on a consumer without an allocation in any of the trees.
     """
