@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for allocations. A write replaces all allocations of its consumers, or changes nothing."""
+"""Rules for allocations. A write replaces all allocations of its consumers, or changes nothing.
+
+The reshaper also changes the inventories of several providers in the same step.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement.engine import (
     errors,
+    inventories,
     providers,
     record,
     standard,
     state,
 )
 from osc_placement.engine.draft import Draft
-from osc_placement.model.allocation import Allocations
-from osc_placement.model.inventory import Inventory
-
-#: Project and user of a consumer that was created below 1.8.
-INCOMPLETE_OWNER = "00000000-0000-0000-0000-000000000000"
+from osc_placement.model.allocation import PLACEHOLDER, Allocations
+from osc_placement.model.inventory import Inventories, Inventory
 
 
 class Unchecked(enum.Enum):
@@ -41,8 +42,8 @@ class Claim:
 
     consumer_uuid: str
     allocations: Allocations
-    project_id: str = INCOMPLETE_OWNER
-    user_id: str = INCOMPLETE_OWNER
+    project_id: str = PLACEHOLDER
+    user_id: str = PLACEHOLDER
     generation: int | Unchecked | None = UNCHECKED
     consumer_type: str | None = None
 
@@ -75,6 +76,37 @@ def check(draft: Draft, claims: Iterable[Claim]) -> None:
         for uuid in claim.allocations:
             if draft.provider(uuid) is None:
                 raise errors.AllocationProviderNotFound(uuid=uuid)
+
+
+def reshape(
+    draft: Draft,
+    inventories_by_provider: Mapping[str, tuple[int, Inventories]],
+    claims: Sequence[Claim],
+) -> None:
+    """Set inventories, ``{provider uuid: (generation, inventories)}``, and allocations.
+
+    As in Placement: first the old and new inventories together (generation + 1 if there are new
+    ones), then the allocations (+ 1 per provider used), then the new inventories alone (+ 1).
+    Unlike other writes, the result may have a negative capacity.
+    """
+    for uuid, (generation, _) in inventories_by_provider.items():
+        provider = providers.require(draft, uuid)
+        if provider.generation != generation:
+            raise errors.ReshapeGenerationConflict(
+                uuid=uuid, actual=provider.generation, given=generation
+            )
+    check(draft, claims)
+    for uuid, (_, target) in inventories_by_provider.items():
+        state.check_classes(draft, target)
+        for name, inventory in target.items():
+            inventories.check_finite(uuid, name, inventory)
+    for uuid, (_, target) in inventories_by_provider.items():
+        if target:
+            provider = providers.require(draft, uuid)
+            inventories.assign(draft, provider, {**provider.inventories, **target})
+    write(draft, claims)
+    for uuid, (_, target) in inventories_by_provider.items():
+        inventories.assign(draft, providers.require(draft, uuid), target)
 
 
 def create_consumers(draft: Draft, claims: Iterable[Claim]) -> None:

@@ -165,21 +165,12 @@ def json_response(
     status: int = 200,
     updated: Iterable[float] | None = None,
 ) -> webob.Response:
-    """A JSON response.
+    """A JSON response; a ``payload`` of bytes is encoded already.
 
     ``updated`` are the update times of the records in it; the latest one becomes
     last-modified. None means now, an empty ``updated`` means no such header.
     """
-    return encoded_response(context, encode(payload), status, updated)
-
-
-def encoded_response(
-    context: RequestContext,
-    body: bytes,
-    status: int = 200,
-    updated: Iterable[float] | None = None,
-) -> webob.Response:
-    """A response from an encoded JSON document; see ``json_response``."""
+    body = payload if isinstance(payload, bytes) else encode(payload)
     headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
     response = webob.Response(status=status, app_iter=[body], headerlist=headers)
     set_dates(context, response, updated)

@@ -7,7 +7,6 @@ import argparse
 import ipaddress
 import json
 import logging
-import math
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -36,7 +35,6 @@ CANNOT_START = (
     policy.PolicyFileInvalid,
 )
 
-MIB = 1024 * 1024
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
     "The state is in memory unless --database names a file. The server prints its URL when it"
@@ -113,35 +111,14 @@ def _add_state(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="check the SQLite file, report every problem in it, and exit",
     )
-    group.add_argument(
-        "--first-generation",
-        type=_natural,
-        default=0,
-        metavar="N",
-        help="first generation of providers and consumers (%(default)s)",
-    )
 
 
 def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--search-seconds",
-        type=_positive,
-        default=context.Limits.search_seconds,
-        metavar="N",
-        help="seconds that a search for allocation candidates may take (%(default)s)",
-    )
-    group.add_argument(
-        "--response-mib",
-        type=_natural,
-        default=context.Limits.response_bytes // MIB,
-        metavar="N",
-        help="size of a response with allocation candidates in MiB (%(default)s)",
-    )
-    group.add_argument(
         "--max-allocation-candidates",
         type=_candidates,
         metavar="N",
-        default=-1,
+        default="-1",
         help="end a search after this many candidates, -1 for no limit (%(default)s)",
     )
     group.add_argument(
@@ -188,15 +165,10 @@ def create(options: argparse.Namespace) -> app.App:
         config_file=options.config_file,
         policy_file=options.policy_file,
         legacy_rbac=options.legacy_rbac,
-        first_generation=options.first_generation,
         cors_allowed_origins=options.cors_allowed_origin,
         load=_document(options.load),
         request_limits=context.Limits(
-            options.search_seconds,
-            options.response_mib * MIB,
-            max_candidates=None
-            if options.max_allocation_candidates == -1
-            else options.max_allocation_candidates,
+            max_candidates=options.max_allocation_candidates,
             strategy=options.allocation_candidates_generation_strategy,
         ),
     )
@@ -214,28 +186,25 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _number(
-    kind: type[int] | type[float], is_valid: Callable[[float], bool], otherwise: str
-) -> Callable[[str], Any]:
-    """The type of an option: ``otherwise`` says what an invalid number is."""
-
-    def parse_number(text: str) -> Any:
-        try:
-            number = kind(text)
-        except ValueError as error:
-            reason = f"invalid {kind.__name__} value: {text!r}"
-            raise argparse.ArgumentTypeError(reason) from error
-        if not is_valid(number):
-            raise argparse.ArgumentTypeError(f"{text} is {otherwise}")
-        return number
-
-    return parse_number
+def _number(text: str, is_valid: Callable[[int], bool], otherwise: str) -> int:
+    """The number of an option; ``otherwise`` says what an invalid one is."""
+    try:
+        number = int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
+    if not is_valid(number):
+        raise argparse.ArgumentTypeError(f"{text} is {otherwise}")
+    return number
 
 
-_port = _number(int, lambda port: 0 <= port <= 65535, "not a port: use 0 to 65535")
-_positive = _number(float, lambda number: 0 < number < math.inf, "not greater than 0")
-_natural = _number(int, lambda number: number >= 0, "less than 0")
-_candidates = _number(int, lambda n: n == -1 or n >= 1, "neither -1 nor at least 1")
+def _port(text: str) -> int:
+    return _number(text, lambda port: 0 <= port <= 65535, "not a port: use 0 to 65535")
+
+
+def _candidates(text: str) -> int | None:
+    """A number of candidates; None for -1, as in openstack-placement."""
+    most = _number(text, lambda n: n == -1 or n >= 1, "neither -1 nor at least 1")
+    return None if most == -1 else most
 
 
 def _strategy(text: str) -> Strategy:

@@ -9,9 +9,9 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import allocation as rules, errors, record, reshape, state
+from osc_placement.engine import allocation as rules, errors, record, state
 from osc_placement.engine.draft import Draft
-from osc_placement.model.allocation import UNKNOWN_TYPE
+from osc_placement.model.allocation import PLACEHOLDER, UNKNOWN_TYPE
 from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.server import http_errors, schemas
 from osc_placement.server.context import RequestContext, empty_response, json_response
@@ -105,7 +105,7 @@ def reshape_all(context: RequestContext) -> webob.Response:
         for uuid, document in body["inventories"].items()
     }
     claims = _claims(context, body["allocations"])
-    _write(context, claims, lambda draft: reshape.reshape(draft, inventories_by_provider, claims))
+    _write(context, claims, lambda draft: rules.reshape(draft, inventories_by_provider, claims))
     return empty_response(context)
 
 
@@ -141,8 +141,8 @@ def _claim(context: RequestContext, consumer_uuid: str, body: dict[str, Any]) ->
     return rules.Claim(
         consumer_uuid=consumer_uuid,
         allocations=allocations,
-        project_id=body.get("project_id", rules.INCOMPLETE_OWNER),
-        user_id=body.get("user_id", rules.INCOMPLETE_OWNER),
+        project_id=body.get("project_id", PLACEHOLDER),
+        user_id=body.get("user_id", PLACEHOLDER),
         generation=body.get("consumer_generation", rules.UNCHECKED),
         consumer_type=body.get("consumer_type"),
     )

@@ -15,7 +15,7 @@ from osc_placement.engine.candidates import search
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model.candidate import Candidate, CandidateQuery
 from osc_placement.server import query, schemas
-from osc_placement.server.context import Limits, RequestContext, encode, encoded_response
+from osc_placement.server.context import Limits, RequestContext, encode, json_response
 
 
 def list_all(context: RequestContext) -> webob.Response:
@@ -41,7 +41,7 @@ def list_all(context: RequestContext) -> webob.Response:
     text = b", ".join(requests), b'], "provider_summaries": ', encode(summaries)
     body = b"".join((b'{"allocation_requests": [', *text, b"}"))
     limits.check_size(body)
-    return encoded_response(context, body)
+    return json_response(context, body)
 
 
 def _candidates(

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import record, usage
+from osc_placement.engine import record
+from osc_placement.model.allocation import UNKNOWN_TYPE, add_resources
 from osc_placement.server import schemas, validation
 from osc_placement.server.context import RequestContext, json_response
 from osc_placement.server.handlers import provider as providers
@@ -48,25 +52,36 @@ def of_project(context: RequestContext) -> webob.Response:
     """GET /usages"""
     context.authorize({"project_id": context.query.get("project_id")})
     parameters = context.checked_query(_QUERY)
+    user_id = parameters.get("user_id")
     with context.repository.read() as base:
-        consumers = usage.consumers_of(base, parameters["project_id"], parameters.get("user_id"))
-        if microversion.supports(context.version, "consumer types"):
-            return json_response(
-                context, {"usages": _by_type(consumers, parameters.get("consumer_type"))}
-            )
-        return json_response(context, {"usages": usage.total(consumers)})
+        owned = (base.consumers[uuid] for uuid in base.consumers_in[parameters["project_id"]])
+        consumers = [
+            consumer
+            for consumer in owned
+            if consumer.allocations and user_id in (None, consumer.user_id)
+        ]
+    usages: dict[str, Any] = _total(consumers)
+    if microversion.supports(context.version, "consumer types"):
+        usages = _by_type(consumers, parameters.get("consumer_type"))
+    return json_response(context, {"usages": usages})
+
+
+def _total(consumers: Iterable[record.ConsumerRecord]) -> dict[str, int]:
+    return add_resources(
+        *(part for consumer in consumers for part in consumer.allocations.values())
+    )
 
 
 def _by_type(
-    consumers: list[record.ConsumerRecord], consumer_type: str | None
+    consumers: Iterable[record.ConsumerRecord], consumer_type: str | None
 ) -> dict[str, dict[str, int]]:
-    if consumer_type == "all":
-        groups = {"all": consumers} if consumers else {}
-    else:
-        groups = usage.by_type(consumers)
-        if consumer_type is not None:
-            groups = {name: members for name, members in groups.items() if name == consumer_type}
+    """The sums per type, of one type, or of ``all`` together; and the numbers of consumers."""
+    groups: dict[str, list[record.ConsumerRecord]] = {}
+    for consumer in consumers:
+        own_type = consumer.consumer_type or UNKNOWN_TYPE
+        if consumer_type in (None, "all", own_type):
+            groups.setdefault(consumer_type or own_type, []).append(consumer)
     return {
-        name: {**usage.total(members), "consumer_count": len(members)}
+        name: {**_total(members), "consumer_count": len(members)}
         for name, members in groups.items()
     }

@@ -115,7 +115,7 @@ def test_an_invalid_policy_file_is_refused(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--port", "--first-generation"])
+@pytest.mark.parametrize("option", ["--port", "--max-allocation-candidates"])
 def test_an_invalid_number_is_a_usage_error(option: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit, match="2"):
         run.main([option, "x"])
