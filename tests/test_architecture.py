@@ -450,12 +450,12 @@ def test_the_modules_that_texts_name_exist() -> None:
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
     "client": 2930,
-    "engine": 2810,
+    "engine": 2745,
     "model": 810,
     "nova": 3270,
     "plan": 4320,
     "search": 730,
-    "server": 4880,
+    "server": 4850,
     "testing": 1100,
     "v1": 10020,
     "workflows": 22410,

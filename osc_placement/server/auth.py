@@ -42,13 +42,7 @@ class RequestIdentity:
 
     def credentials(self) -> dict[str, Any]:
         """The credentials in the form of oslo.policy."""
-        return {
-            "user_id": self.user_id,
-            "project_id": self.project_id,
-            "roles": list(self.roles),
-            "system_scope": self.system_scope,
-            "domain_id": self.domain_id,
-        }
+        return {**dataclasses.asdict(self), "roles": list(self.roles)}
 
 
 def noauth2(environ: Mapping[str, Any]) -> RequestIdentity | None:
