@@ -52,8 +52,8 @@ QUERIES = (
     Query("candidates, nested hosts: limit=10", f"{_NESTED}&limit=10", 80, FLOOR_TARGET),
     Query("candidates, wide hosts: all", _WIDE, 10),
     Query("candidates, wide hosts: limit=10", f"{_WIDE}&limit=10", 1000, FLOOR_TARGET),
-    Query("providers: all", "/resource_providers", 6, FLOOR_TARGET),
-    Query("providers: by resources, trait, aggregate", _FILTERED, 6, FLOOR_TARGET),
+    Query("providers: all", "/resource_providers", 6),
+    Query("providers: by resources, trait, aggregate", _FILTERED, 6),
     Query("traits: all", "/traits", None, FLOOR_TARGET),
 )
 WRITE_TARGET = 15.0

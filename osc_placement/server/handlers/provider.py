@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import functools
 import uuid
 from typing import Any
 
-import orjson
 import webob
 
 from osc_placement import microversion
@@ -21,40 +19,31 @@ from osc_placement.engine import (
 from osc_placement.model import candidate
 from osc_placement.model.name import canonical_uuid
 from osc_placement.server import query, schemas, validation
-from osc_placement.server.context import RequestContext, empty_response, encode, json_response
+from osc_placement.server.context import RequestContext, empty_response, json_response
 
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 _NESTED = microversion.FEATURES["nested providers"].minor
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def _encoded(
-    uuid: str, name: str, generation: int, parent_uuid: str | None, root_uuid: str, minor: int
-) -> orjson.Fragment:
-    """One provider as JSON, encoded once: few providers change between two lists."""
-    path = f"/resource_providers/{uuid}"
+def _view(provider: record.ProviderRecord, minor: int) -> dict[str, Any]:
+    """A provider as microversion 1.``minor`` shows it."""
+    path = f"/resource_providers/{provider.uuid}"
     links = [{"rel": "self", "href": path}]
     links += [
         {"rel": relation, "href": f"{path}/{relation}"}
         for relation, since in _SINCE.items()
         if since <= minor
     ]
-    shown = {"uuid": uuid, "name": name, "generation": generation, "links": links}
+    shown: dict[str, Any] = {
+        "uuid": provider.uuid,
+        "name": provider.name,
+        "generation": provider.generation,
+        "links": links,
+    }
     if minor >= _NESTED:
-        shown |= {"parent_provider_uuid": parent_uuid, "root_provider_uuid": root_uuid}
-    return orjson.Fragment(encode(shown))
-
-
-def _view(provider: record.ProviderRecord, minor: int) -> orjson.Fragment:
-    """A provider as microversion 1.``minor`` shows it."""
-    return _encoded(
-        provider.uuid,
-        provider.name,
-        provider.generation,
-        provider.parent_uuid,
-        provider.root_uuid,
-        minor,
-    )
+        shown["parent_provider_uuid"] = provider.parent_uuid
+        shown["root_provider_uuid"] = provider.root_uuid
+    return shown
 
 
 def _response(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
