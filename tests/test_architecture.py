@@ -455,7 +455,7 @@ LINES = {
     "nova": 3270,
     "plan": 4320,
     "search": 730,
-    "server": 4850,
+    "server": 4845,
     "testing": 1100,
     "v1": 10020,
     "workflows": 22410,
