@@ -462,7 +462,7 @@ class _Builder:
             return
         try:
             rule.add(self)
-        except traits.Refused as refused:
+        except traits.FlavorRefused as refused:
             self._problems.add(f"nova refuses {self._title}: {refused}")
 
     # Rules
@@ -485,7 +485,7 @@ class _Builder:
         if found:
             self._member_of(found, Source(TENANTS, f"project {project}"))
         elif self._options.placement_aggregate_required_for_tenants:
-            raise traits.Refused(
+            raise traits.FlavorRefused(
                 f"no host aggregate has {_TENANT_KEY}={project}, and"
                 " placement_aggregate_required_for_tenants is set"
             )
@@ -552,7 +552,7 @@ class _Builder:
         self._not_judged.append(NETWORKS_NOT_JUDGED)
 
     def unsuffixed(self, read: PropertiesRule) -> None:
-        """Add the traits of a rule to the unsuffixed group. Raises Refused."""
+        """Add the traits of a rule to the unsuffixed group. Raises FlavorRefused."""
         for trait in read(self._specs, self._image, self._release):
             if trait.forbidden:
                 self._forbid("", trait.name, trait.source)
@@ -560,7 +560,7 @@ class _Builder:
                 self._require("", {trait.name}, trait.source)
 
     def root(self, read: PropertiesRule) -> None:
-        """Add the traits of a rule to those of the root provider. Raises Refused."""
+        """Add the traits of a rule to those of the root provider. Raises FlavorRefused."""
         for trait in read(self._specs, self._image, self._release):
             self._root_trait(Kind.ROOT_REQUIRED, trait.name, *trait.source)
 

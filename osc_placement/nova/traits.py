@@ -2,9 +2,9 @@
 """The traits that nova derives from extra specs and image properties. Pure.
 
 A rule reads the extra specs of a flavor and the properties of an image, and gives traits or raises
-Refused. ``request`` has the table that says from which release of nova a rule holds; a rule whose
-values differ between releases has them in a table here. lab/tests/test_request.py compares the
-results with nova.
+FlavorRefused. ``request`` has the table that says from which release of nova a rule holds; a rule
+whose values differ between releases has them in a table here. lab/tests/test_request.py compares
+the results with nova.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _TPM_SECURITY = ("user", "host", "deployment")
 _ENCRYPTION_FORMATS = ("plain", "luks", "luksv2")
 
 
-class Refused(ValueError):
+class FlavorRefused(ValueError):
     """Nova refuses this flavor with this image; the text says why."""
 
 
@@ -121,7 +121,7 @@ def threads(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
     """The policy of CPU threads."""
     flavor, own = specs.get("hw:cpu_thread_policy"), image.get("hw_cpu_thread_policy")
     if flavor in ("isolate", "require") and own and own != flavor:
-        raise Refused(
+        raise FlavorRefused(
             f"hw:cpu_thread_policy={flavor} forbids the image's hw_cpu_thread_policy={own}"
         )
     policy = _either(specs, image, "hw:cpu_thread_policy", "hw_cpu_thread_policy")
@@ -136,10 +136,10 @@ def tpm(specs: Properties, image: Properties, release: int) -> Iterator[Trait]:
         return
     model = _agreed(specs, image, "hw:tpm_model", "hw_tpm_model")
     if version.text not in _TPM_VERSIONS:
-        raise Refused(f"{version.origin} is not one of {', '.join(_TPM_VERSIONS)}")
+        raise FlavorRefused(f"{version.origin} is not one of {', '.join(_TPM_VERSIONS)}")
     name = model.text if model else "tpm-tis"
     if name == "tpm-crb" and version.text == "1.2":
-        raise Refused(f"{version.origin} has no model tpm-crb")
+        raise FlavorRefused(f"{version.origin} has no model tpm-crb")
     number = version.text.replace(".", "_")
     yield Trait(f"COMPUTE_SECURITY_TPM_{number}", Source(TPM, version.origin))
     if release >= _TPM_INTERFACE_SINCE:
@@ -170,7 +170,7 @@ def stateless_firmware(_: Properties, image: Properties, release: int) -> Iterat
     if image.get("hw_firmware_type") == "uefi":
         yield Trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", Source(FIRMWARE, origin))
     elif release <= _STATELESS_NEEDS_UEFI_UNTIL:
-        raise Refused(f"{origin} needs hw_firmware_type=uefi")
+        raise FlavorRefused(f"{origin} needs hw_firmware_type=uefi")
 
 
 def encryption(specs: Properties, image: Properties, release: int) -> Iterator[Trait]:
@@ -184,12 +184,14 @@ def encryption(specs: Properties, image: Properties, release: int) -> Iterator[T
     if not origins:
         return
     if flavor is not None and own is not None and len(origins) == 1:
-        raise Refused(f"hw:mem_encryption={flavor} contradicts the image's hw_mem_encryption={own}")
+        raise FlavorRefused(
+            f"hw:mem_encryption={flavor} contradicts the image's hw_mem_encryption={own}"
+        )
     if image.get("hw_firmware_type") != "uefi":
-        raise Refused(f"{origins[0]} needs an image with hw_firmware_type=uefi")
+        raise FlavorRefused(f"{origins[0]} needs an image with hw_firmware_type=uefi")
     machine = image.get("hw_machine_type")
     if machine and "q35" not in machine:
-        raise Refused(f"{origins[0]} needs the machine type q35, not {machine}")
+        raise FlavorRefused(f"{origins[0]} needs the machine type q35, not {machine}")
     models = {
         name: trait for name, (since, trait) in _ENCRYPTION_MODELS.items() if since <= release
     }
@@ -200,7 +202,7 @@ def encryption(specs: Properties, image: Properties, release: int) -> Iterator[T
     for key, value in (_IMAGE_FOR.get(model.text, {}) if model else {}).items():
         has_it = is_true(image.get(key)) if value == "true" else image.get(key) == value
         if not has_it:
-            raise Refused(f"{origins[0]} with this model needs an image with {key}={value}")
+            raise FlavorRefused(f"{origins[0]} with this model needs an image with {key}={value}")
     yield Trait(trait, Source(ENCRYPTION, model.origin if model else origins[0]))
 
 
@@ -221,16 +223,16 @@ def _either(specs: Properties, image: Properties, spec: str, key: str) -> _Value
 
 
 def _agreed(specs: Properties, image: Properties, spec: str, key: str) -> _Value | None:
-    """The extra spec or the image property. Raises Refused if they differ."""
+    """The extra spec or the image property. Raises FlavorRefused if they differ."""
     flavor, own = specs.get(spec), image.get(key)
     if flavor and own and flavor != own:
-        raise Refused(f"{spec}={flavor} contradicts the image's {key}={own}")
+        raise FlavorRefused(f"{spec}={flavor} contradicts the image's {key}={own}")
     return _either(specs, image, spec, key)
 
 
 def _choice(known: Mapping[str, str], value: _Value) -> str:
     if value.text not in known:
-        raise Refused(f"{value.origin} is not one of {', '.join(known)}")
+        raise FlavorRefused(f"{value.origin} is not one of {', '.join(known)}")
     return known[value.text]
 
 
@@ -286,7 +288,7 @@ def packed(specs: Properties, image: Properties, release: int) -> Iterator[Trait
     """The packed virtqueue."""
     key, own = "hw:virtio_packed_ring", "hw_virtio_packed_ring"
     if release == _PACKED_NEVER_AGREES and key in specs and own in image:
-        raise Refused(
+        raise FlavorRefused(
             f"nova {release} accepts only one of {key}={specs[key]} and the image's"
             f" {own}={image[own]}, even if they agree"
         )
@@ -308,7 +310,7 @@ def ephemeral(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
     if form is None:
         return
     if form.text not in _ENCRYPTION_FORMATS:
-        raise Refused(f"{form.origin} is not one of {', '.join(_ENCRYPTION_FORMATS)}")
+        raise FlavorRefused(f"{form.origin} is not one of {', '.join(_ENCRYPTION_FORMATS)}")
     trait = f"COMPUTE_EPHEMERAL_ENCRYPTION_{form.text.upper()}"
     yield Trait(trait, Source(step, form.origin))
 
@@ -329,7 +331,9 @@ def tpm_secrets(specs: Properties, image: Properties, _: int) -> Iterator[Trait]
         return
     security = specs.get("hw:tpm_secret_security") or "user"
     if security not in _TPM_SECURITY:
-        raise Refused(f"hw:tpm_secret_security={security} is not one of {', '.join(_TPM_SECURITY)}")
+        raise FlavorRefused(
+            f"hw:tpm_secret_security={security} is not one of {', '.join(_TPM_SECURITY)}"
+        )
     origin = f"hw:tpm_secret_security={security}"
     if not specs.get("hw:tpm_secret_security"):
         origin = f"{version.origin}, default {security}"
@@ -338,8 +342,8 @@ def tpm_secrets(specs: Properties, image: Properties, _: int) -> Iterator[Trait]
 
 
 def _agreed_switch(specs: Properties, image: Properties, spec: str, key: str) -> _Value | None:
-    """A boolean of the flavor or the image. Raises Refused if they differ."""
+    """A boolean of the flavor or the image. Raises FlavorRefused if they differ."""
     flavor, own = specs.get(spec), image.get(key)
     if flavor is not None and own is not None and is_true(flavor) != is_true(own):
-        raise Refused(f"{spec}={flavor} contradicts the image's {key}={own}")
+        raise FlavorRefused(f"{spec}={flavor} contradicts the image's {key}={own}")
     return _either(specs, image, spec, key)

@@ -18,7 +18,7 @@ from osc_placement.plan import forms, reasons
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ServerState(forms.Record):
+class ServerState(forms.JsonObject):
     """A server as nova reported it; ``resources`` is ``{resource class: amount}``."""
 
     host: str | None
@@ -29,7 +29,7 @@ class ServerState(forms.Record):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Precondition(forms.Record):
+class Precondition(forms.JsonObject):
     """The server must still be in this state; None: nova must have no such server.
 
     ``no_migration``: nova must not have a migration of the consumer's UUID either.
@@ -68,7 +68,7 @@ class Subject(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change(forms.Record, Generic[S]):
+class Change(forms.JsonObject, Generic[S]):
     """One thing to do: ``before`` and ``after`` are states of one kind.
 
     ``generation`` is the provider generation on which the change was decided, None without one.
@@ -118,7 +118,7 @@ class Change(forms.Record, Generic[S]):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Skipped(forms.Record):
+class Skipped(forms.JsonObject):
     """One thing that a plan does not change, and why.
 
     ``unchanged``: it is already in the requested state. ``refused``: a guard or a limit

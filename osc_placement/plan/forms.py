@@ -2,10 +2,10 @@
 """The JSON of plan files and journals, from the types of fields: its schema, writing, reading.
 
 A field is a text, a number, a switch, a ``Mapping[str, ...]``, a ``tuple[..., ...]``, a named
-tuple, an ``Inventory``, a ``Record``, or one of these or None. Any other type is a state, whose
+tuple, an ``Inventory``, a ``JsonObject``, or one of these or None. Any other type is a state, whose
 form only its kind of change knows::
 
-    class CapacityChange(Record):      {"type": "object", "required": ["before", "over"],
+    class CapacityChange(JsonObject):  {"type": "object", "required": ["before", "over"],
         before: int                     "properties": {"before": {"type": "integer"},
         over: tuple[str, ...] = ()       "over": {"type": "array", "items": {"type": "string"}}},
                                         "additionalProperties": False}
@@ -57,7 +57,7 @@ def record(optional: Schema | None = None, /, **required: Schema) -> Schema:
     }
 
 
-class Record:
+class JsonObject:
     """A dataclass that a file has as an object with its fields."""
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class Record:
         return record(**{name: schema(kind) for name, kind in _types(cls).items()})
 
 
-class Single(Record):
+class Single(JsonObject):
     """A dataclass that a file has as its only field, a mapping."""
 
     __slots__ = ()

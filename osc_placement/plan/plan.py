@@ -34,7 +34,7 @@ class PlanRefused(errors.PlacementError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CapacityChange(forms.Record):
+class CapacityChange(forms.JsonObject):
     """The capacity of one resource class over all providers of a plan, before and after.
 
     ``over``: the number of providers that have more usage than capacity after the plan.
@@ -46,7 +46,7 @@ class CapacityChange(forms.Record):
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan(forms.Record):
+class Plan(forms.JsonObject):
     """Changes and skipped items, each in the order of ``sort_key``.
 
     ``target`` is the text of the cloud or file that it was made for, and ``identity`` what is

@@ -20,7 +20,7 @@ _OWNER = ("project_id", "user_id", "consumer_type")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ConsumerState(forms.Record):
+class ConsumerState(forms.JsonObject):
     """Everything of a consumer; without allocations it does not exist and has no owner.
 
     ``allocations`` is ``{provider uuid: {resource class: amount}}``.

@@ -19,7 +19,7 @@ Classes = Mapping[str, inventory.Inventory | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ReshapeState(forms.Record):
+class ReshapeState(forms.JsonObject):
     """What a reshape changes.
 
     ``inventories`` is ``{provider: {class: inventory}}``. ``allocations`` is ``{consumer:

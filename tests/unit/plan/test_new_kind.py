@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recipe for a new kind of change, with custom resource classes as the example.
 
-1. One file: a frozen state that is a ``forms.Record``, and a subclass of
+1. One file: a frozen state that is a ``forms.JsonObject``, and a subclass of
    ``base.ChangeType`` with ``name``, ``state``, ``read``, ``write`` and ``facts``.
 2. One line: the kind in ``registry.CHANGE_TYPES`` (here the fixture ``registered``).
 3. One planner: a function that returns a plan of changes (here ``plan_classes``).
@@ -25,7 +25,7 @@ NAMES = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ClassState(forms.Record):
+class ClassState(forms.JsonObject):
     """Whether a resource class exists."""
 
     exists: bool
