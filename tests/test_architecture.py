@@ -447,6 +447,15 @@ def test_the_modules_that_texts_name_exist() -> None:
     assert missing == []
 
 
+def test_a_public_class_name_is_unique() -> None:
+    modules: dict[str, list[str]] = collections.defaultdict(list)
+    for path in MODULES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
+
+
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
     "client": 2930,

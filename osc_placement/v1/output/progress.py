@@ -53,7 +53,7 @@ def shown(
         if log is not None:
             run.log = stack.enter_context(contextlib.closing(EventLog(log, command)))
         if not quiet:
-            run.display = Bars(stack) if sys.stderr.isatty() else Lines()
+            run.display = ProgressBars(stack) if sys.stderr.isatty() else ProgressLines()
         stack.enter_context(_answering(run.print_position))
         yield run
 
@@ -142,7 +142,7 @@ class RunProgress:
             os.write(2, f"{self.position}\n".encode())
 
 
-class Lines:
+class ProgressLines:
     """A line on stderr for each minute of a part."""
 
     seconds = LINE_SECONDS
@@ -166,7 +166,7 @@ def _per_second(rate: float) -> str:
     return f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
 
 
-class Bars:
+class ProgressBars:
     """One bar on a terminal for each part."""
 
     def __init__(self, stack: contextlib.ExitStack) -> None:

@@ -30,7 +30,7 @@ from osc_placement.model import name
 from osc_placement.nova import filters, flavor
 from osc_placement.server.store import database_file, sqlite
 from osc_placement.workflows.snapshot import file, pseudonyms
-from osc_placement.workflows.snapshot.pseudonyms import NameKind, Names
+from osc_placement.workflows.snapshot.pseudonyms import NameKind, Pseudonyms
 
 
 def write(path: pathlib.Path, target: pathlib.Path, key_path: pathlib.Path) -> None:
@@ -59,14 +59,14 @@ def write(path: pathlib.Path, target: pathlib.Path, key_path: pathlib.Path) -> N
 
     with file.explained():
         with database_file.reading(str(path)) as connection:
-            for _ in _rows(Names(collect, standard_names, compared), connection):
+            for _ in _rows(Pseudonyms(collect, standard_names, compared), connection):
                 """Every name in the snapshot is collected."""
         key.add(texts)
         pseudonyms.write(key_path, key)
         anonymous = dataclasses.replace(
             metadata, origin=key.identity, target=key.identity, anonymized=True
         )
-        names = Names(key.pseudonym, standard_names, compared)
+        names = Pseudonyms(key.pseudonym, standard_names, compared)
         _write_rows(str(path), str(target), names, anonymous)
 
 
@@ -103,7 +103,7 @@ def _anonymizable(
 _NOT_READ = "not read: "
 
 
-def _provider(names: Names, provider: record.ProviderRecord) -> record.ProviderRecord:
+def _provider(names: Pseudonyms, provider: record.ProviderRecord) -> record.ProviderRecord:
     return dataclasses.replace(
         provider,
         uuid=names.uuid(provider.uuid),
@@ -118,7 +118,7 @@ def _provider(names: Names, provider: record.ProviderRecord) -> record.ProviderR
     )
 
 
-def _consumer(names: Names, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
+def _consumer(names: Pseudonyms, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
     consumer_type = consumer.consumer_type
     return dataclasses.replace(
         consumer,
@@ -135,14 +135,16 @@ def _consumer(names: Names, consumer: record.ConsumerRecord) -> record.ConsumerR
     )
 
 
-def anonymized_note(names: Names, note: file.SaveNote) -> file.SaveNote:
+def anonymized_note(names: Pseudonyms, note: file.SaveNote) -> file.SaveNote:
     """The UUIDs and names in a note; the text of an error is left out."""
     is_error = note.text.startswith(_NOT_READ)
     text = f"{_NOT_READ}the error is left out" if is_error else names.text(note.text)
     return file.SaveNote(names.uuid(note.uuid), text)
 
 
-def _rows(names: Names, connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _rows(
+    names: Pseudonyms, connection: sqlite3.Connection
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """``(table, row)`` of the new file, in the order of the old one."""
     for provider in sqlite.providers(connection):
         yield "provider", sqlite.from_provider(_provider(names, provider))
@@ -160,7 +162,7 @@ def _rows(names: Names, connection: sqlite3.Connection) -> Iterator[tuple[str, t
             yield "recording", (response[0], orjson.dumps(response[1]).decode())
 
 
-def _write_rows(path: str, target: str, names: Names, metadata: file.SnapshotMetadata) -> None:
+def _write_rows(path: str, target: str, names: Pseudonyms, metadata: file.SnapshotMetadata) -> None:
     """Write the new form of all records to ``target``, completely or not at all, mode 0600.
 
     ``metadata`` is that of the new file; its digest is computed. Errors: StoreError.
@@ -210,7 +212,7 @@ _PLAIN_PARAMETERS = frozenset(
 )
 
 
-def anonymized_response(names: Names, request: str, body: Any) -> tuple[str, Any] | None:
+def anonymized_response(names: Pseudonyms, request: str, body: Any) -> tuple[str, Any] | None:
     """A response and its request; None for a request that no command sends."""
     parts = _REQUEST.fullmatch(request)
     if parts is None or parts["path"] not in _LISTS:
@@ -245,10 +247,10 @@ def metadata_keys(recorded: Mapping[str, Any]) -> frozenset[str]:
 
 
 #: Returns a value of a response with replaced names; the kind is that of the list.
-Field = Callable[[Names, NameKind, Any], Any]
+Field = Callable[[Pseudonyms, NameKind, Any], Any]
 
 
-def _object(names: Names, kind: NameKind, value: Any) -> Any:
+def _object(names: Pseudonyms, kind: NameKind, value: Any) -> Any:
     """The fields of an object, or of each object of a list, that the commands read."""
     if isinstance(value, list):
         return [_object(names, kind, item) for item in value]
@@ -261,10 +263,10 @@ def _object(names: Names, kind: NameKind, value: Any) -> Any:
     }
 
 
-def _texts(replace: Callable[[Names, str], str]) -> Field:
+def _texts(replace: Callable[[Pseudonyms, str], str]) -> Field:
     """A text, or all texts of a list or of a mapping; the others stay."""
 
-    def replaced(names: Names, kind: NameKind, value: Any) -> Any:
+    def replaced(names: Pseudonyms, kind: NameKind, value: Any) -> Any:
         if isinstance(value, str):
             return replace(names, value) if value else value
         if isinstance(value, list):
@@ -276,18 +278,18 @@ def _texts(replace: Callable[[Names, str], str]) -> Field:
     return replaced
 
 
-def _keep(_: Names, __: NameKind, value: Any) -> Any:
+def _keep(_: Pseudonyms, __: NameKind, value: Any) -> Any:
     return value
 
 
-def _id(names: Names, kind: NameKind, value: Any) -> Any:
+def _id(names: Pseudonyms, kind: NameKind, value: Any) -> Any:
     """A UUID, a number, or the ID that an administrator gave a flavor."""
     if not isinstance(value, str) or not value:
         return value
     return names.of(kind, value) if kind is NameKind.FLAVOR else names.uuid(value)
 
 
-def _name(names: Names, kind: NameKind, value: Any) -> Any:
+def _name(names: Pseudonyms, kind: NameKind, value: Any) -> Any:
     return names.of(kind, str(value)) if value else value
 
 
@@ -317,23 +319,23 @@ _FIELDS: dict[str, Field] = {
     ),
     **dict.fromkeys(
         _words("uuid instance_uuid device_id members same_subtree allocation"),
-        _texts(Names.uuid),
+        _texts(Pseudonyms.uuid),
     ),
     **dict.fromkeys(
         _words(
             "host hosts hypervisor_hostname source_compute source_node dest_compute dest_node"
             " OS-EXT-SRV-ATTR:host OS-EXT-SRV-ATTR:hypervisor_hostname"
         ),
-        _texts(Names.host),
+        _texts(Pseudonyms.host),
     ),
     "id": _id,
     "name": _name,
     "original_name": lambda names, _, value: _name(names, NameKind.FLAVOR, value),
     "pinned_availability_zone": lambda names, _, value: _name(names, NameKind.ZONE, value),
-    **dict.fromkeys(("project_id", "tenant_id"), _texts(Names.project)),
-    "user_id": _texts(Names.user),
-    "required": _texts(Names.trait),
-    "resources": _texts(Names.resource_class),
+    **dict.fromkeys(("project_id", "tenant_id"), _texts(Pseudonyms.project)),
+    "user_id": _texts(Pseudonyms.user),
+    "required": _texts(Pseudonyms.trait),
+    "resources": _texts(Pseudonyms.resource_class),
     "extra_specs": lambda names, _, value: extra_specs(names, value),
     "properties": lambda names, _, value: image_properties(names, value),
     "metadata": lambda names, kind, value: (
@@ -394,12 +396,12 @@ def is_defined(key: str) -> bool:
     return name in _PLAIN_KEYS or (namespace is not None and name[namespace.end() :] in _PROPERTIES)
 
 
-def extra_specs(names: Names, specs: Mapping[str, Any]) -> dict[str, str]:
+def extra_specs(names: Pseudonyms, specs: Mapping[str, Any]) -> dict[str, str]:
     """The extra specs of a flavor."""
     return dict(_extra_specs(names, specs))
 
 
-def _extra_specs(names: Names, specs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _extra_specs(names: Pseudonyms, specs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, raw in specs.items():
         text = str(raw)
         group = flavor.parse_group_key(key)
@@ -421,7 +423,7 @@ def _extra_specs(names: Names, specs: Mapping[str, Any]) -> Iterator[tuple[str, 
                 yield f"{scope}{colon}{_key(names, rest)}", _requirement(names, rest, text)
 
 
-def _requirement(names: Names, key: str, text: str) -> str:
+def _requirement(names: Pseudonyms, key: str, text: str) -> str:
     """The value of an extra spec, whose operators stay: ``<or> a <or> b``."""
     operators = filters.OPERATORS
     words = text.split()
@@ -430,12 +432,12 @@ def _requirement(names: Names, key: str, text: str) -> str:
     return " ".join(word if word in operators else _value_of(names, key, word) for word in words)
 
 
-def metadata(names: Names, pairs: Mapping[str, str]) -> dict[str, str]:
+def metadata(names: Pseudonyms, pairs: Mapping[str, str]) -> dict[str, str]:
     """The metadata of a host aggregate; equal keys and values of flavors and images stay equal."""
     return {_metadata_key(names, key): _metadata(names, key, pairs[key]) for key in pairs}
 
 
-def _metadata_key(names: Names, key: str) -> str:
+def _metadata_key(names: Pseudonyms, key: str) -> str:
     if key == "availability_zone":
         return key
     if key.startswith(_TENANT):
@@ -446,7 +448,7 @@ def _metadata_key(names: Names, key: str) -> str:
     return _key(names, key)
 
 
-def _metadata(names: Names, key: str, text: str) -> str:
+def _metadata(names: Pseudonyms, key: str, text: str) -> str:
     if key == "availability_zone":
         return names.of(NameKind.ZONE, text)
     parts = [part.strip() for part in text.split(",")]
@@ -455,17 +457,17 @@ def _metadata(names: Names, key: str, text: str) -> str:
     return ",".join(_value_of(names, key, part) for part in parts)
 
 
-def _value_of(names: Names, key: str, text: str) -> str:
+def _value_of(names: Pseudonyms, key: str, text: str) -> str:
     """The value of a key, equal in metadata, extra specs and properties of images."""
     return names.of(NameKind.FLAVOR, text) if key == _FLAVORS else value(names, text)
 
 
-def _key(names: Names, key: str) -> str:
+def _key(names: Pseudonyms, key: str) -> str:
     """A key that nova defines, unchanged; the pseudonym of any other."""
     return key if is_defined(key) else names.of(NameKind.VALUE, key)
 
 
-def image_properties(names: Names, properties: Mapping[str, Any]) -> dict[str, str]:
+def image_properties(names: Pseudonyms, properties: Mapping[str, Any]) -> dict[str, str]:
     """The properties of an image."""
     replaced = {}
     for key, raw in properties.items():
@@ -476,7 +478,7 @@ def image_properties(names: Names, properties: Mapping[str, Any]) -> dict[str, s
     return replaced
 
 
-def value(names: Names, text: str) -> str:
+def value(names: Pseudonyms, text: str) -> str:
     """A value that nova defines, unchanged; the pseudonym of any other."""
     word = text.strip().lower()
     is_plain = word in _WORDS or _NUMBERS.fullmatch(word) or _MACHINE.fullmatch(word)
@@ -497,7 +499,7 @@ def _is_number(suffix: str) -> bool:
     return suffix.removeprefix("_").isdigit()
 
 
-def _pmem_label(names: Names, label: str) -> str:
+def _pmem_label(names: Pseudonyms, label: str) -> str:
     """The label whose resource class is the pseudonym of the label's."""
     if not label.strip():
         return label
@@ -505,7 +507,7 @@ def _pmem_label(names: Names, label: str) -> str:
     return name.removeprefix(flavor.PMEM_PREFIX)
 
 
-def _alias(names: Names, alias: str) -> str:
+def _alias(names: Pseudonyms, alias: str) -> str:
     name, colon, count = alias.partition(":")
     if not name.strip():
         return alias

@@ -166,7 +166,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _SYMBOL = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
 
-class Names:
+class Pseudonyms:
     """Replaces names of each kind; equal names stay equal, and different ones different.
 
     ``standard_names`` are names of traits and resource classes that are not custom but only the

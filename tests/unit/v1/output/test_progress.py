@@ -46,7 +46,7 @@ def test_without_a_terminal_a_line_per_minute_is_written(
     now, written = [0.0], []
     monkeypatch.setattr(streams, "write_message", written.append)
     shown = progress.RunProgress(lambda: now[0])
-    shown.display = progress.Lines()
+    shown.display = progress.ProgressLines()
     shown.start("reading providers", 200)
     for _ in range(200):
         now[0] += seconds
@@ -58,7 +58,7 @@ def test_the_estimate_of_a_long_part_is_in_minutes(monkeypatch: pytest.MonkeyPat
     now, written = [0.0], []
     monkeypatch.setattr(streams, "write_message", written.append)
     shown = progress.RunProgress(lambda: now[0])
-    shown.display = progress.Lines()
+    shown.display = progress.ProgressLines()
     shown.start("applying", 10_000)
     for _ in range(960):
         now[0] += 0.0625
@@ -70,7 +70,7 @@ def test_each_part_has_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now, written = [0.0], []
     monkeypatch.setattr(streams, "write_message", written.append)
     shown = progress.RunProgress(lambda: now[0])
-    shown.display = progress.Lines()
+    shown.display = progress.ProgressLines()
     for what in ("reading", "applying"):
         shown.start(what, 4)
         for _ in range(3):

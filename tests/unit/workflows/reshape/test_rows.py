@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import time
-
 from osc_placement import microversion
 from osc_placement.plan import result
 from osc_placement.testing import service
@@ -112,7 +110,7 @@ def test_a_template_is_rehearsed_beside_a_skipped_tree_with_a_shared_consumer() 
     assert found.rehearsed.nodes.keys() == {uuid_of("a"), uuid_of("b"), new("a-0")}
 
 
-def test_a_large_tree_is_planned_and_rehearsed_in_seconds() -> None:
+def test_a_large_tree_is_planned_and_rehearsed() -> None:
     children = [f"cn1_gpu{number}" for number in range(64)]
     providers = {"cn1": (None, {"VCPU": 4096, "VGPU": 1024})}
     providers |= dict.fromkeys(children, ("cn1", {}))  # type: ignore[arg-type]
@@ -122,7 +120,5 @@ def test_a_large_tree_is_planned_and_rehearsed_in_seconds() -> None:
     text = "moves:\n" + "".join(
         f"- {{from: cn1, resources: {{VGPU: 16}}, to: {name}}}\n" for name in children
     )
-    began = time.monotonic()
     found = prepared(text, cloud_builder.state(providers, consumers))
     assert len(found.placed) == 500
-    assert time.monotonic() - began < 20

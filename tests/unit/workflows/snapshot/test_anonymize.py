@@ -15,7 +15,7 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import filters, flavor, request, values
 from osc_placement.workflows.snapshot import anonymize, file, pseudonyms
-from osc_placement.workflows.snapshot.pseudonyms import NameKind, Names
+from osc_placement.workflows.snapshot.pseudonyms import NameKind, Pseudonyms
 
 UUID = "0f0e0d0c-0b0a-4908-8706-050403020100"
 LABEL = st.text("ab1-", min_size=1, max_size=3)
@@ -39,8 +39,8 @@ class Growing:
         return self.key.pseudonym(kind, text)
 
 
-def names() -> Names:
-    return Names(Growing())
+def names() -> Pseudonyms:
+    return Pseudonyms(Growing())
 
 
 @given(st.lists(HOSTS, unique=True, max_size=8))
@@ -82,7 +82,7 @@ def test_what_every_cloud_has_stays() -> None:
     assert replaced.trait("HW_CPU_X86_AVX2") == "HW_CPU_X86_AVX2"
     assert replaced.resource_class("VCPU") == "VCPU"
     assert replaced.consumer_type("INSTANCE") == "INSTANCE"
-    assert Names(Growing(), {"HW_NEW"}).trait("HW_NEW") == "HW_NEW"
+    assert Pseudonyms(Growing(), {"HW_NEW"}).trait("HW_NEW") == "HW_NEW"
     # Not a trait of any Placement: the name may say anything.
     assert "ACME" not in replaced.trait("ACME_GPU")
 
@@ -169,7 +169,7 @@ def test_every_property_that_the_code_reads_is_kept() -> None:
     assert [key for key in sorted(specs | images) if not anonymize.is_defined(key)] == []
 
 
-def made_of_aggregate(replaced: Names, metadata: dict[str, str]) -> dict[str, Any]:
+def made_of_aggregate(replaced: Pseudonyms, metadata: dict[str, str]) -> dict[str, Any]:
     aggregate = {
         "id": 1,
         "name": "acme",
@@ -237,7 +237,7 @@ def test_filters_give_the_same_verdicts_with_pseudonyms(
             for key, requirement in specs.items()
         )
     )
-    replaced = Names(Growing(), compared=frozenset(metadata))
+    replaced = Pseudonyms(Growing(), compared=frozenset(metadata))
 
     def verdicts(
         metadata: dict[str, str], image: dict[str, str], specs: dict[str, str], name: str
