@@ -357,9 +357,13 @@ class _SharedApp:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         return self._call(environ, start_response)
 
-    def __getattr__(self, name: str) -> Any:
-        """What ``client.local.LocalPlacement`` has, also after a reset."""
-        return getattr(self._placement.app, name)
+    # What ``client.local.LocalPlacement`` has, also after a reset. Properties, because since
+    # Python 3.12 a protocol is not satisfied by ``__getattr__``.
+    repository = property(lambda self: self._placement.app.repository)
+    saved_cloud = property(lambda self: self._placement.app.saved_cloud)
+    database = property(lambda self: self._placement.app.database)
+    tables = property(lambda self: self._placement.app.tables)
+    users = property(lambda self: self._placement.app.users)
 
     def close(self) -> None:
         """Do nothing."""
