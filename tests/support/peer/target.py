@@ -163,6 +163,8 @@ class OnRealDatabase(Target):
         self.database.restore_or(sample, lambda: self._fill(testing.sample_cloud(sample)))
 
     def _fill(self, document: dict[str, Any]) -> None:
+        # Tests that load a cloud of their own leave it in the service.
+        self.reset()
         loading.load(document, self.ask)
         self.database.set_generations(document)
 
