@@ -121,7 +121,8 @@ class App:
             version = _version(environ)
             response = self._answer(request, version, identity)
         except Exception as error:  # noqa: BLE001 - one request must not end the server
-            http_error = _http_error(error, request_id)
+            # A traceback would keep all that the request has read until a garbage collection.
+            http_error = _http_error(error, request_id).with_traceback(None)
             response = http_errors.response(http_error, environ, request_id, version)
             return _finish(response, request_id, version, http_error.varies)
         return _finish(response, request_id, version)

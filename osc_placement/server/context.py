@@ -146,9 +146,9 @@ class Limits:
         finally:
             self._admitted.release()
 
-    def check_size(self, body: bytes) -> None:
-        """Raise HttpBadRequest for a response that is too large."""
-        if len(body) > self.response_bytes:
+    def check_size(self, size: int) -> None:
+        """Raise HttpBadRequest for a response with more bytes than the limit."""
+        if size > self.response_bytes:
             raise http_errors.HttpBadRequest(
                 f"The response has more than {self.response_bytes} bytes. Set a lower limit."
             )

@@ -27,21 +27,19 @@ def list_all(context: RequestContext) -> webob.Response:
     parameters = context.checked_query(schemas.CANDIDATES_QUERY)
     candidate_query = query.parse_candidates(list(parameters.items()), context.version)
     limits, form = context.limits, _request_form(context.version)
-    requests: list[bytes] = []
+    text = bytearray(b'{"allocation_requests": [')
     providers: dict[str, None] = {}
-    size = 0
     with limits.search_slot() as budget, context.repository.snapshot() as base:
         for candidate in _candidates(base, candidate_query, limits, budget):
-            requests.append(orjson.dumps(form(candidate)))
-            size += len(requests[-1])
-            if size > limits.response_bytes:
-                break
+            if providers:
+                text += b", "
+            text += orjson.dumps(form(candidate))
+            limits.check_size(len(text))
             providers.update(dict.fromkeys(candidate.allocations))
         summaries = _summaries(context.version, base, candidate_query, providers)
-    text = b", ".join(requests), b'], "provider_summaries": ', encode(summaries)
-    body = b"".join((b'{"allocation_requests": [', *text, b"}"))
-    limits.check_size(body)
-    return json_response(context, body)
+    text += b'], "provider_summaries": ' + encode(summaries) + b"}"
+    limits.check_size(len(text))
+    return json_response(context, bytes(text))
 
 
 def _candidates(
