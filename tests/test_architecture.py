@@ -458,16 +458,16 @@ def test_a_public_class_name_is_unique() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2930,
-    "engine": 2745,
+    "client": 2935,
+    "engine": 2765,
     "model": 750,
-    "nova": 3270,
+    "nova": 3285,
     "plan": 4320,
     "search": 675,
-    "server": 4845,
+    "server": 4855,
     "testing": 1100,
-    "v1": 10020,
-    "workflows": 22250,
+    "v1": 10045,
+    "workflows": 22290,
     "": 1930,
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch operations: one request about inventories, traits or aggregates of many providers.
+"""Plans changes of the inventories, traits or aggregates of many providers at once.
 
 The ``plan_`` functions read the selected providers, in bulk where the API has a bulk request, and
 decide the changes; a provider that cannot be read is skipped and does not stop the others. They
@@ -9,6 +9,7 @@ other programs.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import logging
@@ -52,6 +53,7 @@ def plan_amend(
 ) -> plan.ObservedPlan:
     """Plan expressions such as ``VCPU:allocation_ratio=4`` for each selected provider.
 
+    ``create``: give a provider the class if it does not have it. ``allow`` are the guards to skip.
     Requests: the selection; one GET per custom class and per provider; if capacity shrinks,
     those of ``observe_usages``.
     Errors: InvalidInput with every error of the expressions and the selection.
@@ -227,7 +229,7 @@ def _counted(
         return planned
 
     def count(item: str) -> int:
-        filters: dict[str, Any] = {_PARAMETERS[kind.name]: [item]}
+        filters: dict[str, Any] = {_FILTER_PARAMETERS[kind.name]: [item]}
         return len(retry.read(functools.partial(client.list_providers, **filters)))
 
     return dataclasses.replace(planned, existing={kind.unit: sum(map(count, removed))})
@@ -312,6 +314,7 @@ def _unknown_classes(client: api.Client, classes: Iterable[str]) -> list[str]:
 
 
 def _conflicts(request: MembershipRequest) -> list[str]:
+    """What contradicts itself in a request, or that it is empty."""
     both = [item for item in request.add if item in request.remove]
     input_errors = [f"{item} cannot be added and removed at once" for item in both]
     return input_errors if request.names else ["nothing to add or to remove"]
@@ -368,7 +371,7 @@ def observe_usages(
 def _observe_one_time_use(
     client: api.Client, observed: Sequence[amend.Offered]
 ) -> list[amend.Offered]:
-    """``observed`` with the knowledge which are one-time-use devices. Requests: one listing."""
+    """``observed`` with ``one_time_use`` set for such devices. Requests: one listing."""
     # A classic command with an older version in use must not release a device either.
     version = max(client.microversion, microversion.FEATURES["provider required traits"])
     uuids = lookup.providers_with_trait(client.at(version), inventories.ONE_TIME_USE)
@@ -377,8 +380,8 @@ def _observe_one_time_use(
     ]
 
 
-#: The parameter of the listing of providers that selects those with a name.
-_PARAMETERS = {memberships.TRAITS.name: "required", memberships.AGGREGATES.name: "member_of"}
+#: ``{kind: the query parameter that lists the providers with a trait or in an aggregate}``
+_FILTER_PARAMETERS = {memberships.TRAITS.name: "required", memberships.AGGREGATES.name: "member_of"}
 
 
 def observe_members(
@@ -401,7 +404,7 @@ def observe_members(
 
         return _read_each(client, read, kind.name, chosen.providers, context)
     having: dict[str, set[str]] = {}
-    filters, parameter = chosen.filters, _PARAMETERS[kind.name]
+    filters, parameter = chosen.filters, _FILTER_PARAMETERS[kind.name]
     for name in names:
         narrower = {**filters, parameter: [*filters.get(parameter, ()), name]}
         listing = functools.partial(client.list_providers, **narrower)
@@ -423,13 +426,11 @@ def _usages_in_bulk(
 
     Full providers are missing. The result is empty if the server refuses the query.
     """
-    counted: dict[str, int] = {}
-    for item in observed:
-        for resource_class in item.inventories:
-            counted[resource_class] = counted.get(resource_class, 0) + 1
-    if not counted or not microversion.supports(client.microversion, "nested candidates"):
+    # A query needs an amount: 1 of the class that most of the providers have.
+    classes = collections.Counter(name for item in observed for name in item.inventories)
+    if not classes or not microversion.supports(client.microversion, "nested candidates"):
         return {}
-    pairs = [("resources", f"{max(counted, key=lambda name: counted[name])}:1")]
+    pairs = [("resources", f"{classes.most_common(1)[0][0]}:1")]
     pairs += [("member_of", value) for value in filters.get("member_of", ())]
     pairs += [("in_tree", filters["in_tree"])] if "in_tree" in filters else []
     try:
@@ -465,7 +466,7 @@ def _read_each(
     return list(answers.values()), unread
 
 
-_OWNED = (
+_OWNED_BY_NOVA = (
     "compute drivers and nova own standard traits"
     f" (--allow {guards.STANDARD_TRAITS} to do it anyway)"
 )
@@ -507,11 +508,13 @@ def decide_traits(
 ) -> plan.Plan:
     """Add and remove traits of each provider.
 
-    The custom traits ``create`` are created first. Removing a standard trait needs the guard
-    in ``request.allow``.
+    The custom traits ``create`` are created first. A provider that would lose a standard trait is
+    skipped, unless ``request.allow`` names the guard.
     """
-    kept = () if guards.STANDARD_TRAITS in request.allow else standard.traits()
-    items = [decide(memberships.TRAITS, item, request, kept, _OWNED) for item in observed]
+    protected = () if guards.STANDARD_TRAITS in request.allow else standard.traits()
+    items = [
+        decide(memberships.TRAITS, item, request, protected, _OWNED_BY_NOVA) for item in observed
+    ]
     created = [memberships.creation(name, "the cloud does not have it yet") for name in create]
     changed = {
         name
@@ -544,10 +547,10 @@ def decide(
     kind: memberships.MembershipType[memberships.M],
     observed: ChosenMembership,
     request: MembershipRequest,
-    kept: Collection[str] = (),
+    protected: Collection[str] = (),
     reason: str = "",
 ) -> change.Change | change.Skipped:
-    """The change of one provider; skipped for ``reason`` if it would remove a name of ``kept``."""
+    """The change of one provider; skipped for ``reason`` if it removes a ``protected`` name."""
     subject = observed.subject
     requested = dict.fromkeys(request.add, True) | dict.fromkeys(request.remove, False)
     after = {name: requested[name] for name in request.names}
@@ -558,7 +561,7 @@ def decide(
     differing = [name for name in after if before[name] != after[name]]
     old = kind.state({name: before[name] for name in differing})
     new = kind.state({name: after[name] for name in differing})
-    refused = [name for name in differing if not after[name] and name in kept]
+    refused = [name for name in differing if not after[name] and name in protected]
     if refused:
         text = f"{', '.join(refused)}: {reason}"
         return change.Skipped(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a cloud for Prometheus: capacity, traits, consumers, flavors, and what health finds.
+"""Computes metrics of a cloud for Prometheus: capacity, traits, consumers, flavors and findings.
 
 Everything comes from one file, a snapshot or any database file, so the figures belong together.
 ``read`` evaluates it; ``text`` is Prometheus' text format. The names of capacity are those of
-openstack-exporter. An area of health that could not be examined has the value 0 in
-``openstack_placement_checked``, and no findings.
+openstack-exporter. The findings are those of ``placement health show``. An area of health that
+could not be examined has the value 0 in ``openstack_placement_checked``, and no findings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Family:
     samples: Sequence[Sample]
 
 
-_RESOURCES = ("hostname", "resourcetype")
+_CAPACITY_LABELS = ("hostname", "resourcetype")
 
 
 def read(
@@ -52,11 +52,12 @@ def read(
     traits: Collection[str] = (),
     saved: float | None = None,
 ) -> list[Family]:
-    """All families of a file; ``traits`` are those of which the providers are listed.
+    """All families of a file; the providers with one of ``traits`` are listed by name.
 
-    ``saved`` is when the cloud was read, in seconds since the epoch. Requests: none to Placement,
-    the client of ``services`` is that of a file; to nova and neutron, unless they are recorded,
-    those of ``health.examine``, one for its version and one per 1000 flavors.
+    ``saved`` is when the cloud was read, in seconds since the epoch.
+    Requests: none to Placement, because the client of ``services`` reads a file. If nova and
+    neutron are not recorded in it: those of ``health.examine``, one for the version of nova, and
+    one per 1000 flavors.
     Errors: PlacementError for a service in place of a file.
     """
     with observe.file_state(services.client, "placement metrics write") as base:
@@ -86,21 +87,21 @@ def text(families: Iterable[Family]) -> str:
                     _PREFIX + family.name, family.help, labels=family.labels
                 )
                 for sample in family.samples:
-                    gauge.add_metric([_valid(label) for label in sample.labels], sample.value)
+                    gauge.add_metric([_encodable(label) for label in sample.labels], sample.value)
                 yield gauge
 
-    chosen = prometheus_client.CollectorRegistry(auto_describe=False)
-    chosen.register(Collector())
-    return prometheus_client.generate_latest(chosen).decode()
+    collectors = prometheus_client.CollectorRegistry(auto_describe=False)
+    collectors.register(Collector())
+    return prometheus_client.generate_latest(collectors).decode()
 
 
-def _valid(label: str) -> str:
-    """The label without what UTF-8 cannot encode."""
+def _encodable(label: str) -> str:
+    """The label with "?" in place of what UTF-8 cannot encode."""
     return label.encode("utf-8", "replace").decode()
 
 
 def _capacity(base: state.CloudState) -> Iterator[Family]:
-    """Per provider and class, with the names of openstack-exporter."""
+    """Five families with a sample per provider and class; openstack-exporter has the same names."""
     rows = [
         (item.name, name, inventory, base.used(uuid).get(name, 0))
         for uuid, item in base.providers.items()
@@ -122,7 +123,7 @@ def _capacity(base: state.CloudState) -> Iterator[Family]:
         ),
     ):
         samples = [Sample(row[:2], value) for row, value in zip(rows, values, strict=True)]
-        yield Family(family, help_text, _RESOURCES, samples)
+        yield Family(family, help_text, _CAPACITY_LABELS, samples)
 
 
 def _traits(base: state.CloudState, traits: Collection[str]) -> Family:
@@ -149,6 +150,7 @@ def _flavors(
 ) -> Iterator[Family]:
     """On how many hosts each flavor fits, and how often; flavors that nova refuses are left out."""
     if isinstance(services.nova, str):
+        # A text is the reason why nova was not read.
         return
     compute = compute_nodes.read_server_hosts(services.nova)
     listed = impact.fits(base, services.nova, compute, context)
@@ -158,12 +160,12 @@ def _flavors(
         (
             "flavor_hosts",
             "Hosts on which a server of the flavor can start.",
-            {name: one.hosts for name, one in fits.items()},
+            {name: fit.hosts for name, fit in fits.items()},
         ),
         (
             "flavor_fits",
             "Servers of the flavor alone that can start, at least.",
-            {name: one.fits for name, one in fits.items()},
+            {name: fit.fits for name, fit in fits.items()},
         ),
     ):
         samples = [Sample((name,), value) for name, value in values.items()]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own filters, which may refuse hosts that Placement returned.
+"""Judges which hosts that Placement returned would be refused by the filters of nova's scheduler.
 
 Filters that depend on services, host aggregates and server groups are judged from nova's API. The
-others depend on data that only nova's scheduler has; they are named as not judged if the server
-requests something that they compare.
+others depend on data that only the scheduler has; such a filter is not judged if the server
+requests something that it compares, and otherwise accepts.
 """
 
 from __future__ import annotations
@@ -62,23 +62,24 @@ def judge(
     Requests: for an existing server one per 1000 server groups, and one for each of up to five
     members of its group, or one per 1000 servers.
     """
-    first = judge_compute(candidates, compute)
-    left = {name: uuid for name, uuid in candidates.items() if name not in first.refused}
-    hosts = _hosts(compute, asked.aggregates, left)
+    by_compute = judge_compute(candidates, compute)
+    accepted = {name: uuid for name, uuid in candidates.items() if name not in by_compute.refused}
+    hosts = _hosts(compute, asked.aggregates, accepted)
     if compute.hosts is None:
         data = "the compute nodes of the hosts were not read"
         names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
-        rules = [_not_judged(name, data) for name in names]
+        others = [_not_judged(name, data) for name in names]
     else:
-        rules = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
-    found = [first, *rules, *_hidden(asked.server, [host for _, host in hosts.values()])]
-    known = request.DEFAULT_FILTERS if enabled is None else enabled
+        others = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
+    hidden = _hidden(asked.server, [host for _, host in hosts.values()])
+    judged = [by_compute, *others, *hidden]
     if enabled is not None:
-        return [each for each in found if each.filter in known]
+        return [item for item in judged if item.filter in enabled]
+    defaults = request.DEFAULT_FILTERS
     return [
-        dataclasses.replace(each, is_enabled=True if each.filter in known else None)
-        for each in found
-        if each.filter in known or each.verdict is not FilterVerdict.ACCEPTS
+        dataclasses.replace(item, is_enabled=True if item.filter in defaults else None)
+        for item in judged
+        if item.filter in defaults or item.verdict is not FilterVerdict.ACCEPTS
     ]
 
 
@@ -88,8 +89,8 @@ def members(
     """``{UUID of a host aggregate: names of the root providers of its hosts}``."""
     nodes = compute.hosts.nodes if compute.hosts else ()
     return {
-        each.uuid: frozenset(node.hostname for node in nodes if node.host in each.hosts)
-        for each in aggregates
+        aggregate.uuid: frozenset(node.hostname for node in nodes if node.host in aggregate.hosts)
+        for aggregate in aggregates
     }
 
 
@@ -104,22 +105,22 @@ def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> Filter
 def refused(judged: Iterable[FilterJudgement]) -> dict[str, str]:
     """``{name of a root provider: reason}`` for the hosts that a filter certainly refuses."""
     reasons: dict[str, str] = {}
-    for each in judged:
-        if each.is_enabled:
-            prefix = "" if each.filter == COMPUTE else f"{each.filter}: "
-            for name, why in each.refused.items():
+    for item in judged:
+        if item.is_enabled:
+            prefix = "" if item.filter == COMPUTE else f"{item.filter}: "
+            for name, why in item.refused.items():
                 reasons.setdefault(name, prefix + why)
     return reasons
 
 
 def not_judged(judged: Iterable[FilterJudgement]) -> list[str]:
-    """A line for each filter that may refuse hosts of which this is not known."""
+    """A line for each filter of which it is not certain whether it refuses hosts."""
     lines = []
-    for each in judged:
-        if each.verdict is FilterVerdict.NOT_JUDGED:
-            lines.append(each.reason if each.filter == COMPUTE else f"{each.filter}: {each.reason}")
-        elif each.refused and not each.is_enabled:
-            lines.append(f"{each.filter}: nova.conf says whether it is enabled")
+    for item in judged:
+        if item.verdict is FilterVerdict.NOT_JUDGED:
+            lines.append(item.reason if item.filter == COMPUTE else f"{item.filter}: {item.reason}")
+        elif item.refused and not item.is_enabled:
+            lines.append(f"{item.filter}: nova.conf says whether it is enabled")
     return lines
 
 
@@ -129,24 +130,28 @@ def _hosts(
     candidates: Mapping[str, str],
 ) -> dict[str, tuple[str, filters.Host]]:
     """``{name of the root provider: (host, what nova knows of it)}``."""
-    members: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
+    aggregates_of: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
     for aggregate in aggregates:
         for host in aggregate.hosts:
-            members[host].append(aggregate)
-    found = {}
+            aggregates_of[host].append(aggregate)
+    hosts = {}
     for name, uuid in candidates.items():
         node = compute.node(uuid)
         host = node.host if node else ""
-        found[name] = host, filters.Host(members[host], node.servers if node else None)
-    return found
+        hosts[name] = host, filters.Host(aggregates_of[host], node.servers if node else None)
+    return hosts
 
 
 def _from_rules(
     server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
 ) -> Iterator[FilterJudgement]:
+    """What the filters say that compare the server with its host's aggregates and server count.
+
+    A rule returns why it refuses a host. It needs one field of the server, which may be unknown.
+    """
     for name, rule in filters.RULES.items():
-        reasons = {each: rule(server, host) for each, (_, host) in hosts.items()}
-        refused = {each: why for each, why in reasons.items() if why}
+        reasons = {hostname: rule(server, host) for hostname, (_, host) in hosts.items()}
+        refused = {hostname: why for hostname, why in reasons.items() if why}
         field, what = filters.NEEDED.get(name, ("", ""))
         if refused and field and getattr(server, field) is None:
             accept = "accepts" if len(refused) == 1 else "accept"
@@ -176,7 +181,7 @@ def _from_groups(
         return [_judged(name, {}, reason) for name in names]
     try:
         groups = api.server_groups(nova)
-        group = next((each for each in groups if server.uuid in each.members), None)
+        group = next((item for item in groups if server.uuid in item.members), None)
         members = [] if group is None else _members(nova, group, server.uuid)
     except errors.PlacementError as error:
         return [_not_judged(name, str(error)) for name in names]
@@ -199,6 +204,7 @@ def _members(nova: api.Nova, group: values.ServerGroup, without: str) -> Collect
 
 
 def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterator[FilterJudgement]:
+    """The filters that compare data which nova's API does not show, if the server has such data."""
     for name, (compares, data) in filters.HIDDEN.items():
         compared = compares(server, hosts)
         if compared:

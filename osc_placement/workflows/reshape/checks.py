@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invariants of a reshape, reasons to refuse a document, and notes for its operator. Pure.
+"""Checks a reshape: invariants, reasons to refuse its document, and notes for the operator. Pure.
 
-The invariants are checked between the snapshots before and after; the rehearsal must reach the same
-snapshot. The refusals are deletions and moves that would not work or would
-not last: nova-compute writes the inventories of its own trees at each periodic run, libvirt's
-driver VCPU, MEMORY_MB and others on the root, VGPU on children with the name ``<root's
-name>_<physical GPU>``, and MEM_ENCRYPTION_CONTEXT on children such as ``<root's name>_amd_sev``. A
-move to this shape lasts; any other is reverted or duplicated within a minute.
+* Invariants compare the snapshots of the trees before and after the reshape. ``differences``
+  compares the snapshot that a rehearsal reached with the expected one.
+* Refusals are deletions and moves that would not work or would not last. Nova-compute writes the
+  inventories of its own trees at each periodic run. With libvirt these are VCPU, MEMORY_MB and
+  others on the root, VGPU on children with the name ``<root's name>_<physical GPU>``, and
+  MEM_ENCRYPTION_CONTEXT on children such as ``<root's name>_amd_sev``. A move to this shape lasts;
+  any other is reverted or duplicated within a minute.
 
 An example, with a move of 4 VCPU of cn1 to PCPU of cn1::
 
@@ -24,6 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
+from osc_placement.nova import pci
 from osc_placement.plan import guards
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
 from osc_placement.plan.reasons import Code
@@ -37,11 +39,15 @@ def violations(decision: consumers.ReshapeDecision) -> list[str]:
 
 
 def _sums_of_consumers(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    # Classes of which one becomes the other count as one.
-    joined = placing.separate(
+    """A consumer has as much as before, over all providers.
+
+    Classes of which one becomes the other, such as VCPU and PCPU, count as the first of them.
+    """
+    # Lists of (class, becomes) pairs; pairs with a class in common are in the same list.
+    groups = placing.separate(
         [(move.resource_class, move.becomes) for move in decision.resolved.moves], tuple
     )
-    classes = {name: several[0][0] for several in joined for pair in several for name in pair}
+    classes = {name: pairs[0][0] for pairs in groups for pair in pairs for name in pair}
     for uuid, was in sorted(decision.before.consumers.items()):
         now = decision.after.consumers[uuid]
         if _counted(was, classes) != _counted(now, classes):
@@ -50,7 +56,7 @@ def _sums_of_consumers(decision: consumers.ReshapeDecision) -> Iterator[str]:
 
 def _inventories_change_by_moves(decision: consumers.ReshapeDecision) -> Iterator[str]:
     """No inventory changes without a move, a given total or given fields."""
-    growth = _growth(decision.resolved)
+    growth = _expected_growth(decision.resolved)
     was, now = _inventories(decision.before.inside), _inventories(decision.after.inside)
     for place in sorted(was.keys() | now.keys() | growth.keys()):
         old, new = was.get(place), now.get(place)
@@ -62,7 +68,7 @@ def _inventories_change_by_moves(decision: consumers.ReshapeDecision) -> Iterato
 
 def _allocations_change_by_moves(decision: consumers.ReshapeDecision) -> Iterator[str]:
     """No consumer has another amount where nothing moves; so nothing changes in other trees."""
-    before, after, growth = decision.before, decision.after, _growth(decision.resolved)
+    before, after, growth = decision.before, decision.after, _expected_growth(decision.resolved)
     for uuid, providers in before.changed_allocations(after).items():
         was, now = before.consumers[uuid].allocations, after.consumers[uuid].allocations
         unexpected = [
@@ -78,7 +84,7 @@ def _allocations_change_by_moves(decision: consumers.ReshapeDecision) -> Iterato
 
 
 def _capacities(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    """No provider is over capacity that was not so before."""
+    """No provider is over capacity, unless it was so before, with the same inventory and usage."""
     before, after = decision.before, decision.after
     for uuid, node in after.nodes.items():
         old = before.nodes.get(uuid, snapshot.Node(node.provider))
@@ -109,12 +115,12 @@ def _units(decision: consumers.ReshapeDecision) -> Iterator[str]:
 
 
 def _targets(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    """Consumers have the amounts that were decided, where evidence says."""
-    for one in decision.placed:
-        move = one.move
+    """Consumers have the decided amounts on their target: the assigned one, if there is one."""
+    for placed in decision.placed:
+        move = placed.move
         present = decision.after.consumers[move.consumer].allocations.get(move.target, {})
         is_there = all(present.get(name, 0) >= amount for name, amount in move.given.items())
-        if not is_there or one.demand.assigned not in (None, one.option):
+        if not is_there or placed.demand.assigned not in (None, placed.option):
             yield f"consumer {move.consumer} would not be on its target"
 
 
@@ -128,8 +134,8 @@ _INVARIANTS = (
 )
 
 
-def _growth(resolved: resolve.Resolved) -> collections.Counter[resolve.Place]:
-    """How much each total changes, by moves and by given totals."""
+def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[resolve.Place]:
+    """How much each total changes, by moves and by totals that the document sets."""
     growth = collections.Counter(resolved.growth)
     for move in resolved.moves:
         growth[move.origin] -= move.amount
@@ -186,27 +192,25 @@ def _node_differences(
     if actual is None or expected is None:
         yield "it does not exist" if actual is None else "it still exists"
         return
-    for what, of in (
+    for what, value_of in (
         ("name", lambda node: node.provider.name),
         ("parent", lambda node: node.provider.parent_uuid),
         ("inventories", lambda node: dict(node.inventories)),
-        ("usage", lambda node: _present(node.used)),
+        ("usage", lambda node: _without_zeros(node.used)),
         ("traits", lambda node: node.traits),
         ("aggregates", lambda node: node.aggregates),
     ):
-        if of(actual) != of(expected):
-            yield f"{what} {of(actual)} instead of {of(expected)}"
+        if value_of(actual) != value_of(expected):
+            yield f"{what} {value_of(actual)} instead of {value_of(expected)}"
 
 
-def _present(used: allocation.Resources) -> dict[str, int]:
+def _without_zeros(used: allocation.Resources) -> dict[str, int]:
     return {name: amount for name, amount in used.items() if amount}
 
 
+#: A trait of this name, or with this prefix, shows that nova-compute owns the provider.
 _OWNER = "OWNER_NOVA"
 _COMPUTE = "COMPUTE_"
-
-#: The trait of providers of PCI devices, of any class, that nova-compute reports.
-_DEVICE = "COMPUTE_MANAGED_PCI_DEVICE"
 
 #: Libvirt's driver reports memory encryption on a child ``<root's name>_<one of these>``.
 _ENCRYPTION = "MEM_ENCRYPTION_CONTEXT"
@@ -237,7 +241,7 @@ def check(
         (guards.NOVA_OWNED, Code.NOVA_OWNED, _nova_owned),
     ):
         refused[code] = [] if guard in allow else [*refusals(before, resolved)]
-    first = next((code for code, found in refused.items() if found), None)
+    first = next((code for code, texts in refused.items() if texts), None)
     if first is not None:
         raise Refused(dict.fromkeys(itertools.chain(*refused.values())), first)
 
@@ -368,10 +372,10 @@ def _over_capacity(decision: consumers.ReshapeDecision) -> Iterator[str]:
 def _guesses(decision: consumers.ReshapeDecision) -> Iterator[str]:
     """One line per target with the consumers that a strategy placed there."""
     guesses: dict[tuple[str, str], list[str]] = {}
-    for one in decision.placed:
-        if one.guess:
-            key = decision.after.name_of(one.option.target), one.guess
-            guesses.setdefault(key, []).append(one.demand.consumer)
+    for placed in decision.placed:
+        if placed.guess:
+            key = decision.after.name_of(placed.option.target), placed.guess
+            guesses.setdefault(key, []).append(placed.demand.consumer)
     for (name, guess), guessed in sorted(guesses.items()):
         yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(guessed))}"
 
@@ -382,11 +386,13 @@ _NOTES = (_nova_compute, _changed_totals, _over_capacity, _guesses)
 def _owned_roots(before: snapshot.TreeSnapshot) -> frozenset[str]:
     """The roots of the trees that nova-compute owns, as their traits show."""
     return frozenset(
-        before.root_of(uuid) for uuid, node in before.inside.items() if _is_novas(node.traits)
+        before.root_of(uuid)
+        for uuid, node in before.inside.items()
+        if _has_trait_of_nova(node.traits)
     )
 
 
-def _is_novas(traits: Iterable[str]) -> bool:
+def _has_trait_of_nova(traits: Iterable[str]) -> bool:
     return any(name == _OWNER or name.startswith(_COMPUTE) for name in traits)
 
 
@@ -397,7 +403,7 @@ def _reverted(
     for move in resolved.moves:
         root = before.root_of(move.source) if move.source in before.nodes else move.source
         if root in owned and _is_reported(move.origin, before):
-            if not _is_novas_shape(move, root, before, resolved):
+            if not _matches_nova_compute(move, root, before, resolved):
                 yield move, root, f"{move.resource_class} on {before.name_of(move.source)}"
         elif move.target in before.nodes and _is_reported(move.destination, before):
             other = before.root_of(move.target)
@@ -426,14 +432,14 @@ def _root_after(uuid: str, resolved: resolve.Resolved) -> str:
 def _is_reported(place: resolve.Place, before: snapshot.TreeSnapshot) -> bool:
     """Whether nova-compute reports a class on a provider of its own trees."""
     uuid, resource_class = place
-    is_device = uuid in before.nodes and _DEVICE in before.nodes[uuid].traits
+    is_device = uuid in before.nodes and pci.MANAGED in before.nodes[uuid].traits
     return is_device or resource_class in _REPORTED
 
 
 def _lost_names(
     before: snapshot.TreeSnapshot, resolved: resolve.Resolved, owned: frozenset[str]
 ) -> Iterator[str]:
-    """Providers with a name from nova-compute that get another name."""
+    """The names of providers that nova-compute named, and that get another name."""
     for uuid, node in before.inside.items():
         name, root = node.provider.name, before.root_of(uuid)
         is_novas = root in owned and name.startswith(f"{before.name_of(root)}_")
@@ -441,7 +447,7 @@ def _lost_names(
             yield name
 
 
-def _is_novas_shape(
+def _matches_nova_compute(
     move: resolve.InventoryMove,
     root: str,
     before: snapshot.TreeSnapshot,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resolving a document of moves against a snapshot: names to providers, moves to amounts. Pure.
+"""Resolves a reshape document against a snapshot: texts to providers, moves to amounts. Pure.
 
 A described provider that does not exist gets a UUID that follows from its name::
 
@@ -21,7 +21,7 @@ from osc_placement.workflows.reshape import documents, snapshot
 
 _HINT = "'openstack resource provider list' shows all providers"
 
-#: A provider's UUID and a class.
+#: ``(provider uuid, resource class)``
 Place = tuple[str, str]
 
 
@@ -50,12 +50,13 @@ class InventoryMove:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resolved:
-    """``nodes`` are the providers of the named trees after the reshape, with the usage before it.
+    """A document with UUIDs and amounts.
 
-    ``fields`` are the inventory fields that the document gives. ``growth`` is how much given
-    totals change inventories, besides the moves; negative if less. ``deleted`` are the UUIDs of
-    providers that are deleted once they are empty. ``new_names`` are the UUIDs and names of
-    providers to create.
+    ``nodes`` are the providers of the named trees after the reshape, with the usage before it.
+    ``fields`` are the inventory fields that the document gives. ``growth`` is how much the
+    totals that the document sets differ from those after the moves; negative if less.
+    ``deleted`` are the UUIDs of providers that are deleted once they are empty. ``new_names`` are
+    the UUIDs and names of providers to create.
     """
 
     document: documents.Document
@@ -122,6 +123,7 @@ class ProviderIndex:
         document: documents.Document,
         before: snapshot.TreeSnapshot,
     ) -> None:
+        # A new dict: what the document describes is added to it.
         self.nodes = before.inside
         self.fields: dict[Place, dict[str, int | float]] = {}
         self._existing = dict(self.nodes)
@@ -134,13 +136,13 @@ class ProviderIndex:
 
     def find(self, text: str, line: int) -> str | None:
         """The UUID of a provider; adds an error if it does not exist."""
-        uuid = self.known(text)
+        uuid = self.uuid_of(text)
         if uuid is None:
             self.add_problem(line, f"provider {text!r} does not exist: {_HINT}")
         return uuid
 
-    def known(self, text: str) -> str | None:
-        """The UUID of a provider, None if it does not exist."""
+    def uuid_of(self, text: str) -> str | None:
+        """The UUID of the provider with this name or UUID, None if it does not exist."""
         if text in self._by_name:
             return self._by_name[text]
         uuid = canonical_uuid(text) if is_uuid(text) else ""
@@ -155,7 +157,7 @@ class ProviderIndex:
 
     def add(self, target: documents.MoveTarget, source: str | None) -> None:
         """Add a target, existing or described; ``source`` is the provider that moves to it."""
-        uuid = self.known(target.text)
+        uuid = self.uuid_of(target.text)
         if uuid is None and not target.described:
             self.add_problem(
                 target.line,
@@ -198,7 +200,7 @@ class ProviderIndex:
             self.add_problem(
                 target.line, f"provider {uuid} has the name {name!r}, not {target.name!r}"
             )
-        origin = self.known(source or "")
+        origin = self.uuid_of(source or "")
         has_parent = not target.described or target.parent != documents.DEFAULT_PARENT
         if has_parent or uuid not in self._existing or origin not in self._existing:
             return
@@ -237,11 +239,11 @@ class ProviderIndex:
         """Set the parent of each target, when all targets are known."""
         described: dict[str, tuple[str | None, int]] = {}
         for target in self._document.targets:
-            uuid = self.known(target.text)
+            uuid = self.uuid_of(target.text)
             if uuid is None or target.parent == documents.DEFAULT_PARENT:
                 continue
             first = described.setdefault(uuid, (target.parent, target.line))[0]
-            if self.known(first or "") != self.known(target.parent or ""):
+            if self.uuid_of(first or "") != self.uuid_of(target.parent or ""):
                 what = f"{first or 'no provider'} and {target.parent or 'no provider'}"
                 self.add_problem(target.line, f"{self.name_of(uuid)} has two parents, {what}")
         self._parents |= described
@@ -322,7 +324,7 @@ def new_uuid(name: str) -> str:
 
 def _moves(item: documents.ResourceMove, index: ProviderIndex) -> Iterator[InventoryMove]:
     """The inventory moves of one move; an amount of 0 stands for ``all``."""
-    source, target = index.find(item.source, item.line), index.known(item.target.text)
+    source, target = index.find(item.source, item.line), index.uuid_of(item.target.text)
     if source is None or target is None:
         return
     offered = index.nodes[source].inventories
@@ -371,13 +373,12 @@ def _merge(moves: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
     return merged.values()
 
 
-def _circular(moves: Iterable[InventoryMove]) -> Iterator[InventoryMove]:
+def _circular(moves: Sequence[InventoryMove]) -> Iterator[InventoryMove]:
     """The moves that lead back to their origin, directly or over other moves."""
     destinations: dict[Place, set[Place]] = {}
-    every = list(moves)
-    for move in every:
+    for move in moves:
         destinations.setdefault(move.origin, set()).add(move.destination)
-    for move in every:
+    for move in moves:
         reached = pending = {move.destination}
         while pending:
             pending = set().union(*(destinations.get(place, ()) for place in pending)) - reached
@@ -387,6 +388,7 @@ def _circular(moves: Iterable[InventoryMove]) -> Iterator[InventoryMove]:
 
 
 def _growth(moves: Iterable[InventoryMove], index: ProviderIndex) -> dict[Place, int]:
+    """``Resolved.growth``: the totals that the document sets, minus those after the moves."""
     growth: dict[Place, int] = {}
     for (uuid, resource_class), fields in index.fields.items():
         if "total" in fields:
@@ -413,10 +415,10 @@ def _inventories(moves: Iterable[InventoryMove], index: ProviderIndex) -> Invent
     for move in moves:
         by_origin.setdefault(move.origin, []).append(move)
         by_destination.setdefault(move.destination, []).append(move)
-    for destination, several in by_destination.items():
-        _check_sources(destination, several, index)
-    for origin, several in by_origin.items():
-        _move(after, origin, several, index)
+    for destination, moves_to in by_destination.items():
+        _check_sources(destination, moves_to, index)
+    for origin, moves_from in by_origin.items():
+        _move(after, origin, moves_from, index)
     for (uuid, name), fields in index.fields.items():
         item = _with_total(after[uuid].get(name), fields.get("total"))
         if fields.get("total") == 0:
@@ -437,7 +439,10 @@ def _inventories(moves: Iterable[InventoryMove], index: ProviderIndex) -> Invent
 def _move(
     after: Inventories, origin: Place, moves: Sequence[InventoryMove], index: ProviderIndex
 ) -> None:
-    """Move the amounts of one class of one provider."""
+    """Move the amounts of one class of one provider; changes ``after``.
+
+    If nothing of the class stays, its reserved amount moves too.
+    """
     source, name = origin
     before = index.nodes[source].inventories[name]
     moved = sum(move.amount for move in moves)
@@ -470,7 +475,10 @@ _INHERITED = ("min_unit", "max_unit", "step_size", "allocation_ratio")
 def _check_sources(
     destination: Place, moves: Sequence[InventoryMove], index: ProviderIndex
 ) -> None:
-    """The sources of a new inventory have the same fields, unless the document gives them."""
+    """Add a problem for fields in which the sources of a new inventory differ.
+
+    A field that the document gives may differ.
+    """
     target, name = destination
     if name in index.nodes[target].inventories:
         return
@@ -488,7 +496,7 @@ def _check_sources(
 
 
 def _inherited(move: InventoryMove, index: ProviderIndex) -> Mapping[str, int | float | str]:
-    """The fields that a new inventory takes from one source."""
+    """The fields that a new inventory takes from one source; max_unit may be "the total"."""
     item = index.nodes[move.source].inventories[move.resource_class]
     if move.becomes != move.resource_class:
         item = inventory.Inventory(item.total, max_unit=item.total)
@@ -507,6 +515,7 @@ def _with_total(
 
 
 def _resize(item: inventory.Inventory, total: int) -> inventory.Inventory:
+    """The inventory with another total; a max_unit that was the total follows it."""
     max_unit = total if item.max_unit == item.total else item.max_unit
     return dataclasses.replace(item, total=total, max_unit=max_unit)
 

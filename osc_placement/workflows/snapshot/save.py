@@ -38,7 +38,6 @@ LOG = logging.getLogger(__name__)
 
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 #: Readings per transaction: what a kill can lose.
 _BATCH = 100
@@ -116,11 +115,11 @@ def save(
             saving = _Save(client, file, request, context)
             metadata = saving.run()
         publish(request.path)
-        with snapshot_file.SnapshotFile(str(request.path)) as saved:
+        with snapshot_file.SnapshotFile(str(request.path)) as finished:
             return SaveReport(
                 metadata,
-                saved.counts(),
-                saved.notes(),
+                finished.counts(),
+                finished.notes(),
                 saving.providers_read,
                 saving.consumers_read,
                 continued and client.tables is None,
@@ -151,33 +150,37 @@ class _Save:
         self._client, self._file = client, file
         self._request, self._context = request, context
         self._requests = 0
+        # Providers that were read, by UUID as all these sets.
         self._read: set[str] = set()
         # Providers whose last reading was a state that existed, and those that still had it later.
         self._verified: set[str] = set()
         self._checked: set[str] = set()
         # Without owners: consumers that a later reading of a provider shows in another state.
         self._doubtful: set[str] = set()
+        # Providers that changed during each attempt to read them.
         self._unstable: set[str] = set()
         self._failures: dict[str, api_errors.ApiError] = {}
         self._metadata = _metadata(client, request)
-        self._of_tables = self.consumers_read = 0
+        self._providers_in_tables = self.consumers_read = 0
 
     @property
     def providers_read(self) -> int:
         """How many providers were read."""
-        return self._of_tables or len(self._read)
+        return self._providers_in_tables or len(self._read)
 
     def run(self) -> snapshot_file.SnapshotMetadata:
         """All steps, from the first listing to the finished file."""
         continues = self._begin()
         tables = self._client.tables
-        names = self._read_tables(tables) if tables else self._read_service(continues=continues)
+        traits_and_classes = (
+            self._read_tables(tables) if tables else self._read_service(continues=continues)
+        )
         if self._request.also is not None:
             self._request.also.record(self._file)
             self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
         self._add_notes()
         ended = dataclasses.replace(self._metadata, finished=time.time(), requests=self._requests)
-        return self._file.finish(ended, *names)
+        return self._file.finish(ended, *traits_and_classes)
 
     def _read_tables(self, tables: local.StateTables) -> tuple[Sequence[str], Sequence[str]]:
         """Read all in one transaction; the traits and the resource classes."""
@@ -185,7 +188,7 @@ class _Save:
         with tables.reading() as reading:
             owners = self._request.owners
             counts = self._file.replace_all(reading, owners=owners)
-            self._of_tables, self.consumers_read = counts
+            self._providers_in_tables, self.consumers_read = counts
             return reading.traits, reading.resource_classes
 
     def _read_service(self, *, continues: bool) -> tuple[Sequence[str], Sequence[str]]:
@@ -226,10 +229,10 @@ class _Save:
         read = functools.partial(read_provider, self._client, verify=verify)
         results = self._context.each(read, uuids, "reading providers")
         for batch in _batches(results):
-            for one in batch:
-                self._count_provider(one)
+            for provider in batch:
+                self._note_outcome(provider)
             self._doubtful |= self._file.save_readings(
-                one.reading for one in batch if one.reading is not None
+                provider.reading for provider in batch if provider.reading is not None
             )
 
     def _check_providers(self) -> None:
@@ -252,21 +255,22 @@ class _Save:
         self._checked.update(set(unchecked).difference(changed))
         self._file.outdate(changed)
 
-    def _count_provider(self, one: ProviderRead) -> None:
-        self._requests += one.requests
-        if one.error is not None:
-            LOG.info("provider %s: %s", one.uuid, one.error)
-            self._failures[one.uuid] = one.error
+    def _note_outcome(self, provider: ProviderRead) -> None:
+        """Count the requests; sort the provider into the sets. Errors: ApiError for too many."""
+        self._requests += provider.requests
+        if provider.error is not None:
+            LOG.info("provider %s: %s", provider.uuid, provider.error)
+            self._failures[provider.uuid] = provider.error
             if len(self._failures) > _MOST_FAILURES:
-                raise one.error
+                raise provider.error
             return
-        self._failures.pop(one.uuid, None)
-        self._read.add(one.uuid)
+        self._failures.pop(provider.uuid, None)
+        self._read.add(provider.uuid)
         for group, applies in (
-            (self._verified, one.is_verified),
-            (self._unstable, not one.is_stable),
+            (self._verified, provider.is_verified),
+            (self._unstable, not provider.is_stable),
         ):
-            (group.add if applies else group.discard)(one.uuid)
+            (group.add if applies else group.discard)(provider.uuid)
 
     def _read_allocations(self, uuids: Sequence[str]) -> None:
         """Only the allocations, of providers whose generation has not changed."""
@@ -357,7 +361,8 @@ class _Save:
     def _note(self, uuids: Iterable[str], text: str) -> None:
         self._file.add_notes(snapshot_file.SaveNote(uuid, text) for uuid in uuids)
 
-    def _ask(self, call: Callable[[], R]) -> R:
+    def _ask(self, call: Callable[[], T]) -> T:
+        """The result of one request, which is counted, and sent again after a passing failure."""
         self._requests += 1
         return retry.read(call)
 
@@ -370,7 +375,7 @@ def _differs(in_file: responses.Usage, in_placement: responses.Usage) -> bool:
 
 
 def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.SnapshotMetadata:
-    """What is saved, before it is read. Requests: one GET, if versions are not known yet."""
+    """The metadata of a save that begins. Requests: one GET, if versions are not known yet."""
     lowest, highest = client.transport.versions()
     return snapshot_file.SnapshotMetadata(
         origin=plan.place(client.target),
@@ -384,6 +389,7 @@ def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.Snapsho
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    """The items in lists of ``_BATCH``, the last one shorter."""
     iterator = iter(items)
     return iter(lambda: list(itertools.islice(iterator, _BATCH)), [])
 
