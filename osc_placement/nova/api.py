@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's compute API: the session, recorded responses, pages, host aggregates, server groups.
+"""Sends GET requests to nova's compute API, or finds the responses in a recording.
 
-Read only: every function sends GET requests alone. ``servers`` reads servers, migrations,
-services and compute nodes, ``flavors`` flavors.
+It also reads host aggregates, server groups and availability zones. The module ``servers`` reads
+servers, migrations, services and compute nodes; ``flavors`` reads flavors.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ T = TypeVar("T")
 
 #: Compute API microversions. 2.41 adds the UUID of a host aggregate; 2.64 has the policy of a
 #: server group as one value.
-_AGGREGATES = "2.41"
-_SERVER_GROUPS = "2.64"
+_AGGREGATES_VERSION = "2.41"
+_SERVER_GROUPS_VERSION = "2.64"
 
-_NO_TIME = datetime.timedelta()
+_NO_OFFSET = datetime.timedelta()
 
 #: Entries per request: nova's own default limit.
 PAGE = 1000
 
-_RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
+_POLICY_RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
 _NUMBER = re.compile(r"\d+\.\d+")
-_VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
+_URL_VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
 
 
 #: The default of nova's option default_availability_zone.
 DEFAULT_ZONE = "nova"
 
 #: Compute API microversion of zones.
-_AVAILABILITY_ZONES = "2.1"
+_ZONES_VERSION = "2.1"
 
 
 class Nova(Protocol):
@@ -67,7 +67,7 @@ class NovaRefused(service.ServiceRefused):
     @property
     def rule(self) -> str | None:
         """The policy rule that refused the request, if the response names it."""
-        match = _RULE.search(self.detail) if self.status == 403 else None
+        match = _POLICY_RULE.search(self.detail) if self.status == 403 else None
         return match[0] if match else None
 
     def __str__(self) -> str:
@@ -84,6 +84,7 @@ class SessionNova:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._clock_offset: datetime.timedelta | None = None
+        #: Within ``answers.reading_once()`` no request that succeeds is sent twice.
         self.answers = transport.Answers()
 
     def clock_offset(self) -> datetime.timedelta:
@@ -92,8 +93,8 @@ class SessionNova:
         Requests: one GET if none was sent before.
         """
         if self._clock_offset is None:
-            self.ask("/servers?limit=1", _AGGREGATES)
-        return self._clock_offset or _NO_TIME
+            self.ask("/servers?limit=1", _AGGREGATES_VERSION)
+        return self._clock_offset or _NO_OFFSET
 
     def ask(self, path: str, version: str) -> Any:
         """Send one GET at a microversion."""
@@ -142,7 +143,7 @@ def _clock_offset_of(headers: Mapping[str, str]) -> datetime.timedelta:
         date = email.utils.parsedate_to_datetime(headers["Date"])
         return datetime.datetime.now(datetime.UTC) - date
     except (LookupError, TypeError, ValueError):
-        return _NO_TIME
+        return _NO_OFFSET
 
 
 def clock_offset(nova: Nova) -> datetime.timedelta:
@@ -151,7 +152,7 @@ def clock_offset(nova: Nova) -> datetime.timedelta:
     Nova compares and filters its timestamps by its own clock.
     Requests: one GET if none was sent to nova before.
     """
-    return nova.clock_offset() if isinstance(nova, SessionNova) else _NO_TIME
+    return nova.clock_offset() if isinstance(nova, SessionNova) else _NO_OFFSET
 
 
 def service_types(nova: Nova) -> frozenset[str]:
@@ -172,7 +173,7 @@ class RecordedNova:
 
     def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
         self._requests = [
-            (*_split(_VERSION.sub("", key.removeprefix("GET "))), key) for key in recorded
+            (*_split(_URL_VERSION.sub("", key.removeprefix("GET "))), key) for key in recorded
         ]
         self.source = source
         #: The whole recording, responses of other services included.
@@ -180,11 +181,11 @@ class RecordedNova:
 
     def ask(self, path: str, version: str) -> Any:
         """Send no request; find the recorded response."""
-        requested, query = _split(path)
+        requested_path, query = _split(path)
         fitting = [
             (len(parameters), key)
-            for known, parameters, key in self._requests
-            if known == requested
+            for recorded_path, parameters, key in self._requests
+            if recorded_path == requested_path
             and parameters <= query
             and _DELETED & parameters == _DELETED & query
         ]
@@ -230,11 +231,11 @@ def availability_zones(nova: Nova) -> list[str]:
     """
     path = "/os-availability-zone"
     try:
-        body = ask_or_unsupported(nova, path, _AVAILABILITY_ZONES)
+        body = ask_or_unsupported(nova, path, _ZONES_VERSION)
     except errors.PlacementError:
         return [DEFAULT_ZONE]
     with parsing(path):
-        return [DEFAULT_ZONE, *(each["zoneName"] for each in body["availabilityZoneInfo"])]
+        return [DEFAULT_ZONE, *(zone["zoneName"] for zone in body["availabilityZoneInfo"])]
 
 
 def maximum_version(nova: Nova) -> str | None:
@@ -256,7 +257,7 @@ def host_aggregates(nova: Nova) -> list[values.HostAggregate]:
 
     Errors: as ``ask``; PlacementError when nova is older than 2.41.
     """
-    body = ask_or_unsupported(nova, "/os-aggregates", _AGGREGATES)
+    body = ask_or_unsupported(nova, "/os-aggregates", _AGGREGATES_VERSION)
     with parsing("/os-aggregates"):
         return [
             values.HostAggregate(
@@ -275,11 +276,11 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
 
     Errors: as ``ask``; PlacementError when nova is older than 2.64.
     """
-    found: list[values.ServerGroup] = []
+    groups: list[values.ServerGroup] = []
     more = True
     while more:
-        path = f"/os-server-groups?all_projects=True&limit={PAGE}&offset={len(found)}"
-        body = ask_or_unsupported(nova, path, _SERVER_GROUPS)
+        path = f"/os-server-groups?all_projects=True&limit={PAGE}&offset={len(groups)}"
+        body = ask_or_unsupported(nova, path, _SERVER_GROUPS_VERSION)
         with parsing(path):
             page = [
                 values.ServerGroup(
@@ -291,9 +292,9 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
                 )
                 for item in body["server_groups"]
             ]
-        found += page
+        groups += page
         more = len(page) == PAGE
-    return found
+    return groups
 
 
 def ask_or_unsupported(nova: Nova, path: str, version: str) -> Any:
@@ -321,7 +322,7 @@ def read_pages(
     Requests: one GET per 1000 items. Errors: as ``ask``; PlacementError when nova is older than
     the last version, or when an item lacks a field.
     """
-    found: list[T] = []
+    results: list[T] = []
     marker: dict[str, str] = {}
     while True:
         url = f"{path}?{urllib.parse.urlencode({**query, 'limit': str(PAGE), **marker})}"
@@ -329,9 +330,9 @@ def read_pages(
         versions = (version,)
         with parsing(url):
             items = body[key]
-            found += map(read, items)
+            results += map(read, items)
             if not items or not has_next(body.get(f"{key}_links") or ()):
-                return found
+                return results
             marker = {"marker": str(items[-1].get("uuid") or items[-1]["id"])}
 
 
@@ -358,7 +359,10 @@ def ask_best(nova: Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def collected(input_errors: errors.InputErrors) -> Iterator[None]:
-    """Collect a refused request of the block, so that all missing permissions are reported."""
+    """Turn a request of the block that a policy refuses (403) into one of ``input_errors``.
+
+    So an operator sees all missing permissions at once.
+    """
     try:
         yield
     except api_errors.ApiError as error:

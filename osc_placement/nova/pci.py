@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[pci]device_spec`` of nova.conf, and whether it matches a PCI device of Placement. Pure.
+"""Reads ``[pci]device_spec`` of a nova.conf, and matches it with the PCI devices of Placement.
 
-``read_device_spec`` reads the file. Placement has one provider for a device, or for a physical
-function with all its virtual functions. Its name ends with the address of the function::
+Placement has one provider for a device, or for a physical function with all its virtual functions.
+Its name ends with the address of the function::
 
     cmp-0001_0000:84:00.0, CUSTOM_PCI_10DE_20B0: total 1
 
@@ -21,18 +21,19 @@ from typing import Any, NamedTuple
 
 from osc_placement import errors
 
-#: nova-compute gives it to every provider of a PCI device that it manages.
+#: The trait that nova-compute gives to every provider of a PCI device that it manages.
 MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
 
 _ANY = "*"
-_NAME = re.compile(r".*_([0-9a-f]{4,}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.DOTALL)
-_CLASS = re.compile(r"CUSTOM_PCI_([0-9A-F]{4})_([0-9A-F]{4})")
+_PROVIDER_NAME = re.compile(r".*_([0-9a-f]{4,}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.DOTALL)
+_RESOURCE_CLASS = re.compile(r"CUSTOM_PCI_([0-9A-F]{4})_([0-9A-F]{4})")
 #: ``[[[<domain>:]<bus>:]<slot>][.<function>]``; what is empty or ``*`` matches everything.
 _GLOB = re.compile(
     r"(?:(?:(?P<domain>[^:.]*):)?(?P<bus>[^:.]*):)?(?P<slot>[^:.]*)(?:\.(?P<function>[^:.]*))?"
 )
+#: ``{part of an address: its hexadecimal digits}``
 _PARTS = {"domain": 4, "bus": 2, "slot": 2, "function": 1}
-_IDS = ("vendor_id", "product_id")
+_ID_FIELDS = ("vendor_id", "product_id")
 
 
 class Device(NamedTuple):
@@ -51,10 +52,10 @@ class Device(NamedTuple):
 
 def device_of(name: str, classes: Iterable[str]) -> Device | None:
     """The device of a provider with this name and inventories; None if the name has no address."""
-    address = _NAME.fullmatch(name)
+    address = _PROVIDER_NAME.fullmatch(name)
     if address is None:
         return None
-    ids = [match.groups() for match in map(_CLASS.fullmatch, classes) if match]
+    ids = [match.groups() for match in map(_RESOURCE_CLASS.fullmatch, classes) if match]
     vendor_product = (ids[0][0].lower(), ids[0][1].lower()) if len(ids) == 1 else None
     domain, bus, slot, function = address.groups()
     return Device((domain, bus, slot, function), vendor_product)
@@ -65,8 +66,8 @@ class DeviceSpec:
     """One entry of ``[pci]device_spec``.
 
     ``address`` has a pattern for each of domain, bus, slot and function.
-    ``is_named``: it has a ``devname``, of which Placement does not know the address. ``ids`` are
-    the vendor and the product, None for any.
+    ``is_named``: it names a network interface (``devname``), whose address Placement does not know.
+    ``ids`` are the vendor and the product, None for any.
     """
 
     address: tuple[re.Pattern[str], ...]
@@ -85,12 +86,12 @@ class DeviceSpec:
         return None if self._may_be_virtual(device.address) else False
 
     def _matches_ids(self, device: Device) -> bool | None:
-        wanted = [number for number, own in enumerate(self.ids) if own is not None]
+        wanted = [index for index, number in enumerate(self.ids) if number is not None]
         if not wanted:
             return True
         if device.ids is None:
             return None
-        return all(self.ids[number] == device.ids[number] for number in wanted)
+        return all(self.ids[index] == device.ids[index] for index in wanted)
 
     def _matches_address(self, address: Iterable[str]) -> bool:
         # re.match, as nova: a pattern needs to match the beginning only.
@@ -137,11 +138,11 @@ def read_device_spec(path: pathlib.Path) -> PciConfiguration:
     from oslo_config import cfg
 
     conf = cfg.ConfigOpts()
-    old = [
+    old_names = [
         cfg.DeprecatedOpt("passthrough_whitelist", group="pci"),
         cfg.DeprecatedOpt("pci_passthrough_whitelist", group="DEFAULT"),
     ]
-    conf.register_opts([cfg.MultiStrOpt("device_spec", deprecated_opts=old)], group="pci")
+    conf.register_opts([cfg.MultiStrOpt("device_spec", deprecated_opts=old_names)], group="pci")
     conf.register_opts([cfg.StrOpt("host")])
     try:
         conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
@@ -176,7 +177,7 @@ def _spec(entry: Any) -> DeviceSpec:
         raise ValueError(f"{entry!r} is not an object")  # noqa: TRY004 - as all errors of the text
     if "devname" in entry and "address" in entry:
         raise ValueError(f"{json.dumps(entry)} has both devname and address")
-    vendor, product = (_id(name, entry.get(name, _ANY)) for name in _IDS)
+    vendor, product = (_vendor_or_product(name, entry.get(name, _ANY)) for name in _ID_FIELDS)
     return DeviceSpec(
         _address(entry.get("address", _ANY)),
         (vendor, product),
@@ -184,7 +185,7 @@ def _spec(entry: Any) -> DeviceSpec:
     )
 
 
-def _id(name: str, value: Any) -> str | None:
+def _vendor_or_product(name: str, value: Any) -> str | None:
     text = str(value).strip()
     return None if text == _ANY else _hex(name, text, 4)
 
@@ -213,7 +214,7 @@ def _address(address: Any) -> tuple[re.Pattern[str], ...]:
 
 
 def _hex(what: str, text: str, width: int) -> str:
-    """A number in hex with leading zeros. Errors: ValueError."""
+    """A hexadecimal number with ``width`` digits; ``what`` names it in the ValueError."""
     try:
         number = int(text, 16)
     except ValueError:

@@ -88,7 +88,9 @@ def migrations(nova: api.Nova, **filters: str) -> list[values.Migration]:
 
 
 def _server(item: Mapping[str, Any]) -> values.Server:
+    """A server of a response; to save memory, equal texts are one object, and equal flavors."""
     if "flavor" not in item:
+        # The cell of the server is down: nova shows little more than its UUID.
         return values.Server(item["id"], project_id=item.get("tenant_id"), known=False)
     _check_rights(item)
     image = item.get("image") or {}
@@ -176,7 +178,7 @@ _SERVICES = "2.69"
 _SERVICES_PATH = "/os-services?binary=nova-compute"
 
 #: ``{resource class: field of a hypervisor}``; nova has no such fields from 2.88 on.
-_RESOURCES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
+_HYPERVISOR_FIELDS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
 
 
 def read_hosts(nova: api.Nova) -> values.Hosts:
@@ -188,12 +190,12 @@ def read_hosts(nova: api.Nova) -> values.Hosts:
     Errors: as ``ask``; PlacementError when nova is older than 2.53. A refused page is an error only
     when no cell is down.
     """
-    found, lists_down_cells = _services(nova)
-    unreachable = frozenset(service.host for service in found if not service.is_reachable)
+    services, lists_down_cells = _services(nova)
+    unreachable = frozenset(service.host for service in services if not service.is_reachable)
     return values.Hosts(
         nodes=tuple(_nodes(nova, may_fail=bool(unreachable))),
-        services=frozenset(service.host for service in found),
-        compute_services=tuple(found),
+        services=frozenset(service.host for service in services),
+        compute_services=tuple(services),
         unreachable=unreachable,
         lists_down_cells=lists_down_cells,
     )
@@ -203,12 +205,13 @@ def _services(nova: api.Nova) -> tuple[list[values.ComputeService], bool]:
     """The compute services, and whether services of a cell that is down are among them."""
     body, version = api.ask_best(nova, _SERVICES_PATH, (_SERVICES, _HYPERVISORS))
     with api.parsing(_SERVICES_PATH):
-        found = [_service(item) for item in body["services"] if item["binary"] == "nova-compute"]
-    return found, version == _SERVICES
+        services = [_service(item) for item in body["services"] if item["binary"] == "nova-compute"]
+    return services, version == _SERVICES
 
 
 def _service(item: Mapping[str, Any]) -> values.ComputeService:
     if item["status"] == "UNKNOWN":
+        # The cell of the service is down.
         return values.ComputeService(item["host"], is_reachable=False)
     return values.ComputeService(
         item["host"],
@@ -220,19 +223,19 @@ def _service(item: Mapping[str, Any]) -> values.ComputeService:
 
 def _nodes(nova: api.Nova, *, may_fail: bool) -> list[values.ComputeNode]:
     """The hypervisors that nova can list; ``may_fail``: accept that nova refuses a page."""
-    found: list[values.ComputeNode] = []
+    nodes: list[values.ComputeNode] = []
     limit, more, refused = api.PAGE, True, False
     while limit and more:
         try:
-            page, more = _page(nova, limit, found)
-            found += page
+            page, more = _page(nova, limit, nodes)
+            nodes += page
         except api.NovaRefused as error:
             if not may_fail or error.status < 500:
                 raise
             refused = True
         # After a refusal fewer hypervisors than one page are left: halve the page each time.
         limit = _halved(limit) if refused else limit
-    return found
+    return nodes
 
 
 def _halved(limit: int) -> int:
@@ -257,7 +260,9 @@ def _page(
                 item["service"]["host"],
                 item.get("running_vms"),
                 resources={
-                    name: item[field] for name, field in _RESOURCES.items() if item.get(field)
+                    name: item[field]
+                    for name, field in _HYPERVISOR_FIELDS.items()
+                    if item.get(field)
                 },
                 hypervisor=(item.get("hypervisor_type") or "", item.get("hypervisor_version") or 0),
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``osc-placement-server``: waitress with limits and a graceful end.
+"""Runs ``osc-placement-server``: serves Placement over HTTP, or checks or exports its database.
 
 waitress decides how requests are read. A lab server that strangers can reach stands behind a proxy,
 which limits slow and malformed requests.
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.check is not None:
         return _check(options.check)
     try:
-        _check_database(options)
+        _check_export(options)
         placement = server_options.create(options)
     except server_options.CANNOT_START as error:
         return _fail(error)
@@ -93,7 +93,7 @@ def _fail(error: Exception) -> int:
     return 1
 
 
-def _check_database(options: argparse.Namespace) -> None:
+def _check_export(options: argparse.Namespace) -> None:
     """An export must not create a database from a misspelt name."""
     exports_existing = options.load is None and options.database is not None
     if options.export is not None and exports_existing and not os.path.exists(options.database):
@@ -103,22 +103,23 @@ def _check_database(options: argparse.Namespace) -> None:
 
 
 def _export(placement: app.App, path: str) -> None:
+    """Write the state as a JSON document to a file, or to stdout for ``-``."""
     text = json.dumps(placement.export(), indent=1) + "\n"
     if path == "-":
         sys.stdout.write(text)
         return
-    goal = pathlib.Path(path)
+    target = pathlib.Path(path)
     try:
-        if goal.exists() and not goal.is_file():
+        if target.exists() and not target.is_file():
             # Do not replace a device such as /dev/null by a file.
-            goal.write_text(text, encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
             return
         # A name that nobody can foresee, and mode 0600: the document names projects and users.
-        descriptor, unfinished = tempfile.mkstemp(prefix=f".{goal.name}.", dir=goal.parent)
+        descriptor, unfinished = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
-            os.replace(unfinished, goal)
+            os.replace(unfinished, target)
         except BaseException:
             os.unlink(unfinished)
             raise
@@ -140,12 +141,18 @@ MAX_CONNECTIONS = 1000
 OTHER_FILES = 128
 #: Seconds for responses in flight when the server stops.
 DRAIN_SECONDS = 10.0
+#: Seconds between the searches for idle connections.
 _SWEEP_SECONDS = 5
+#: Seconds between two looks whether the last responses are sent.
 _POLL_SECONDS = 0.05
 
 
 class HttpServer:
-    """A listening server; ``url`` is its address. Raises CannotStart if it cannot listen."""
+    """A listening server of a WSGI application; ``url`` is its address.
+
+    ``on_stop`` is called when ``stop`` was called, before the last responses are sent.
+    Errors: CannotStart if it cannot listen.
+    """
 
     def __init__(
         self,
@@ -167,7 +174,7 @@ class HttpServer:
         self._listener = _listen(host, port)
         self._sockets: dict[int, Any] = {}
         self._server = waitress.create_server(
-            self._counted,
+            self._count_and_answer,
             map=self._sockets,
             sockets=[self._listener],
             threads=threads,
@@ -182,8 +189,8 @@ class HttpServer:
             asyncore_use_poll=True,
             log_socket_errors=False,
         )
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._server.effective_port}"
+        url_host = f"[{host}]" if ":" in host else host
+        self.url = f"http://{url_host}:{self._server.effective_port}"
 
     def run(self) -> None:
         """Serve until ``stop`` is called and the requests in flight are finished."""
@@ -200,7 +207,8 @@ class HttpServer:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
 
-    def _counted(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def _count_and_answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """The response of the application, counted as in progress until it is complete."""
         with self._counting:
             self._in_progress += 1
         try:

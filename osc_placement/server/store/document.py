@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole state as one JSON document, generations included.
+"""Reads and writes the whole state of the server as one JSON document, and checks its references.
 
 ``{"custom_resource_classes": [name], "custom_traits": [name],
 "providers": {uuid: {name, parent, root, generation, inventories, traits, aggregates}},
@@ -27,6 +27,7 @@ _LONGEST_PROVIDER_NAME = 200
 V = TypeVar("V")
 R = TypeVar("R")
 
+#: The keys of a document whose values are lists, and those whose values are objects.
 _LISTS = ("custom_resource_classes", "custom_traits")
 _OBJECTS = ("providers", "consumers")
 
@@ -36,7 +37,7 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
 
     ``now`` becomes the update time of the records, which the document does not have.
     """
-    stamp = time.time() if now is None else now
+    updated_at = time.time() if now is None else now
     _check_shape(document)
 
     def provider(uuid: str, fields: Mapping[str, Any]) -> record.ProviderRecord:
@@ -49,7 +50,7 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
             read_inventories(fields["inventories"]),
             read_traits(fields["traits"]),
             read_aggregates(fields["aggregates"]),
-            stamp,
+            updated_at,
         )
 
     def consumer(uuid: str, fields: Mapping[str, Any]) -> record.ConsumerRecord:
@@ -60,15 +61,15 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
             fields["user"],
             fields["type"],
             fields["allocations"],
-            stamp,
+            updated_at,
         )
 
     problems: list[str] = []
     changes = record.Changes(
         providers=read_records(document["providers"].items(), provider, "provider {}", problems),
         consumers=read_records(document["consumers"].items(), consumer, "consumer {}", problems),
-        traits=dict.fromkeys(document["custom_traits"], stamp),
-        resource_classes=dict.fromkeys(document["custom_resource_classes"], stamp),
+        traits=dict.fromkeys(document["custom_traits"], updated_at),
+        resource_classes=dict.fromkeys(document["custom_resource_classes"], updated_at),
     )
     problems.extend(find_problems(changes))
     if problems:
@@ -82,7 +83,10 @@ def read_records(
     what: str,
     problems: list[str],
 ) -> dict[str, R]:
-    """``read`` of each key and value; what it refuses is added to ``problems``, with the key."""
+    """``{key: read(key, value)}``; what ``read`` refuses is added to ``problems``.
+
+    ``what`` names the record in a problem, such as ``provider {}`` for the key.
+    """
     records = {}
     for key, value in items:
         try:
@@ -194,10 +198,10 @@ def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
     ratio = fields.get("allocation_ratio", 1.0)
     if type(ratio) not in (int, float) or not math.isfinite(ratio):
         raise ValueError(f"{name}: allocation_ratio {ratio!r} is not a number")
-    read = inventory.Inventory.from_dict(fields)
-    if read.step_size < 1:
+    item = inventory.Inventory.from_dict(fields)
+    if item.step_size < 1:
         raise ValueError(f"{name}: step_size is less than 1")
-    return read
+    return item
 
 
 def consumer_record(
@@ -226,15 +230,17 @@ def consumer_record(
 
 
 def _amount(value: Any, field: str) -> int:
+    """The value, if it is an integer of at least 0; ``field`` names it in the ValueError."""
     if type(value) is not int or value < 0:
         raise ValueError(f"{field} {reprlib.repr(value)} is not a natural number")
     return value
 
 
 def _generation(value: Any) -> int:
-    if _amount(value, "generation") > _LAST_GENERATION:
-        raise ValueError(f"generation {value} is greater than {_LAST_GENERATION}")
-    return int(value)
+    generation = _amount(value, "generation")
+    if generation > _LAST_GENERATION:
+        raise ValueError(f"generation {generation} is greater than {_LAST_GENERATION}")
+    return generation
 
 
 def _text(value: Any, field: str, longest: int = names.MAX_NAME_LENGTH) -> str:
@@ -310,8 +316,8 @@ def _tree_problem(provider: record.ProviderRecord, providers: Providers) -> str 
     if provider.root_uuid not in providers:
         return f"root {provider.root_uuid} does not exist"
     if provider.parent_uuid is None:
-        own = provider.root_uuid == provider.uuid
-        return None if own else "it has no parent, but its root is another provider"
+        is_root = provider.root_uuid == provider.uuid
+        return None if is_root else "it has no parent, but its root is another provider"
     if provider.parent_uuid not in providers:
         return f"parent {provider.parent_uuid} does not exist"
     if providers[provider.parent_uuid].root_uuid != provider.root_uuid:
