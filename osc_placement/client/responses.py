@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of API responses that ``model`` does not have; ``wire`` builds them.
+"""Defines one named tuple for each response of the Placement API, and for parts of responses.
 
-They are named tuples because each dataclass adds half a millisecond to the start of a command.
+``wire`` builds them from JSON; ``model`` has the values that other rooms use too. They are no
+dataclasses, because each dataclass adds half a millisecond to the start of a command.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Usage(NamedTuple):
     """The total usage of consumers of one type.
 
     ``consumer_type`` and ``consumer_count`` are None below 1.38. ``sent`` is what the server
-    sent for the type, the count among the amounts.
+    sent for the type: the amounts and, from 1.38, the number of consumers among them.
     """
 
     resources: allocation.Resources
@@ -90,7 +91,7 @@ class ResourceSummary(NamedTuple):
 
 
 class ProviderSummary(NamedTuple):
-    """A provider of an allocation candidate, or of a tree of one.
+    """A provider of an allocation candidate, or of the tree of such a provider.
 
     ``traits`` is None below 1.17, ``root_uuid`` and ``parent_uuid`` below 1.29.
     """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the inventories of a provider."""
+"""Changes the inventories of a provider by the rules of Placement, and finds providers with room.
+
+Every change goes into a draft, and raises the generation of the provider (``draft.bump``).
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,8 @@ def replace_all(
 def assign(
     draft: Draft, provider: record.ProviderRecord, inventories: Inventories
 ) -> record.ProviderRecord:
-    """Give a provider exactly these inventories; raises InventoryInUse."""
-    _refuse_in_use(draft, provider, [n for n in provider.inventories if n not in inventories])
+    """Give a provider exactly these inventories; raises UsedInventory."""
+    _refuse_in_use(draft, provider, provider.inventories.keys() - inventories.keys())
     return draft.bump(dataclasses.replace(provider, inventories=dict(inventories)))
 
 
@@ -52,7 +55,7 @@ def add(
     inventory: Inventory,
     may_reserve_all: bool = True,
 ) -> record.ProviderRecord:
-    """Add inventory of a class that the provider does not have."""
+    """Add inventory of a class that the provider does not have. The client sends no generation."""
     provider = providers.require(draft, uuid)
     check(uuid, name, inventory, may_reserve_all)
     state.check_classes(draft, (name,))
@@ -87,7 +90,7 @@ def delete_one(draft: Draft, uuid: str, name: str) -> None:
     state.check_classes(draft, (name,))
     if name not in provider.inventories:
         raise errors.InventoryNotFoundForDelete(name=name)
-    rest = {other: kept for other, kept in provider.inventories.items() if other != name}
+    rest = {other: item for other, item in provider.inventories.items() if other != name}
     assign(draft, provider, rest)
 
 
@@ -100,13 +103,16 @@ def can_supply(
     base: state.CloudState, provider: record.ProviderRecord, resources: Mapping[str, int]
 ) -> bool:
     """Whether a provider has free capacity for ``resources``, in valid units."""
-    return all(suppliers(base, (provider.uuid,), *each) for each in resources.items())
+    return all(
+        suppliers(base, (provider.uuid,), name, amount) for name, amount in resources.items()
+    )
 
 
 def suppliers(
     base: state.CloudState, uuids: Iterable[str], resource_class: str, amount: int
 ) -> list[str]:
     """Those of the providers that have free capacity for an amount, in valid units."""
+    # A room is (least, most, step) of the amounts that a provider can still supply of a class.
     room_of = base.rooms(resource_class).get
     return [
         uuid
@@ -117,7 +123,10 @@ def suppliers(
 
 
 def check(uuid: str, name: str, inventory: Inventory, may_reserve_all: bool = True) -> None:
-    """Raise InventoryInvalid if the capacity is out of range."""
+    """Raise InventoryInvalid if the ratio is not finite, or the capacity is out of range.
+
+    ``may_reserve_all`` as in ``replace_all``.
+    """
     check_finite(uuid, name, inventory)
     if inventory.capacity < (0 if may_reserve_all else 1):
         bound = "total" if may_reserve_all else "or equal to total"
@@ -125,12 +134,16 @@ def check(uuid: str, name: str, inventory: Inventory, may_reserve_all: bool = Tr
 
 
 def check_finite(uuid: str, name: str, inventory: Inventory) -> None:
-    """Raise InventoryInvalid if the allocation ratio is not a finite number."""
+    """Raise InventoryInvalid if the allocation ratio is not a finite number.
+
+    The message is the one for too much reserved.
+    """
     if not math.isfinite(inventory.allocation_ratio):
         raise errors.InventoryInvalid(uuid=uuid, name=name, bound="total")
 
 
-def _refuse_in_use(draft: Draft, provider: record.ProviderRecord, names: list[str]) -> None:
+def _refuse_in_use(draft: Draft, provider: record.ProviderRecord, names: Iterable[str]) -> None:
+    """Raise UsedInventory if a class of ``names`` has allocations on the provider."""
     used = draft.used(provider.uuid)
     in_use = standard.classes_in_order(name for name in names if used.get(name))
     if in_use:

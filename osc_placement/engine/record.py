@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of the server's state, and a set of changes to them.
+"""Defines the records of the server's state, and a set of changes to them.
 
 Records are frozen: a change replaces a whole record, so no reader sees half of it.
 """
@@ -50,7 +50,7 @@ class ConsumerRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of a draft: new records by key, None for a deleted one.
+    """The changes of a draft: new records by UUID or name, None for a deleted one.
 
     ``traits`` and ``resource_classes`` are the custom ones, ``{name: updated_at}``; the standard
     ones are not part of the state.

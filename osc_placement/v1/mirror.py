@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement aggregate mirror``: memberships, and with ``--ratios`` allocation ratios."""
+"""``placement aggregate mirror`` copies nova's host aggregates to Placement.
+
+It copies which hosts are members; with ``--ratios`` it copies the allocation ratios instead.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +52,10 @@ openstack placement aggregate mirror --ratios --dry-run"""
     guards = (MANY, OVER_CAPACITY, RECORDED_NOVA)
     limits_capacity = True
 
-    #: The reason contains the names of host aggregates; before and after contain UUIDs.
+    #: Without the columns before and after: they have UUIDs, the reason the names of aggregates.
     table_columns: Sequence[str] = ("name", "status", "reason")
 
-    #: Whether there are memberships that only --prune removes.
+    #: Whether a run without --prune left memberships that nova does not know.
     _has_extra_members = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``resource provider create | delete | list | set | show | unset``, trees and usages."""
+"""The commands that list, show and change resource providers, and show their trees and usages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ openstack resource provider create \\
             parsed_args.uuid,
             None if parent is None else lookup.provider_uuid(client, parent),
         )
-        return _shown(created, client)
+        return _provider_fields(created, client)
 
 
 class ListResourceProvider(base.Lister):
@@ -97,7 +97,8 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         in_tree = parsed_args.in_tree
         with problems.collected():
             in_tree = in_tree and lookup.provider_uuid(client, in_tree)
-        # A listing accepts the UUID of no provider, and has no rows; a selector refuses it.
+        # --in-tree with a UUID that no provider has: this command shows no rows, as the API. A
+        # selector would refuse it, so it gets the other options only.
         selected = dataclasses.replace(arguments.read_selector(parsed_args), in_tree=None)
         list_providers = functools.partial(
             selector.listed,
@@ -114,12 +115,12 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             providers = list_providers(in_tree=named)
         version = client.microversion
         if parsed_args.long:
-            return self._long(client, providers)
+            return self._long_rows(client, providers)
         return rows.provider_columns(version), [
             rows.provider_row(item, version) for item in providers
         ]
 
-    def _long(self, client: api.Client, providers: Sequence[provider.Provider]) -> base.Rows:
+    def _long_rows(self, client: api.Client, providers: Sequence[provider.Provider]) -> base.Rows:
         version = client.microversion
         readers = {
             column: read
@@ -151,7 +152,7 @@ class ShowResourceProvider(base.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
-        columns, values = _shown(client.show_provider(uuid), client)
+        columns, values = _provider_fields(client.show_provider(uuid), client)
         if parsed_args.allocations:
             return (*columns, "allocations"), (*values, _allocations(client, uuid))
         return columns, values
@@ -164,6 +165,7 @@ class SetResourceProvider(base.ShowOne):
     can be set but not changed. "resource provider unset" removes it.
     """
 
+    # ``{option of another command: the command that has it}``, for the error message.
     hints = MappingProxyType(
         dict.fromkeys(
             ("--amend", "--resource"),
@@ -198,9 +200,9 @@ openstack --os-placement-api-version 1.37 resource provider set \\
         if new_name is None:
             new_name = client.show_provider(uuid).name
         if parsed_args.parent_provider is None:
-            return _shown(client.update_provider(uuid, new_name), client)
+            return _provider_fields(client.update_provider(uuid, new_name), client)
         parent = uuids[parsed_args.parent_provider]
-        return _shown(client.update_provider(uuid, new_name, parent), client)
+        return _provider_fields(client.update_provider(uuid, new_name, parent), client)
 
 
 class UnsetResourceProvider(base.ShowOne):
@@ -223,8 +225,8 @@ class UnsetResourceProvider(base.ShowOne):
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         shown = client.show_provider(uuid)
         if shown.parent_uuid is None:
-            return _shown(shown, client)
-        return _shown(client.update_provider(uuid, shown.name, None), client)
+            return _provider_fields(shown, client)
+        return _provider_fields(client.update_provider(uuid, shown.name, None), client)
 
 
 class DeleteResourceProvider(base.Command):
@@ -255,7 +257,8 @@ openstack resource provider delete --tree rack1-node7"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = self.connect([("nested providers", "--tree")] if parsed_args.tree else [])
-        # After the first deletion the command cannot run again with another UUID.
+        # A UUID that no provider has may be the name of one. With one provider the command finds
+        # that out after the failure; with several it must know before the first deletion.
         check = len(parsed_args.uuid) > 1
         uuids = list(lookup.provider_uuids(client, parsed_args.uuid, check=check).values())
         if parsed_args.tree:
@@ -321,7 +324,7 @@ def _list_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]
     yield from arguments.selector_features(parsed_args)
 
 
-def _shown(item: provider.Provider, client: api.Client) -> base.Fields:
+def _provider_fields(item: provider.Provider, client: api.Client) -> base.Fields:
     version = client.microversion
     return rows.provider_columns(version), rows.provider_row(item, version)
 
@@ -329,10 +332,10 @@ def _shown(item: provider.Provider, client: api.Client) -> base.Fields:
 def _allocations(client: api.Client, uuid: str) -> rows.PythonText:
     """A provider's allocations, in the form of the API."""
     consumers: dict[str, dict[str, Any]] = {}
-    for consumer, share in client.list_provider_allocations(uuid).allocations.items():
-        consumers[consumer] = {"resources": dict(share.resources)}
-        if share.consumer_generation is not None:
-            consumers[consumer]["consumer_generation"] = share.consumer_generation
+    for consumer, allocation in client.list_provider_allocations(uuid).allocations.items():
+        consumers[consumer] = {"resources": dict(allocation.resources)}
+        if allocation.consumer_generation is not None:
+            consumers[consumer]["consumer_generation"] = allocation.consumer_generation
     return rows.PythonText(consumers)
 
 
@@ -408,7 +411,10 @@ class ShowResourceProviderTree(base.ReportLister):
 def tree_cells(
     branches: str, name: str, parent: str | None, *, is_table: bool, kind: str = "provider"
 ) -> rows.Row:
-    """The values of TABLE_COLUMNS or DATA_COLUMNS; ``branches`` has three characters per level."""
+    """The values of TABLE_COLUMNS or DATA_COLUMNS.
+
+    ``branches`` is what is drawn before the name, three characters per level.
+    """
     if is_table:
         return (branches + name,)
     return (name, parent, len(branches) // 3, kind)
@@ -432,7 +438,7 @@ def draw(tree: provider.ProviderTree) -> list[tuple[str, provider.Provider]]:
 
 
 def _row(client: api.Client, item: provider.Provider, *, long: bool) -> rows.Row:
-    """The values of COLUMNS, and of LONG_COLUMNS."""
+    """The values of TREE_COLUMNS, with ``long`` also of LONG_COLUMNS. Requests: three or four."""
     inventories = client.list_inventories(item.uuid).inventories
     usages = client.list_usages(item.uuid)
     used = {
@@ -494,8 +500,8 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        typed = self.shows(parsed_args, "consumer_type", "consumer_count")
-        options = {"--consumer-type": parsed_args.consumer_type, "--long": typed}
+        shows_types = self.shows(parsed_args, "consumer_type", "consumer_count")
+        options = {"--consumer-type": parsed_args.consumer_type, "--long": shows_types}
         client = self.connect(
             [("consumer types", option) for option, value in options.items() if value]
         )
@@ -503,7 +509,7 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
             parsed_args.project_id, parsed_args.user_id, parsed_args.consumer_type
         )
         if any(options.values()):
-            return (*USAGE_COLUMNS, "consumer_type", "consumer_count"), list(_typed_rows(usages))
+            return (*USAGE_COLUMNS, "consumer_type", "consumer_count"), _typed_rows(usages)
         if microversion.supports(client.microversion, "consumer types"):
             return USAGE_COLUMNS, [
                 (item.consumer_type, rows.PythonText(item.sent)) for item in usages

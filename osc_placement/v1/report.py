@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement report write``: the page is a Jinja2 template, which escapes every value."""
+"""``placement report write`` writes one HTML page about a cloud, from a Jinja2 template."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LEGEND = (
     (20, "full"),
 )
 
-#: ``{resource class: (its unit in MiB or GiB, names of the units)}``
+#: ``{resource class: (its unit, larger units)}``; each unit is 1024 of the one before.
 _UNITS = {"MEMORY_MB": ("MiB", "GiB", "TiB", "PiB"), "DISK_GB": ("GiB", "TiB", "PiB", "EiB")}
 
 
@@ -93,9 +93,12 @@ openstack --os-placement-database cloud.sqlite placement report write \\
         planned = None
         if parsed_args.plan is not None:
             planned = (file.read(parsed_args.plan), parsed_args.plan)
-        read = services.or_reasons(self, parsed_args)
+        # Nova and neutron, or for each the reason why there is none.
+        connected = services.or_reasons(self, parsed_args)
         with self.reading() as context:
-            written = report.read(read, context, planned, with_health=not parsed_args.no_health)
+            written = report.read(
+                connected, context, planned, with_health=not parsed_args.no_health
+            )
         file.replace(path, [page(written)])
         counts = _severities(written)
         fields = {
@@ -121,33 +124,33 @@ def _check_replaceable(path: pathlib.Path, *, replace: bool) -> None:
     if not replace:
         raise errors.PlacementError(f"{path} exists: give another file, or --replace")
     with file.explained(path), path.open("rb") as existing:
-        if _GENERATOR not in existing.read(_START):
+        if _GENERATOR not in existing.read(_GENERATOR_BYTES):
             raise errors.PlacementError(f"{path} exists and is not a report: give another file")
 
 
-#: What the head of a report has, within this number of bytes.
+#: The tag by which a report is recognized, and the number of bytes at its beginning to look in.
 _GENERATOR = b'<meta name="generator" content="openstack placement report write">'
-_START = 200
+_GENERATOR_BYTES = 200
 
 #: The parts of a name between which a line may break.
 _WORDS = re.compile(r"[^\W_]{1,14}[\W_]?|[\W_]")
 
 
 def page(written: report.Report) -> str:
-    """The page. Every value is escaped, and its control characters are shown."""
+    """The HTML of a report. Every value is escaped, and its control characters are made visible."""
     import jinja2
     import markupsafe
 
     from osc_placement.workflows import report
 
-    def shown(value: object) -> object:
+    def printable(value: object) -> object:
         is_text = isinstance(value, str) and not isinstance(value, markupsafe.Markup)
         return rows.printable(str(value)) if is_text else value
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_template),
         autoescape=True,
-        finalize=shown,
+        finalize=printable,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
@@ -175,6 +178,7 @@ def page(written: report.Report) -> str:
 
 
 def _template(name: str) -> str:
+    """The text of a template, a file next to this module."""
     return (resources.files(__package__) / name).read_text("utf-8")
 
 

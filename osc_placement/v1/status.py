@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement status show`` and ``placement options show``."""
+"""``placement status show`` examines a Placement service; ``placement options show`` prints help.
+
+The second prints the options that many commands share, and that their own help only names.
+"""
 
 from __future__ import annotations
 
@@ -82,15 +85,16 @@ class ShowOptions(base.Command):
     example = "openstack placement options show"
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        changes = plan_command.PlanCommand(self.app, self.app_args)
-        parsers = [argparse.ArgumentParser() for _ in range(3)]
-        arguments.add_selector(parsers[0])
-        changes.add_change_options(parsers[1])
-        candidate.add_query(parsers[2])
+        plan_options = plan_command.PlanCommand(self.app, self.app_args)
+        selection, change, query = (argparse.ArgumentParser() for _ in range(3))
+        arguments.add_selector(selection)
+        plan_options.add_change_options(change)
+        candidate.add_query(query)
         formatter = FullHelpFormatter(prog="")
-        parsers += [
+        parsers = [
+            *(selection, change, query),
             ShowStatus(self.app, self.app_args).get_parser(""),
-            changes.get_parser(""),
+            plan_options.get_parser(""),
         ]
         # The first two groups of a parser are argparse's own.
         groups = {group.title: group for item in parsers for group in item._action_groups[2:]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocation candidate search: the providers that can supply what a query requests.
+"""Searches allocation candidates: the sets of providers that can supply what a query requests.
 
 ``search`` is pure and lazy: it reads a state, and finds one candidate after the other.
 
@@ -105,7 +105,10 @@ def _names_exist(base: state.CloudState, group: RequestGroup) -> bool:
 def _has_candidates(
     base: state.CloudState, group: RequestGroup, budget: SearchBudget | None
 ) -> bool:
-    """Whether a group alone has candidates, of nested providers at every microversion too."""
+    """Whether a group alone has candidates.
+
+    Several providers of one tree may serve it, below 1.29 too, where a candidate may not have them.
+    """
     alone = CandidateQuery((group,), limit=1)
     return any(True for _ in search(base, alone, budget=budget))
 
@@ -114,6 +117,7 @@ def _has_root(base: state.CloudState, required: frozenset[str], forbidden: froze
     """Whether any root provider has the traits; True without such traits."""
     if not required and not forbidden:
         return True
+    # ``base.tree`` has the UUIDs of all roots, as keys.
     rarest = min((base.with_trait[name] for name in required), key=len, default=base.tree)
     roots = (base.providers[uuid] for uuid in rarest)
     return any(

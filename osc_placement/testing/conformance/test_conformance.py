@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pytest test for each request of the YAML files."""
+"""Makes one pytest test of each request in the YAML files (gabbi) of this folder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from osc_placement import errors
 from osc_placement.testing import pytest_plugin
 from osc_placement.testing.conformance import fixtures
 
+# The test function of gabbi, which sends one request; pytest collects it from here.
 __all__ = ["test_pytest"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Collect the tests. Requests: one listing. Errors: UsageError if it is not empty."""
+    """Collect the tests for the Placement at the option's URL.
+
+    Requests: one listing of providers. Errors: UsageError if Placement has any, or without a URL.
+    """
     url = metafunc.config.getoption(pytest_plugin.URL_OPTION)
     token = metafunc.config.getoption(pytest_plugin.TOKEN_OPTION)
     if not url:
