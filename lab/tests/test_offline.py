@@ -140,7 +140,7 @@ def test_nova_changes_nothing_after_the_recipe_for_memory_encryption(
         for model, total in totals.items()
         for word in ("--model", f"{model.replace('_', '-')}={total}")
     ]
-    run(target, "placement", "reshape", "recipe", "sev", name, *models, "--out", "sev.yaml")
+    run(target, "placement", "recipe", "sev", name, *models, "--out", "sev.yaml")
     run(target, "placement", "reshape", "sev.yaml")
     given = {"trees": trees(target, root), "encryption": totals}
     messages, after = updated_by_nova(lab, given)
@@ -172,9 +172,7 @@ def test_nova_changes_nothing_after_the_recipe_for_pci_devices(
     ]
     words = (*devices, "--as", "CUSTOM_GPU=10de:1eb8", "--trait", f"{first}=CUSTOM_FAST")
     assigned = ("--assign", f"{servers[0]}={first}", "--assign", f"{servers[1]}={second}")
-    run(
-        target, "placement", "reshape", "recipe", "pci", "cn1", *words, *assigned, "--out", "p.yaml"
-    )
+    run(target, "placement", "recipe", "pci", "cn1", *words, *assigned, "--out", "p.yaml")
     run(target, "placement", "reshape", "p.yaml")
     given = {
         "trees": trees(target, root),
