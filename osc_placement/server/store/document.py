@@ -193,6 +193,8 @@ def read_aggregates(value: Any) -> tuple[str, ...]:
 
 
 def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
+    if not isinstance(fields, Mapping) or "total" not in fields:
+        raise ValueError(f"{name}: {fields!r} is not an inventory: an object with a total")
     for field in inventory.INTEGER_FIELDS & fields.keys():
         _amount(fields[field], f"{name}: {field}")
     ratio = fields.get("allocation_ratio", 1.0)

@@ -216,6 +216,8 @@ def test_an_invalid_document_is_refused_with_all_problems() -> None:
             True,
             "VCPU: total True is not a natural number",
         ),
+        (f"providers {ONE} inventories VCPU", 8, "VCPU: 8 is not an inventory"),
+        (f"providers {ONE} inventories VCPU", {"totl": 8}, "an object with a total"),
         (f"providers {ONE} inventories VCPU step_size", 0, "VCPU: step_size is less than 1"),
         (f"providers {ONE} inventories VCPU allocation_ratio", "x", "'x' is not a number"),
         (f"providers {ONE} inventories VCPU allocation_ratio", float("nan"), "nan is not a number"),
