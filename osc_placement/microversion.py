@@ -35,6 +35,18 @@ class Microversion(NamedTuple):
 MINIMUM = Microversion(1, 0)
 MAXIMUM = Microversion(1, 39)
 
+
+def supported(version: str | Microversion) -> Microversion:
+    """A microversion from MINIMUM to MAXIMUM. Raises ValueError for anything else."""
+    if not isinstance(version, str | Microversion):
+        problem = f"{version!r} is not a microversion: give a text, such as '1.39'"
+        raise ValueError(problem)  # noqa: TRY004
+    parsed = Microversion.parse(version) if isinstance(version, str) else version
+    if not MINIMUM <= parsed <= MAXIMUM:
+        raise ValueError(f"microversion {parsed} is not one of {MINIMUM} to {MAXIMUM}")
+    return parsed
+
+
 #: The microversion of upstream's 31 commands without a pinned version: it defines their
 #: columns, required options and results.
 UNPINNED = Microversion(1, 29)

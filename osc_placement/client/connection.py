@@ -7,8 +7,8 @@ import os
 
 import keystoneauth1.session
 
+from osc_placement import microversion
 from osc_placement.client import api, transport, wsgi
-from osc_placement.microversion import Microversion
 
 
 def connect(
@@ -31,7 +31,7 @@ def connect(
     """
     if (session is None) == (database is None):
         raise ValueError("connect needs a session or a database, and not both")
-    requested = None if version is None else Microversion.parse(version)
+    requested = None if version is None else microversion.supported(version)
     if session is None:
         return api.Client(embedded(os.fspath(database or "")), requested)
     over_session = transport.over_session(

@@ -89,8 +89,17 @@ class Cloud:
     ) -> Self:
         """Add a provider. An inventory is a total, or the fields of Placement's inventory.
 
-        ``aggregates`` and ``parent`` are names.
+        ``aggregates`` and ``parent`` are names. Errors: ValueError for a name that the cloud has,
+        TypeError for an inventory that is no number and no mapping, and for a text in place of a
+        list.
         """
+        self._check_new(name, "providers")
+        for key, value in inventories.items():
+            if not isinstance(value, int | Mapping):
+                raise TypeError(f"{name}: {key}={value!r} is not a total or a mapping of fields")
+        for names in (traits, aggregates):
+            if isinstance(names, str):
+                raise TypeError(f"{name}: {names!r} is not a list: write [{names!r}]")
         self._document["providers"][uuid_of(name)] = {
             "name": name,
             "parent": parent and uuid_of(parent),
@@ -110,10 +119,18 @@ class Cloud:
     def server(
         self, name: str, allocations: Mapping[str, Mapping[str, int]], **fields: Any
     ) -> Self:
-        """Add a consumer: ``server("vm", {"h1": {"VCPU": 2}}, project="p")``."""
+        """Add a consumer: ``server("vm", {"h1": {"VCPU": 2}}, project="p")``.
+
+        Errors: ValueError for a name that the cloud has.
+        """
+        self._check_new(name, "consumers")
         by_uuid = {uuid_of(provider): dict(amounts) for provider, amounts in allocations.items()}
         self._document["consumers"][uuid_of(name)] = {"allocations": by_uuid, **fields}
         return self
+
+    def _check_new(self, name: str, kind: str) -> None:
+        if uuid_of(name) in self._document[kind]:
+            raise ValueError(f"the cloud has two {kind} with the name {name}")
 
     def document(self) -> dict[str, Any]:
         """The document, complete. Errors: DocumentInvalid."""
@@ -127,6 +144,9 @@ def complete(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     problems: list[str] = []
     whole = _filled(document, _EMPTY, "the document", problems)
+    for key in ("providers", "consumers"):
+        if not isinstance(whole[key], Mapping):
+            raise errors.DocumentInvalid([f"{key!r} is not an object"])
     whole["providers"] = {
         uuid: _filled(fields, _PROVIDER, f"provider {uuid}", problems)
         for uuid, fields in whole["providers"].items()
@@ -150,6 +170,9 @@ def complete(document: Mapping[str, Any]) -> dict[str, Any]:
 def _filled(
     fields: Mapping[str, Any], defaults: Mapping[str, Any], what: str, problems: list[str]
 ) -> dict[str, Any]:
+    if not isinstance(fields, Mapping):
+        problems.append(f"{what} is {fields!r}, not an object")
+        return dict(defaults)
     unknown = sorted(set(fields) - set(defaults))
     if unknown:
         problems.append(f"{what} has {', '.join(unknown)}; its keys are {', '.join(defaults)}")

@@ -86,8 +86,7 @@ class EmbeddedPlacement(Fixture):
         self._document = _document(load)
         self._options = options
         self._app: server.App | None = None
-        maximum = max_version and microversion.Microversion.parse(max_version)
-        self._traffic = traffic.Traffic(None, maximum or None)
+        self._traffic = traffic.Traffic(None, _pinned(max_version))
 
     @property
     @abc.abstractmethod
@@ -123,8 +122,8 @@ class EmbeddedPlacement(Fixture):
         )
 
     @abc.abstractmethod
-    def client(self, version: microversion.Microversion | None = None) -> api.Client:
-        """This package's client of the server; ``version`` pins the microversion."""
+    def client(self, version: str | microversion.Microversion | None = None) -> api.Client:
+        """This package's client of the server; ``version`` ("1.39") pins the microversion."""
 
     def rival(self) -> api.Client:
         """Another client, for actions: its requests are not recorded, and meet no action."""
@@ -208,8 +207,8 @@ class InProcessPlacement(EmbeddedPlacement):
         session.mount(self.url, wsgi.WsgiAdapter(self._shared()))
         return session
 
-    def client(self, version: microversion.Microversion | None = None) -> api.Client:
-        return api.Client(wsgi.in_process(self._shared(), "the embedded server"), version)
+    def client(self, version: str | microversion.Microversion | None = None) -> api.Client:
+        return api.Client(wsgi.in_process(self._shared(), "the embedded server"), _pinned(version))
 
     def _shared(self) -> Callable[[], wsgi.WsgiApp]:
         if self._app is None:
@@ -242,9 +241,10 @@ class LoopbackPlacement(EmbeddedPlacement):
     def session(self) -> requests.Session:
         return _admin_session()
 
-    def client(self, version: microversion.Microversion | None = None) -> api.Client:
+    def client(self, version: str | microversion.Microversion | None = None) -> api.Client:
         adapter = self.adapter()
-        return api.Client(transport.over_session(adapter.session, endpoint=self.url), version)
+        over_session = transport.over_session(adapter.session, endpoint=self.url)
+        return api.Client(over_session, _pinned(version))
 
 
 class RecordedServices(Fixture):
@@ -369,12 +369,18 @@ class _SharedApp:
         """Do nothing."""
 
 
+def _pinned(version: str | microversion.Microversion | None) -> microversion.Microversion | None:
+    return None if version is None else microversion.supported(version)
+
+
 def _document(load: str | Mapping[str, Any] | cloud.Cloud | None) -> dict[str, Any] | None:
     if isinstance(load, str):
         return sample.sample_cloud(load)
     if isinstance(load, cloud.Cloud):
         return load.document()
-    return None if load is None else cloud.complete(load)
+    if load is None or isinstance(load, Mapping):
+        return None if load is None else cloud.complete(load)
+    raise TypeError(f"load is {load!r}, not a sample cloud's name, a Cloud or a document")
 
 
 def _admin_session() -> requests.Session:

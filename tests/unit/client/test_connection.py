@@ -49,10 +49,16 @@ def test_a_session_has_the_endpoint_of_its_catalog_or_another() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"database": "a", "session": session.Session()}, {"database": "a", "version": "latest"}],
+    [
+        {},
+        {"database": "a", "session": session.Session()},
+        {"database": "a", "version": "latest"},
+        {"database": "a", "version": "1.40"},
+        {"database": "a", "version": 1.39},
+    ],
 )
 def test_what_does_not_name_one_target_and_one_version_is_an_error(options: dict) -> None:
-    with pytest.raises(ValueError, match=r"session or a database|latest"):
+    with pytest.raises(ValueError, match=r"session or a database|microversion"):
         client.connect(**options)
 
 

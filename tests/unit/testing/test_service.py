@@ -124,6 +124,8 @@ def test_a_document_may_leave_out_what_is_empty() -> None:
         ({"provider": {}}, "the document has provider; its keys are custom_resource_classes"),
         ({"providers": {"u": {"nam": "a"}}}, "provider u has nam; its keys are name, parent"),
         ({"consumers": {"u": {"owner": "a"}}}, "consumer u has owner; its keys are allocations"),
+        ({"providers": {"u": 3}}, "provider u is 3, not an object"),
+        ({"providers": []}, "'providers' is not an object"),
     ],
 )
 def test_an_unknown_key_of_a_document_is_an_error(document: Any, reason: str) -> None:
@@ -251,6 +253,45 @@ def test_a_rival_changes_a_provider_between_read_and_write(
         read = client.list_provider_traits(uuid)
         with pytest.raises(api_errors.GenerationConflict):
             client.replace_provider_traits(uuid, read.generation, ["HW_CPU_X86_VMX"])
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (lambda cloud: cloud.host("h", VCPU="8"), "h: VCPU='8' is not a total"),
+        (lambda cloud: cloud.host("h", VCPU=1.5), "h: VCPU=1.5 is not a total"),
+        (lambda cloud: cloud.host("h", traits="CUSTOM_A"), r"write \['CUSTOM_A'\]"),
+        (lambda cloud: cloud.host("h", aggregates="rack"), r"write \['rack'\]"),
+        (lambda cloud: cloud.host("h").host("h"), "two providers with the name h"),
+        (lambda cloud: cloud.server("s", {}).server("s", {}), "two consumers with the name s"),
+    ],
+)
+def test_a_cloud_refuses_what_it_cannot_mean(write: Any, reason: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=reason):
+        write(testing.Cloud())
+
+
+@pytest.mark.parametrize("load", [5, []])
+def test_a_content_of_another_type_is_an_error(load: Any) -> None:
+    with pytest.raises(TypeError, match="not a sample cloud's name, a Cloud or a document"):
+        service.InProcessPlacement(load=load)
+
+
+@BOTH
+@pytest.mark.parametrize("version", ["1.40", "2.0", "0.9", "", "abc", 1.31])
+def test_a_microversion_that_does_not_exist_is_an_error(
+    kind: type[service.EmbeddedPlacement], version: Any
+) -> None:
+    with pytest.raises(ValueError, match="microversion"):
+        kind(max_version=version)
+    with kind() as placement, pytest.raises(ValueError, match="microversion"):
+        placement.client(version)
+
+
+@BOTH
+def test_a_client_has_the_microversion_of_a_text(kind: type[service.EmbeddedPlacement]) -> None:
+    with kind() as placement, pytest.raises(api_errors.UnsupportedVersion):
+        placement.client("1.14").check_reshape()
 
 
 @BOTH
