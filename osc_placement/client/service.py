@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import keystoneauth1.session
@@ -86,6 +86,11 @@ def _reason(response: Any) -> str:
         return " ".join(str(document["message"]).split())
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return str(response.reason or "no reason is named")
+
+
+def has_next(links: Iterable[Mapping[str, str]]) -> bool:
+    """Whether the links of a page name a next page."""
+    return any(link["rel"] == "next" for link in links)
 
 
 @contextlib.contextmanager

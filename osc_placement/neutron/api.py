@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from osc_placement import errors
@@ -100,16 +100,35 @@ class RecordedNeutron:
 def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = True) -> list[Port]:
     """The ports of these servers, by UUID; ``with_request``: only those that request resources.
 
-    Requests: one GET per 64 servers. Errors: as ``ask``.
+    Requests: one GET per 64 servers, more where neutron limits its pages. Errors: as ``ask``.
     """
     ports: list[Port] = []
     for start in range(0, len(servers), _SERVERS):
-        pairs = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
-        path = f"/ports?{urllib.parse.urlencode(pairs)}"
+        of_servers = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
+        for path, page in _pages(neutron, "ports", of_servers):
+            with service.parsing("neutron", path):
+                ports += map(_port, page)
+    return [port for port in ports if port.groups or not with_request]
+
+
+def _pages(
+    neutron: Neutron, key: str, query: Sequence[tuple[str, str]] = ()
+) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """``(path, items)`` of each page of a listing; ``key`` names the listing and its items.
+
+    Neutron's option pagination_max_limit limits pages for which no limit was requested, too.
+    """
+    marker: list[tuple[str, str]] = []
+    while True:
+        path = "?".join(filter(None, (f"/{key}", urllib.parse.urlencode([*query, *marker]))))
         body = neutron.ask(path)
         with service.parsing("neutron", path):
-            ports += map(_port, body["ports"])
-    return [port for port in ports if port.groups or not with_request]
+            page = body[key]
+            more = page and service.has_next(body.get(f"{key}_links") or ())
+            marker = [("marker", page[-1]["id"])] if more else []
+        yield path, page
+        if not marker:
+            return
 
 
 def port(neutron: Neutron, uuid: str) -> Port | None:
@@ -176,9 +195,6 @@ def _allocation(uuid: str, value: Any) -> dict[str, str]:
     return dict(value) if isinstance(value, Mapping) else {uuid: str(value)}
 
 
-_PATH = "/agents"
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Agent:
     """An agent with resource providers: one for itself, ``HOST:TYPE``, and one per device.
@@ -200,17 +216,18 @@ class Agent:
 def agents(neutron: Neutron) -> list[Agent] | None:
     """The agents that report resources; None if this neutron does not list agents.
 
-    Requests: one GET. Errors: as ``ask``.
+    Requests: one GET, more where neutron limits its pages. Errors: as ``ask``.
     """
+    agents: list[Agent | None] = []
     try:
-        body = neutron.ask(_PATH)
+        for path, page in _pages(neutron, "agents"):
+            with service.parsing("neutron", path):
+                agents += map(_agent, page)
     except NeutronRefused as error:
         if error.status == 404:
             return None
         raise
-    with service.parsing("neutron", _PATH):
-        found = [_agent(item) for item in body["agents"]]
-    return [item for item in found if item is not None]
+    return [agent for agent in agents if agent is not None]
 
 
 def _agent(item: Mapping[str, Any]) -> Agent | None:

@@ -14,7 +14,7 @@ import json
 import pathlib
 import re
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from osc_placement import errors
@@ -272,18 +272,21 @@ def host_aggregates(nova: Nova) -> list[values.HostAggregate]:
 
 
 def server_groups(nova: Nova) -> list[values.ServerGroup]:
-    """Every server group of every project. Requests: one GET per 1000 groups.
+    """Every server group of every project, by pages of at most 1000 groups.
 
-    Errors: as ``ask``; PlacementError when nova is older than 2.64.
+    Nova's ``[api]max_limit`` can be lower than 1000, and a page of groups has no link to the next
+    one. So only a page without new groups ends the listing.
+
+    Requests: one GET for each page, and one more. Errors: as ``ask``; PlacementError when nova is
+    older than 2.64.
     """
-    groups: list[values.ServerGroup] = []
-    more = True
-    while more:
+    groups: dict[str, values.ServerGroup] = {}
+    while True:
         path = f"/os-server-groups?all_projects=True&limit={PAGE}&offset={len(groups)}"
         body = ask_or_unsupported(nova, path, _SERVER_GROUPS_VERSION)
         with parsing(path):
-            page = [
-                values.ServerGroup(
+            page = {
+                item["id"]: values.ServerGroup(
                     item["id"],
                     item["name"],
                     item["policy"],
@@ -291,10 +294,10 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
                     int((item.get("rules") or {}).get("max_server_per_host", 1)),
                 )
                 for item in body["server_groups"]
-            ]
-        groups += page
-        more = len(page) == PAGE
-    return groups
+            }
+        if page.keys() <= groups.keys():
+            return list(groups.values())
+        groups |= page
 
 
 def ask_or_unsupported(nova: Nova, path: str, version: str) -> Any:
@@ -331,14 +334,9 @@ def read_pages(
         with parsing(url):
             items = body[key]
             results += map(read, items)
-            if not items or not has_next(body.get(f"{key}_links") or ()):
+            if not items or not service.has_next(body.get(f"{key}_links") or ()):
                 return results
             marker = {"marker": str(items[-1].get("uuid") or items[-1]["id"])}
-
-
-def has_next(links: Iterable[Mapping[str, str]]) -> bool:
-    """Whether the links of a page name a next page."""
-    return any(link["rel"] == "next" for link in links)
 
 
 def ask_best(nova: Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:

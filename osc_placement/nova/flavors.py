@@ -112,11 +112,12 @@ def image(glance: Glance, text: str) -> Image:
     except GlanceRefused as error:
         if error.status != 404:
             raise
-    found = glance.ask(f"/images?name={quoted}")["images"]
-    if len(found) != 1:
-        count = f"{len(found)} images with the name" if found else "no image with the name or ID"
+    with service.parsing("glance", "/images"):
+        images = glance.ask(f"/images?name={quoted}")["images"]
+    if len(images) != 1:
+        count = f"{len(images)} images with the name" if images else "no image with the name or ID"
         raise errors.InvalidInput([f"glance has {count} {text!r}"])
-    return _image(found[0])
+    return _image(images[0])
 
 
 def _flavor(item: Mapping[str, Any]) -> NamedFlavor:

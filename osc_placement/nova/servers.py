@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from osc_placement.client import lookup
+from osc_placement.client.service import has_next
 from osc_placement.model import shared
 from osc_placement.nova import api, flavor, values
 
@@ -268,4 +269,4 @@ def _page(
             )
             for item in body["hypervisors"]
         ]
-        return page, bool(page) and api.has_next(body.get("hypervisors_links") or ())
+        return page, bool(page) and has_next(body.get("hypervisors_links") or ())

@@ -111,7 +111,7 @@ def observe(
 ) -> KnownServers:
     """Read the servers with these UUIDs.
 
-    Requests: those of ``nova_request.observe_servers``, and one per 1000 server groups.
+    Requests: those of ``nova_request.observe_servers``, one per 1000 server groups, and one more.
     """
     known = nova_request.observe_servers(services, uuids, options)
     found = {uuid: each for uuid, each in known.items() if not isinstance(each, str)}

@@ -59,8 +59,8 @@ def judge(
     the filters in nova.conf, None without a nova.conf; then a filter that nova does not enable by
     default is left out if it accepts all hosts.
 
-    Requests: for an existing server one per 1000 server groups, and one for each of up to five
-    members of its group, or one per 1000 servers.
+    Requests: for an existing server one per 1000 server groups and one more, and one for each of
+    up to five members of its group, or one per 1000 servers.
     """
     by_compute = judge_compute(candidates, compute)
     accepted = {name: uuid for name, uuid in candidates.items() if name not in by_compute.refused}

@@ -15,7 +15,7 @@ from osc_placement.nova import api, flavors, servers
 from osc_placement.workflows.snapshot import staging
 
 _HYPERVISORS = "/os-hypervisors/detail"
-_LIMIT = re.compile(r"\blimit=\d+")
+_PAGE = re.compile(r"\blimit=\d+(&offset=\d+)?")
 
 #: Keeps one response: ``keep("GET /v2.1/os-aggregates", body)``.
 Keep = Callable[[str, Any], None]
@@ -81,7 +81,7 @@ class FirstEntries:
     def ask(self, path: str, version: str) -> Any:
         """Send one GET. The response names no next page."""
         # A recording has only whole listings, which cost nothing.
-        short = path if self.source else _LIMIT.sub("limit=1", path)
+        short = path if self.source else _PAGE.sub("limit=1", path)
         body = self._nova.ask(short, version)
         return {key: value for key, value in body.items() if not key.endswith("_links")}
 
@@ -96,7 +96,8 @@ class Recording:
     def check(self) -> None:
         """Find missing rights and services before Placement is read.
 
-        Requests: to nova one for each kind that ``record`` reads; to neutron one.
+        Requests: to nova one for each kind that ``record`` reads, two for server groups; to
+        neutron one.
         Errors: InvalidInput with every missing right; PlacementError.
         """
         _read_all(FirstEntries(self.nova))
@@ -107,8 +108,8 @@ class Recording:
         """Replace the responses in the file by those of now.
 
         Requests: to nova one for host aggregates, one for services and one for its version, and
-        one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups;
-        to neutron one per 64 servers.
+        one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups,
+        and one more for server groups; to neutron one per 64 servers.
         Errors: InvalidInput with every missing right; PlacementError.
         """
         file.clear_recording()

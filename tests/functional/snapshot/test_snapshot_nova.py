@@ -83,12 +83,18 @@ def test_the_file_shows_when_nova_was_saved(
 
 
 class PagedNova:
-    """The sample's nova, with four entries in a page."""
+    """The sample's nova, with four entries in a page, and one in a page of server groups."""
 
     source = ""
 
     def __init__(self) -> None:
-        self._recorded = api.RecordedNova(sample.sample_nova("12-hosts"), "")
+        groups = [
+            {"id": name, "name": name, "policy": "affinity", "members": [], "rules": {}}
+            for name in ("one", "two", "three")
+        ]
+        recorded = dict(sample.sample_nova("12-hosts"))
+        recorded["GET /v2.1/os-server-groups?all_projects=True"] = {"server_groups": groups}
+        self._recorded = api.RecordedNova(recorded, "")
 
     def ask(self, path: str, version: str) -> Any:
         body = self._recorded.ask(path, version)
@@ -96,6 +102,10 @@ class PagedNova:
         parameters = dict(urllib.parse.parse_qsl(path.partition("?")[2]))
         if "limit" not in parameters:
             return body
+        if "offset" in parameters:
+            # Pages of server groups have no links.
+            start = int(parameters["offset"])
+            return {key: items[start : start + 1]}
         names = [str(item.get("uuid") or item["id"]) for item in items]
         start = names.index(parameters["marker"]) + 1 if "marker" in parameters else 0
         page = {key: items[start : start + 4]}
@@ -183,6 +193,8 @@ def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> N
     assert servers.migrations(recorded) == servers.migrations(paged)
     assert servers.read_hosts(recorded) == servers.read_hosts(paged)
     assert flavors.flavors(recorded) == flavors.flavors(paged)
+    assert len(api.server_groups(paged)) == 3
+    assert api.server_groups(recorded) == api.server_groups(paged)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from typing import Any
 
 import pytest
@@ -35,6 +36,47 @@ def test_only_agents_with_resources_are_returned() -> None:
 
 def test_a_neutron_without_agents_has_none() -> None:
     assert api.agents(api.RecordedNeutron({}, "a recording")) is None
+
+
+class ShortPages:
+    """Neutron with pagination_max_limit = 2."""
+
+    source = ""
+
+    def __init__(self, **listings: list[dict[str, Any]]) -> None:
+        self._listings = listings
+
+    def ask(self, path: str) -> Any:
+        url = urllib.parse.urlsplit(path)
+        key, query = url.path.strip("/"), urllib.parse.parse_qs(url.query)
+        uuids = [item["id"] for item in self._listings[key]]
+        start = uuids.index(query["marker"][0]) + 1 if "marker" in query else 0
+        more = {f"{key}_links": [{"rel": "next", "href": ""}]} if uuids[start + 2 :] else {}
+        return {key: self._listings[key][start : start + 2], **more}
+
+    def write(self, path: str, body: Any, revision: int | None) -> Any:
+        raise NotImplementedError
+
+
+def test_all_pages_are_read_where_neutron_limits_them() -> None:
+    bandwidths = {"resource_provider_bandwidths": {"ens1": {}}}
+    neutron = ShortPages(
+        ports=[{"id": f"port-{number}", "device_id": "server"} for number in range(5)],
+        agents=[
+            {
+                "id": str(number),
+                "host": f"h{number}",
+                "agent_type": "x",
+                "configurations": bandwidths,
+            }
+            for number in range(4)
+        ],
+    )
+    ports = api.ports_of(neutron, ["server"], with_request=False)
+    assert [port.uuid for port in ports] == [f"port-{number}" for number in range(5)]
+    agents = api.agents(neutron)
+    assert agents is not None
+    assert [agent.host for agent in agents] == ["h0", "h1", "h2", "h3"]
 
 
 def test_a_malformed_response_is_an_error() -> None:
