@@ -458,7 +458,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 #: Lines per folder without those of the license. To raise a number, state the reason in the commit.
 LINES = {
-    "client": 2940,
+    "client": 2955,
     "engine": 2765,
     "model": 750,
     "nova": 3285,
@@ -468,7 +468,7 @@ LINES = {
     "testing": 1100,
     "v1": 10045,
     "workflows": 22290,
-    "": 1915,
+    "": 1900,
 }
 
 

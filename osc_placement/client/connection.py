@@ -7,7 +7,7 @@ import os
 
 import keystoneauth1.session
 
-from osc_placement import microversion
+from osc_placement import errors, microversion
 from osc_placement.client import api, transport, wsgi
 
 
@@ -20,20 +20,35 @@ def connect(
     interface: str | None = None,
     endpoint: str | None = None,
     timeout: float = transport.READ_TIMEOUT,
+    create: bool = False,
 ) -> api.Client:
     """A client of the Placement in a session's catalog, or of the embedded server on a file.
 
     ``session``: of keystoneauth, with ``region``, ``interface``, or an ``endpoint`` in place of
-    the catalog. ``database``: an SQLite file; a missing one is made by the first write.
+    the catalog. ``database``: an SQLite file; with ``create`` it may be missing, and the first
+    write makes it.
     ``version``: the microversion ("1.39"); None: the highest that client and server share.
     ``timeout``: seconds to wait for each part of a response.
-    Sends nothing. Errors: ValueError for both or none of session and database, and for a version.
+    Sends nothing. Errors: PlacementError for a missing file; ValueError for both or none of
+    session and database, for a session of another library, and for a version or a timeout.
     """
     if (session is None) == (database is None):
         raise ValueError("connect needs a session or a database, and not both")
+    if session is not None and not isinstance(session, keystoneauth1.session.Session):
+        raise ValueError(f"{session!r} is not a session of keystoneauth")
+    if isinstance(timeout, bool) or not (isinstance(timeout, int | float) and timeout > 0):
+        raise ValueError(f"timeout={timeout!r} is not a positive number of seconds")
+    if database is not None and (region or interface or endpoint):
+        raise ValueError("region, interface and endpoint belong to a session, not to a database")
     requested = None if version is None else microversion.supported(version)
     if session is None:
-        return api.Client(embedded(os.fspath(database or "")), requested)
+        path = os.fspath(database or "")
+        if not create and not os.path.exists(path):
+            raise errors.PlacementError(
+                f"the database file {os.path.abspath(path)} does not exist: check its name, or"
+                " connect with create=True for an empty Placement"
+            )
+        return api.Client(embedded(path), requested)
     over_session = transport.over_session(
         session, region=region, interface=interface, endpoint=endpoint, timeout=timeout
     )

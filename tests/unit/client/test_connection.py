@@ -24,7 +24,7 @@ PROGRAMS = [
 
 
 def test_a_database_needs_no_service(tmp_path: pathlib.Path) -> None:
-    with client.connect(database=tmp_path / "cloud.sqlite") as placement:
+    with client.connect(database=tmp_path / "cloud.sqlite", create=True) as placement:
         created = placement.create_provider("a")
         assert placement.list_providers() == [created]
         assert client.provider_uuids(placement, ["a"]) == {"a": created.uuid}
@@ -55,11 +55,21 @@ def test_a_session_has_the_endpoint_of_its_catalog_or_another() -> None:
         {"database": "a", "version": "latest"},
         {"database": "a", "version": "1.40"},
         {"database": "a", "version": 1.39},
+        {"session": "a"},
+        {"session": session.Session(), "timeout": 0},
+        {"session": session.Session(), "timeout": "60"},
+        {"database": "a", "region": "RegionOne"},
+        {"database": "a", "endpoint": "http://127.0.0.1"},
     ],
 )
 def test_what_does_not_name_one_target_and_one_version_is_an_error(options: dict) -> None:
-    with pytest.raises(ValueError, match=r"session or a database|microversion"):
+    with pytest.raises(ValueError, match=r"a session|microversion|timeout"):
         client.connect(**options)
+
+
+def test_a_missing_database_is_not_an_empty_cloud(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(client.PlacementError, match=r"typo\.sqlite does not exist"):
+        client.connect(database=tmp_path / "typo.sqlite")
 
 
 def test_every_public_name_exists_and_has_a_docstring() -> None:
