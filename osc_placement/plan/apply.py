@@ -7,7 +7,6 @@ the applied changes in reverse order.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import logging
@@ -132,7 +131,7 @@ class _Job:
             )
         if self.options.dry_run or not self.plan.changes:
             return self._report(self._expected(), path)
-        self._check_rights()
+        registry.check_rights(self.client, self.plan.changes)
         undo_path = self._write_undo()
         with self._journal() as writer:
             _describe(writer, self._described(path, undo_path))
@@ -175,14 +174,6 @@ class _Job:
             identity=transport.identity_of(target),
             origin=self.client.origin,
         )
-
-    def _check_rights(self) -> None:
-        """Check before the first write what the server would refuse after some writes."""
-        states = collections.defaultdict(list)
-        for item in self.plan.changes:
-            states[item.kind].append((item.before, item.after))
-        for kind, pairs in states.items():
-            registry.CHANGE_TYPES[kind].check_rights(self.client, pairs)
 
     @contextlib.contextmanager
     def _journal(self) -> Iterator[journal.JournalWriter]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 
 from osc_placement import errors, microversion, server
-from osc_placement.client import api, transport, wsgi
+from osc_placement.client import api, wsgi
 from osc_placement.engine import record, state
-from osc_placement.plan import apply, change, executor, guards, journal, plan, result
+from osc_placement.plan import attempt, executor, guards, journal, plan, result
 from osc_placement.plan.kinds import registry
+from osc_placement.plan.kinds.base import Services
 from osc_placement.server.store import document, errors as store_errors
 from osc_placement.workflows.cloud import observe
 
@@ -46,22 +48,6 @@ def opened_file(path: pathlib.Path) -> Iterator[api.Client]:
         yield client
 
 
-def apply_plan(
-    client: api.Client, planned: plan.Plan, path: pathlib.Path, allow: tuple[str, ...] = ()
-) -> result.RunReport:
-    """Apply the plan of the file ``path``; conditions on nova's servers count as met.
-
-    ``allow``: guards that do not refuse. Errors: PlanRefused, as for every plan.
-    """
-    options = apply.Options(
-        allow=allow,
-        limits=executor.RunLimits(workers=1),
-        journal=journal.MemoryJournal(),
-        check_precondition=lambda _: "",
-    )
-    return apply.apply_plan(client, plan.ObservedPlan(planned), options, path=path)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class After:
     """What a plan changed: both states, a client of the copy, a line for each failed change."""
@@ -76,29 +62,39 @@ class After:
 def applied(
     base: state.CloudState,
     planned: plan.Plan,
-    path: pathlib.Path,
     version: microversion.Microversion = microversion.MAXIMUM,
 ) -> Iterator[After]:
-    """The state after the plan of the file ``path``, during the block; ``base`` does not change.
+    """The state after a plan of new changes, during the block; ``base`` does not change.
 
     Changes in other services and conditions on nova's servers are left out. Guards do not refuse.
-    Errors: PlanRefused for an undo plan, because only a journal says what it undoes;
-    PlacementError for records that contradict each other.
+    Errors: PlacementError for records that contradict each other; UnsupportedVersion for a change
+    that ``version`` does not have.
     """
-    if planned.undoes:
-        raise plan.PlanRefused(
-            f"{path} is an undo file: only the journal of the run shows which of its changes were"
-            " applied. Give a plan of new changes"
-        )
     records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
     if problems := document.find_problems(records):
         raise errors.PlacementError(f"a copy cannot be made: {store_errors.listed(problems)}")
     app = server.create_app()
     app.repository.load(records)
     with opened(lambda: app, version=version) as client:
-        report = apply_plan(client, _for_copy(planned, client.target), path, tuple(guards.ALL))
+        failures = tuple(_failures(client, planned))
         with app.repository.snapshot() as after:
-            yield After(base, after, client, tuple(_failures(report, planned)))
+            yield After(base, after, client, failures)
+
+
+@contextlib.contextmanager
+def after_file(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> Iterator[After]:
+    """The state after the plan of the file ``path``, during the block.
+
+    Errors: those of ``applied``; PlanRefused for an undo plan, because only a journal says what it
+    undoes.
+    """
+    if planned.undoes:
+        raise plan.PlanRefused(
+            f"{path} is an undo file: only the journal of the run shows which of its changes were"
+            " applied. Give a plan of new changes"
+        )
+    with applied(base, planned) as changed:
+        yield changed
 
 
 @contextlib.contextmanager
@@ -107,27 +103,26 @@ def after_plan(
 ) -> Iterator[After]:
     """A copy of a database file after the plan of the file ``path``, during the block.
 
-    Errors: PlanRefused for a plan of another target; PlacementError for a service, which names
-    ``option``.
+    Errors: those of ``after_file``; PlanRefused for a plan of another target; PlacementError for a
+    service, which names ``option``.
     """
     plan.check_target(planned, client.target, client.origin)
-    with observe.file_state(client, option) as base, applied(base, planned, path) as changed:
+    with observe.file_state(client, option) as base, after_file(base, planned, path) as changed:
         yield changed
 
 
-def _for_copy(planned: plan.Plan, target: str) -> plan.Plan:
-    """The plan for the copy, without what it changes in other services."""
-    changes = tuple(registry.CHANGE_TYPES[item.kind].in_placement(item) for item in planned.changes)
-    identity = transport.identity_of(target)
-    return dataclasses.replace(
-        planned, changes=changes, target=str(target), identity=identity, origin=""
+def _failures(client: api.Client, planned: plan.Plan) -> Iterator[str]:
+    """Apply a plan to a copy; a line for each change that was not applied."""
+    changes = [registry.CHANGE_TYPES[item.kind].in_placement(item) for item in planned.changes]
+    registry.check_rights(client, changes)
+    context = attempt.RunContext(
+        Services(client),
+        journal.MemoryJournal(),
+        threading.Event(),
+        relative=planned.relative,
+        allow=guards.ALL,
     )
-
-
-def _failures(report: result.RunReport, planned: plan.Plan) -> Iterator[str]:
-    """What the plan leaves out is no failure."""
-    changes = {change.key(item.kind, item.subject) for item in planned.changes}
-    for item in report.results:
-        is_change = change.key(item.kind, item.subject) in changes
-        if is_change and item.status not in (result.Status.APPLIED, result.Status.UNCHANGED):
+    run = executor.execute(changes, context, executor.RunLimits(workers=1))
+    for item in result.ordered(run.results):
+        if item.status not in (result.Status.APPLIED, result.Status.UNCHANGED):
             yield f"{item.kind} {item.subject.name}: {item.status}: {item.reason}"

@@ -217,7 +217,7 @@ def read(
         nova = services.nova
         report_plan = None
         if planned is not None:
-            changed = stack.enter_context(on_a_copy.applied(base, *planned))
+            changed = stack.enter_context(on_a_copy.after_file(base, *planned))
             report_plan = _plan(planned[0], changed, nova)
         figures = _figures(base, nova, report_plan, context)
     today = datetime.datetime.now(datetime.UTC)

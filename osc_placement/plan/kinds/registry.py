@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import collections
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from osc_placement.client import api
 from osc_placement.plan import change
 from osc_placement.plan.kinds import allocations, base, inventories, memberships, provider, reshape
 
@@ -34,6 +36,18 @@ def load(kind: str, document: Mapping[str, Any] | None) -> Any:
 def with_states(item: Mapping[str, Any]) -> dict[str, Any]:
     """A change or a skipped item of a plan file, with states in place of their form."""
     return {**item, **{side: load(item["kind"], item[side]) for side in ("before", "after")}}
+
+
+def check_rights(client: api.Client, changes: Iterable[change.Change]) -> None:
+    """Check before the first write what the server would refuse after some writes.
+
+    Requests: one, if there is a reshape. Errors: UnsupportedVersion, Forbidden.
+    """
+    states = collections.defaultdict(list)
+    for item in changes:
+        states[item.kind].append((item.before, item.after))
+    for kind, pairs in states.items():
+        CHANGE_TYPES[kind].check_rights(client, pairs)
 
 
 def facts(

@@ -34,15 +34,15 @@ class ReshapeState(forms.JsonObject):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Found:
+class PresentTrees:
     """What a reshape was read from, with the generations that it is written under.
 
-    ``inventories`` and ``shares`` (``{provider: {consumer: resources}}``) are of every
+    ``inventories`` and ``shares`` (``{provider: {consumer: its allocation}}``) are of every
     provider whose inventory changes, ``consumers`` are those that change.
     """
 
     inventories: Mapping[str, responses.ProviderInventories]
-    shares: Mapping[str, Mapping[str, allocation.Resources]]
+    shares: Mapping[str, Mapping[str, responses.ProviderAllocation]]
     consumers: Mapping[str, allocation.Consumer]
 
     def state(self, after: ReshapeState) -> ReshapeState:
@@ -90,8 +90,8 @@ class Found:
 
     def _others(self, uuid: str, name: str, after: ReshapeState) -> int:
         return sum(
-            resources.get(name, 0)
-            for consumer, resources in self.shares[uuid].items()
+            share.resources.get(name, 0)
+            for consumer, share in self.shares[uuid].items()
             if consumer not in after.allocations
         )
 
@@ -127,12 +127,9 @@ class ReshapeType(base.ChangeType[ReshapeState]):
         consumers = list(workers.each(client.show_allocations, after.allocations))
         providers = list(workers.each(provider, after.inventories))
         answers = dict(zip(after.inventories, providers, strict=True))
-        present = Found(
+        present = PresentTrees(
             {uuid: inventories for uuid, (inventories, _) in answers.items()},
-            {
-                uuid: {consumer: share.resources for consumer, share in shares.allocations.items()}
-                for uuid, (_, shares) in answers.items()
-            },
+            {uuid: shares.allocations for uuid, (_, shares) in answers.items()},
             {item.uuid: item for item in consumers},
         )
         return change.Observed(None, present.state(after), present)
@@ -198,12 +195,12 @@ def _allocation_facts(
     before: ReshapeState, after: ReshapeState, names: change.Names
 ) -> Iterable[base.Fact]:
     for consumer, allocations in after.allocations.items():
-        known = before.allocations.get(consumer, {})
+        was = before.allocations.get(consumer, {})
         for uuid, resources in allocations.items():
             for name, amount in resources.items():
                 label = f"{consumer} {names.get(uuid, uuid)} {name}"
                 key = f"allocation {consumer} {uuid} {name}"
-                old = known.get(uuid, {}).get(name)
+                old = was.get(uuid, {}).get(name)
                 yield base.Fact(key, old or None, amount or None, label, label)
 
 

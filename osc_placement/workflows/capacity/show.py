@@ -125,7 +125,7 @@ def show(
         if request.keep is not None:
             in_nova = _known_servers(states[False], nova)
         if request.after is not None:
-            changed = stack.enter_context(on_a_copy.applied(states[False], *request.after))
+            changed = stack.enter_context(on_a_copy.after_file(states[False], *request.after))
             states[True], failures = changed.state, changed.failures
         for title, query in request.queries.items():
             counting = _Counting(title, query, request, aggregates, in_nova, nova.compute)

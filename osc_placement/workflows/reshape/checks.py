@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks a reshape: invariants, reasons to refuse its document, and notes for the operator. Pure.
 
-* Invariants compare the snapshots of the trees before and after the reshape. ``differences``
-  compares the snapshot that a rehearsal reached with the expected one.
+* Invariants compare the snapshots of the trees before and after the reshape.
 * Refusals are deletions and moves that would not work or would not last. Nova-compute writes the
   inventories of its own trees at each periodic run. With libvirt these are VCPU, MEMORY_MB and
   others on the root, VGPU on children with the name ``<root's name>_<physical GPU>``, and
@@ -143,24 +142,6 @@ def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[resolve.
     return growth
 
 
-def differences(actual: snapshot.TreeSnapshot, expected: snapshot.TreeSnapshot) -> list[str]:
-    """The differences in consumers and providers, without generations.
-
-    A provider outside the named trees counts if both snapshots have it.
-    """
-    names = {**expected.names(), **actual.names()}
-    both = actual.nodes.keys() & expected.nodes.keys()
-    return [
-        f"{names[uuid]}: {what}"
-        for uuid in sorted(both | actual.inside.keys() | expected.inside.keys())
-        for what in _node_differences(actual.nodes.get(uuid), expected.nodes.get(uuid))
-    ] + [
-        f"consumer {uuid} differs"
-        for uuid in sorted(actual.consumers.keys() | expected.consumers.keys())
-        if _comparable(actual.consumers.get(uuid)) != _comparable(expected.consumers.get(uuid))
-    ]
-
-
 def _inventories(
     nodes: Mapping[str, snapshot.Node],
 ) -> dict[resolve.Place, inventory.Inventory]:
@@ -177,35 +158,6 @@ def _counted(consumer: allocation.Consumer, classes: Mapping[str, str]) -> dict[
     for name, amount in consumer.total().items():
         total[classes.get(name, name)] += amount
     return total
-
-
-def _comparable(consumer: allocation.Consumer | None) -> object:
-    if consumer is None:
-        return None
-    allocations = {uuid: dict(resources) for uuid, resources in consumer.allocations.items()}
-    return allocations, consumer.project_id, consumer.user_id, consumer.consumer_type
-
-
-def _node_differences(
-    actual: snapshot.Node | None, expected: snapshot.Node | None
-) -> Iterator[str]:
-    if actual is None or expected is None:
-        yield "it does not exist" if actual is None else "it still exists"
-        return
-    for what, value_of in (
-        ("name", lambda node: node.provider.name),
-        ("parent", lambda node: node.provider.parent_uuid),
-        ("inventories", lambda node: dict(node.inventories)),
-        ("usage", lambda node: _without_zeros(node.used)),
-        ("traits", lambda node: node.traits),
-        ("aggregates", lambda node: node.aggregates),
-    ):
-        if value_of(actual) != value_of(expected):
-            yield f"{what} {value_of(actual)} instead of {value_of(expected)}"
-
-
-def _without_zeros(used: allocation.Resources) -> dict[str, int]:
-    return {name: amount for name, amount in used.items() if amount}
 
 
 #: A trait of this name, or with this prefix, shows that nova-compute owns the provider.

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
@@ -64,16 +63,12 @@ class ReshapeRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prepared:
-    """A rehearsed plan with the snapshots before and after it.
-
-    ``rehearsed`` is the snapshot after the rehearsal; None if there are no changes.
-    """
+    """A rehearsed plan with the snapshots before and after it."""
 
     planned: plan.ObservedPlan
     before: snapshot.TreeSnapshot
     after: snapshot.TreeSnapshot
     placed: tuple[consumers.Placed, ...] = ()
-    rehearsed: snapshot.TreeSnapshot | None = None
 
 
 class RehearsalFailed(errors.PlacementError):
@@ -107,13 +102,9 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
     decision, skipped = decide_request(request, trees)
     full_plan = changes.make_plan(decision, skipped, request.allow)
     after = decision.after.without(decision.resolved.deleted)
-    prepared = Prepared(
-        plan.ObservedPlan(full_plan), decision.before, after, tuple(decision.placed)
-    )
-    if not full_plan.changes:
-        return prepared
-    rehearsed = rehearse(decision.before, after, full_plan, client.microversion)
-    return dataclasses.replace(prepared, rehearsed=rehearsed)
+    if full_plan.changes:
+        rehearse(decision.before, after, full_plan, client.microversion)
+    return Prepared(plan.ObservedPlan(full_plan), decision.before, after, tuple(decision.placed))
 
 
 def decide_request(
@@ -195,45 +186,32 @@ def _merge(
     return consumers.decided(resolved, placed, trees.restricted_to(resolved.nodes))
 
 
-#: The rehearsed plan is in no file yet.
-_NO_FILE = pathlib.Path("the plan of this reshape")
-
-
 def rehearse(
     before: snapshot.TreeSnapshot,
     after: snapshot.TreeSnapshot,
     planned: plan.Plan,
     version: microversion.Microversion,
-) -> snapshot.TreeSnapshot:
-    """Apply a plan to ``before`` in an embedded Placement; a result that equals ``after``.
+) -> None:
+    """Apply a plan to ``before`` in an embedded Placement: the result must be ``after``.
 
-    Errors: RehearsalFailed with all failures and differences; PlacementError if ``before`` is not
-    a valid state.
+    Errors: RehearsalFailed with all failures or differences; PlacementError if ``before`` is not
+    a valid state; UnsupportedVersion.
     """
     LOG.info("rehearsing %d changes", len(planned.changes))
-    with on_a_copy.applied(_state(before, after), planned, _NO_FILE, version) as copy:
+    with on_a_copy.applied(_state(before, after), planned, version) as copy:
         if copy.failures:
             header = "the rehearsal of the plan failed, so nothing was changed:"
             raise RehearsalFailed("\n".join([header, *copy.failures]))
-        rehearsed = observe.read_trees(copy.client, after.roots, ReadContext(workers=1))
-    consumers = {
-        uuid: item for uuid, item in rehearsed.consumers.items() if uuid in before.consumers
-    }
-    rehearsed = dataclasses.replace(rehearsed, consumers=consumers)
-    if problems := checks.differences(rehearsed, after):
+        problems = differences(copy.state, records(after))
+    if problems:
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
         raise RehearsalFailed("\n".join([header, *problems]))
-    return rehearsed
-
-
-#: The owner of the usage by consumers that are not in the snapshot.
-_OTHERS = "others"
 
 
 def _state(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> state.CloudState:
-    """The state of the snapshot before, with generations.
+    """The state of the snapshot before, with all classes and traits of both.
 
-    ``observe`` has checked that the cloud has all classes and standard traits of the snapshot
+    ``observe`` has checked that the cloud has the classes and standard traits of the snapshot
     after; its release may be newer than the standard traits of this program.
     """
     nodes = [*before.nodes.values(), *after.nodes.values()]
@@ -241,19 +219,36 @@ def _state(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> state
     traits = before.traits.union(*(node.traits for node in before.nodes.values()))
     traits |= {name for node in nodes for name in node.traits if not is_custom(name)}
     traits -= standard.traits()
-    records = record.Changes(
+    base = state.CloudState()
+    base.apply(
+        dataclasses.replace(
+            records(before),
+            traits=dict.fromkeys(traits, 0.0),
+            resource_classes=dict.fromkeys(classes, 0.0),
+        )
+    )
+    return base
+
+
+#: The owner of the usage by consumers that are not in the snapshot.
+_OTHERS = "others"
+
+
+def records(trees: snapshot.TreeSnapshot) -> record.Changes:
+    """The providers and consumers of a snapshot as records of the engine."""
+    return record.Changes(
         {
             uuid: record.ProviderRecord(
                 uuid,
                 node.provider.name,
-                before.root_of(uuid),
+                trees.root_of(uuid),
                 node.provider.parent_uuid,
                 node.provider.generation,
                 node.inventories,
                 node.traits,
                 tuple(sorted(node.aggregates)),
             )
-            for uuid, node in before.nodes.items()
+            for uuid, node in trees.nodes.items()
         },
         {
             item.uuid: record.ConsumerRecord(
@@ -264,14 +259,9 @@ def _state(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> state
                 item.allocations,
                 None if item.consumer_type == allocation.UNKNOWN_TYPE else item.consumer_type,
             )
-            for item in (*before.consumers.values(), *_other_consumers(before))
+            for item in (*trees.consumers.values(), *_other_consumers(trees))
         },
-        dict.fromkeys(traits, 0.0),
-        dict.fromkeys(classes, 0.0),
     )
-    base = state.CloudState()
-    base.apply(records)
-    return base
 
 
 def _other_consumers(trees: snapshot.TreeSnapshot) -> Iterator[allocation.Consumer]:
@@ -281,6 +271,34 @@ def _other_consumers(trees: snapshot.TreeSnapshot) -> Iterator[allocation.Consum
         usage.setdefault(uuid, {})[resource_class] = amount
     for uuid, resources in usage.items():
         yield allocation.Consumer(resolve.new_uuid(f"others:{uuid}"), {uuid: resources})
+
+
+#: The fields of a provider and of a consumer that a reshape may change.
+_PROVIDER_FIELDS = ("name", "parent_uuid", "inventories", "traits", "aggregates")
+_CONSUMER_FIELDS = ("allocations", "project_id", "user_id", "consumer_type")
+
+
+def differences(actual: record.Changes | state.CloudState, expected: record.Changes) -> list[str]:
+    """The differences in providers and consumers, without generations."""
+    return [
+        *_different(actual.providers, expected.providers, _PROVIDER_FIELDS),
+        *_different(actual.consumers, expected.consumers, _CONSUMER_FIELDS),
+    ]
+
+
+def _different(
+    actual: Mapping[str, object], expected: Mapping[str, object], fields: Iterable[str]
+) -> Iterator[str]:
+    for uuid in sorted(actual.keys() | expected.keys()):
+        present, wanted = actual.get(uuid), expected.get(uuid)
+        name = getattr(present or wanted, "name", f"consumer {uuid}")
+        if present is None or wanted is None:
+            yield f"{name}: it {'does not exist' if present is None else 'still exists'}"
+            continue
+        for field in fields:
+            value, becomes = getattr(present, field), getattr(wanted, field)
+            if value != becomes:
+                yield f"{name}: {field} {value} instead of {becomes}"
 
 
 #: ``{resource class: {"used": amount, "capacity": amount}}`` of a provider, or ``{resource

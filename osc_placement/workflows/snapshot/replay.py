@@ -15,7 +15,8 @@ from typing import Any
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors
-from osc_placement.plan import file as plan_file
+from osc_placement.plan import apply, executor, file as plan_file, journal
+from osc_placement.plan.plan import ObservedPlan
 from osc_placement.plan.result import RunReport
 from osc_placement.workflows import on_a_copy
 from osc_placement.workflows.context import ReadContext
@@ -112,7 +113,13 @@ def after_plan(
             snapshot.copy_to(str(copy))
         name = str(path.resolve())
         with on_a_copy.opened(lambda: server.create_app(str(copy)), name) as client:
-            yield client, on_a_copy.apply_plan(client, plan_file.read(plan_path), plan_path)
+            planned = ObservedPlan(plan_file.read(plan_path))
+            options = apply.Options(
+                limits=executor.RunLimits(workers=1),
+                journal=journal.MemoryJournal(),
+                check_precondition=lambda _: "",
+            )
+            yield client, apply.apply_plan(client, planned, options, path=plan_path)
 
 
 def compare(

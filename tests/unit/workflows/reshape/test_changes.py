@@ -277,6 +277,35 @@ def test_standard_traits_of_a_release_newer_than_the_program_are_rehearsed() -> 
     decision = decided(text, cloud(cn1=["HW_OF_ANOTHER_RELEASE"]), PACK)
     planned = make_plan(decision, (), ())
     assert [item.kind for item in planned.changes] == ["provider", "traits", "reshape"]
-    after = reshape_plan.rehearse(decision.before, decision.after, planned, microversion.MAXIMUM)
-    assert after.nodes[uuid_of("cn1")].traits == {"HW_OF_ANOTHER_RELEASE"}
-    assert after.nodes[new(A)].traits == {"HW_OF_A_NEWER_RELEASE"}
+    assert decision.after.nodes[uuid_of("cn1")].traits == {"HW_OF_ANOTHER_RELEASE"}
+    assert decision.after.nodes[new(A)].traits == {"HW_OF_A_NEWER_RELEASE"}
+    reshape_plan.rehearse(decision.before, decision.after, planned, microversion.MAXIMUM)
+
+
+def test_a_rehearsal_that_does_not_reach_the_planned_state_is_an_error() -> None:
+    decision = decided(MOVES, options=PACK)
+    planned = make_plan(decision, (), ())
+    one, cn1 = uuid_of("one"), uuid_of("cn1")
+    nodes = {key: node for key, node in decision.after.nodes.items() if key != new(A)}
+    nodes[cn1] = dataclasses.replace(nodes[cn1], traits=frozenset({"CUSTOM_X"}))
+    consumers = dict(decision.after.consumers)
+    consumers[one] = dataclasses.replace(consumers[one], project_id="another")
+    wrong = dataclasses.replace(decision.after, nodes=nodes, consumers=consumers)
+    with pytest.raises(reshape_plan.RehearsalFailed) as caught:
+        reshape_plan.rehearse(decision.before, wrong, planned, microversion.MAXIMUM)
+    text = str(caught.value)
+    assert f"{A}: it still exists" in text
+    assert "cn1: traits frozenset() instead of frozenset({'CUSTOM_X'})" in text
+    assert f"consumer {one}: project_id" in text
+
+
+def test_a_change_that_fails_in_the_rehearsal_is_an_error() -> None:
+    decision = decided(MOVES, options=PACK)
+    planned = make_plan(decision, (), ())
+    nodes = dict(decision.before.nodes)
+    cn1 = nodes[uuid_of("cn1")]
+    grown = {**cn1.inventories, "VGPU": inventory.Inventory(9)}
+    nodes[uuid_of("cn1")] = dataclasses.replace(cn1, inventories=grown)
+    before = dataclasses.replace(decision.before, nodes=nodes)
+    with pytest.raises(reshape_plan.RehearsalFailed, match=r"reshape cn1: stale: .*VGPU:total=9"):
+        reshape_plan.rehearse(before, decision.after, planned, microversion.MAXIMUM)

@@ -106,8 +106,7 @@ def test_a_template_is_rehearsed_beside_a_skipped_tree_with_a_shared_consumer() 
         request = reshape_plan.ReshapeRequest(documents.parse(text, "m"), roots=roots)
         found = reshape_plan.plan_reshape(client, request, ReadContext())
     assert [item.code for item in found.planned.plan.skipped] == ["nothing-to-move"]
-    assert found.rehearsed is not None
-    assert found.rehearsed.nodes.keys() == {uuid_of("a"), uuid_of("b"), new("a-0")}
+    assert found.after.nodes.keys() == {uuid_of("a"), uuid_of("b"), new("a-0")}
 
 
 def test_a_large_tree_is_planned_and_rehearsed() -> None:
