@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup, retry
@@ -319,20 +319,30 @@ def _shown(client: api.Client, uuids: Iterable[str]) -> base.Rows:
     """Columns and rows of the consumers; with several, the last column is the consumer."""
     version = client.microversion
     consumers = list(dict.fromkeys(uuids))
-    columns = rows.allocation_columns(version)
+    of_consumer = {
+        column: read
+        for column, (feature, read) in _OF_CONSUMER.items()
+        if microversion.supports(version, feature)
+    }
+    if len(consumers) > 1:
+        of_consumer["consumer"] = lambda consumer: consumer.uuid
     data: list[rows.Row] = []
     for uuid in consumers:
         shown = client.show_consumer_allocations(uuid)
-        last = (uuid,) if len(consumers) > 1 else ()
-        data.extend(
-            (*row, *last)
-            for row in rows.allocation_rows(shown.consumer, shown.provider_generations, version)
-        )
-    return (*columns, "consumer") if len(consumers) > 1 else columns, data
+        generations, cells = shown.provider_generations, rows.row(of_consumer, shown.consumer)
+        data += [
+            (provider, generations.get(provider), rows.PythonText(dict(resources)), *cells)
+            for provider, resources in shown.consumer.allocations.items()
+        ]
+    return ("resource_provider", "generation", "resources", *of_consumer), data
 
 
-COLUMNS = ("consumer", "server_name", "project_id", "user_id")
-TYPE_COLUMN = ("consumer_type",)
+#: ``{column of the consumer: (the feature that it needs, how to read it)}``
+_OF_CONSUMER: Mapping[str, tuple[str, Callable[[allocation.Consumer], Any]]] = {
+    "project_id": ("allocation dict form", lambda consumer: consumer.project_id),
+    "user_id": ("allocation dict form", lambda consumer: consumer.user_id),
+    "consumer_type": ("consumer types", lambda consumer: consumer.consumer_type),
+}
 
 
 class ListConsumers(base.ReportLister):
@@ -362,15 +372,19 @@ class ListConsumers(base.ReportLister):
         names = (
             self._server_names(client, provider, allocations, parsed_args) if allocations else {}
         )
-        has_type = microversion.supports(client.microversion, "consumer types")
-        data = [
-            (item.uuid, names.get(item.uuid), item.project_id, item.user_id)
-            + ((item.consumer_type,) if has_type else ())
-            + (rows.Amounts(_amounts(allocations[item.uuid].resources)),)
-            for item in consumers
-        ]
-        data.sort(key=lambda row: (row[1] is None, row[1], row[0]))
-        return (*COLUMNS, *(TYPE_COLUMN if has_type else ()), "resources"), data
+        columns: dict[str, Callable[[allocation.Consumer], Any]] = {
+            "consumer": lambda consumer: consumer.uuid,
+            "server_name": lambda consumer: names.get(consumer.uuid),
+            "project_id": lambda consumer: consumer.project_id,
+            "user_id": lambda consumer: consumer.user_id,
+        }
+        if microversion.supports(client.microversion, "consumer types"):
+            columns["consumer_type"] = lambda consumer: consumer.consumer_type
+        columns["resources"] = lambda consumer: rows.amounts(
+            dict(sorted(allocations[consumer.uuid].resources.items()))
+        )
+        consumers.sort(key=lambda item: (item.uuid not in names, names.get(item.uuid), item.uuid))
+        return rows.listing(columns, consumers)
 
     def _server_names(
         self,
@@ -396,7 +410,3 @@ class ListConsumers(base.ReportLister):
                 sys.stderr.write(f"Without the names of servers: {error}\n")
             return {}
         return {item.uuid: item.name for item in listed if item.uuid in consumers and item.name}
-
-
-def _amounts(resources: allocation.Resources) -> dict[str, int]:
-    return dict(sorted(resources.items()))

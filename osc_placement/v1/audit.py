@@ -26,11 +26,17 @@ if TYPE_CHECKING:
     from osc_placement.workflows.findings import AuditResult
 
 
-COLUMNS = ("code", "name", "uuid", "hosts", "evidence", "proposed", "cause", "action")
-REPAIR_COLUMNS = (*COLUMNS, "status", "reason", "reason_code")
-
-#: The code of a row about what may be wrong without a finding.
-NOT_JUDGED = "not_judged"
+_COLUMNS: rows.Columns[findings.Finding[Any]] = {
+    "code": lambda item: str(item.code),
+    "name": lambda item: item.subject.name,
+    "uuid": lambda item: item.subject.uuid,
+    "hosts": lambda item: rows.lines(item.hosts),
+    "evidence": lambda item: rows.described(item.evidence.fields, item.evidence.text),
+    "proposed": lambda item: rows.described(item.proposed.fields, item.proposed.text),
+    "cause": lambda item: str(item.evidence.cause),
+    "action": lambda item: str(item.proposed.action),
+}
+_REPAIR_COLUMNS = (*_COLUMNS, "status", "reason", "reason_code")
 
 #: The exit code of a repair after which no finding that can be repaired is left.
 REPAIRED = 9
@@ -64,7 +70,7 @@ class AuditCommand(plan_command.PlanCommand):
     """
 
     exit_codes = EXIT_CODES
-    column_names = REPAIR_COLUMNS
+    column_names = _REPAIR_COLUMNS
 
     #: Of a repair; there is no room for the evidence.
     table_columns: Sequence[str] = ("code", "name", "proposed", "status", "reason")
@@ -113,9 +119,13 @@ class AuditCommand(plan_command.PlanCommand):
         return audited.planned
 
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.workflows.findings import unjudged
+
         findings, strict = self.findings, parsed_args.strict
-        # Below a table, the summary says what was not judged.
-        not_judged = () if parsed_args.formatter == "table" else self.not_judged
+        listed = [*findings]
+        if parsed_args.formatter != "table":
+            # Below a table, the summary says it.
+            listed += map(unjudged, self.not_judged)
         if not parsed_args.repair:
             code = _code(findings, strict=strict)
             self.exit_code = services.exit_code(code, self.not_judged, parsed_args)
@@ -123,7 +133,7 @@ class AuditCommand(plan_command.PlanCommand):
             notes += services.judgement_lines({}, self.not_judged)
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
             self.table_columns = ("code", "name", "evidence", "proposed")
-            return COLUMNS, [*map(_row, findings), *map(_open, not_judged)]
+            return rows.listing(_COLUMNS, listed)
         super().finish(report, parsed_args)
         self.summary = [
             *self.summary[:1],
@@ -137,11 +147,7 @@ class AuditCommand(plan_command.PlanCommand):
         elif not self.exit_code:
             self.exit_code = _code_after(findings, results, strict=strict)
         self.exit_code = services.exit_code(self.exit_code, self.not_judged, parsed_args)
-        skipped = ("skipped", rows.Reasons(""), "")
-        return REPAIR_COLUMNS, [
-            *(_row(item) + _end(item, results) for item in findings),
-            *(_open(text) + skipped for text in not_judged),
-        ]
+        return _REPAIR_COLUMNS, [rows.row(_COLUMNS, item) + _end(item, results) for item in listed]
 
     def _counts(self) -> str:
         """``7 findings: 4 orphaned, 2 doubled, 1 unknown``."""
@@ -170,33 +176,13 @@ def _code_after(
     return REPAIRED if repairable else 0
 
 
-def _row(item: findings.Finding[Any]) -> rows.Row:
-    """The values of COLUMNS."""
-    return (
-        str(item.code),
-        item.subject.name,
-        item.subject.uuid,
-        rows.Lines([*item.hosts]),
-        rows.Described(item.evidence.fields, item.evidence.text),
-        rows.Described(item.proposed.fields, item.proposed.text),
-        str(item.evidence.cause),
-        str(item.proposed.action),
-    )
-
-
-def _open(text: str) -> rows.Row:
-    """The row about what was not judged; a table has a line below instead."""
-    described = rows.Described({"not_judged": text}, text)
-    return (NOT_JUDGED, "", "", rows.Lines([]), described, rows.Described({}, ""), "", "none")
-
-
 def _end(item: findings.Finding[Any], results: Mapping[str, result.ChangeResult]) -> rows.Row:
     """Status, reason and its code; all findings about a subject have the same."""
     if not item.is_repairable:
-        return ("skipped", rows.Reasons(""), str(item.evidence.cause))
+        return ("skipped", rows.reasons(""), str(item.evidence.cause))
     repaired = results[item.subject.uuid]
     reason = "" if str(repaired.status) in {"applied", "planned"} else repaired.reason
-    return (str(repaired.status), rows.Reasons(reason), str(repaired.code))
+    return (str(repaired.status), rows.reasons(reason), str(repaired.code))
 
 
 class AuditAllocations(AuditCommand):

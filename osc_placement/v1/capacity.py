@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.request import NovaRequest
     from osc_placement.workflows.capacity import show
-
-COLUMNS = (
-    "request",
-    "part",
-    "plan",
-    "fits",
-    "fits_at_most",
-    "exact",
-    "hosts",
-    "scarcest",
-    "with_failures",
-    "with_failures_at_most",
-    "unsafe_hosts",
-    "classes",
-    "assumed",
-    "not_counted",
-    "not_judged",
-)
 
 _CLASS_COLUMNS = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
 
@@ -140,9 +122,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         if self._refused:
             self.exit_code = 1
         self.answer = _tables(answer.rows, parsed_args)
-        return COLUMNS, [
-            _row(row, self._requests.get(row.title), answer, parsed_args) for row in answer.rows
-        ]
+        columns = _columns(answer, self._requests, has_plan=plan is not None)
+        return rows.listing(columns, answer.rows)
 
     def _summary(self, answer: show.Shown) -> list[str]:
         """What was assumed, not applied, not counted and not judged, and the hosts at risk."""
@@ -233,35 +214,41 @@ def _title(query: CandidateQuery) -> str:
     )
 
 
-class _Classes(rows.Lines):
+def _columns(
+    answer: show.Shown, requests: Mapping[str, NovaRequest], *, has_plan: bool
+) -> rows.Columns[show.Row]:
+    """The columns of an answer; ``requests``: those of nova, by title."""
+
+    def notes(row: show.Row, of_nova: Callable[[NovaRequest], Sequence[str]]) -> Sequence[str]:
+        return of_nova(requests[row.title]) if row.title in requests else ()
+
+    return {
+        "request": lambda row: row.title,
+        "part": lambda row: row.part or None,
+        "plan": lambda row: _state(row) if has_plan else None,
+        "fits": lambda row: row.capacity.count.least,
+        "fits_at_most": lambda row: row.capacity.count.most,
+        "exact": lambda row: row.capacity.count.is_exact,
+        "hosts": lambda row: row.capacity.hosts,
+        "scarcest": lambda row: row.capacity.scarcest,
+        "with_failures": lambda row: row.kept and row.kept.least,
+        "with_failures_at_most": lambda row: row.kept and row.kept.most,
+        "unsafe_hosts": lambda row: row.kept and rows.lines(row.kept.unsafe),
+        "classes": lambda row: _classes(row.capacity.classes),
+        "assumed": lambda row: rows.lines(
+            dict.fromkeys([*notes(row, lambda nova: nova.assumptions), *answer.assumed])
+        ),
+        "not_counted": lambda row: rows.lines(services.not_counted_rows(row.not_counted)),
+        "not_judged": lambda row: rows.lines(
+            [*answer.not_judged, *notes(row, lambda nova: nova.not_judged)]
+        ),
+    }
+
+
+def _classes(listed: Iterable[Sequence[Any]]) -> rows.Cell:
     """``[{class, requested, …}]``; a table shows ``VCPU=left``."""
-
-    def human_readable(self) -> str:
-        return "\n".join(f"{item['class']}={item['left']}" for item in self._value)
-
-
-def _row(
-    row: show.Row, nova: NovaRequest | None, answer: show.Shown, parsed_args: argparse.Namespace
-) -> rows.Row:
-    capacity, kept = row.capacity, row.kept
-    assumed = [*(nova.assumptions if nova else ()), *answer.assumed]
-    return (
-        row.title,
-        row.part or None,
-        _state(row) if parsed_args.after else None,
-        capacity.count.least,
-        capacity.count.most,
-        capacity.count.is_exact,
-        capacity.hosts,
-        capacity.scarcest,
-        None if kept is None else kept.least,
-        None if kept is None else kept.most,
-        None if kept is None else rows.Lines(list(kept.unsafe)),
-        _Classes([dict(zip(_CLASS_COLUMNS, item, strict=True)) for item in capacity.classes]),
-        rows.Lines(list(dict.fromkeys(assumed))),
-        rows.Lines(services.not_counted_rows(row.not_counted)),
-        rows.Lines([*answer.not_judged, *(nova.not_judged if nova else ())]),
-    )
+    items = [dict(zip(_CLASS_COLUMNS, values, strict=True)) for values in listed]
+    return rows.Cell(items, [f"{item['class']}={item['left']}" for item in items])
 
 
 def _state(row: show.Row) -> str:

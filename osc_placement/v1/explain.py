@@ -97,8 +97,6 @@ openstack allocation candidate explain --server <uuid> --host cmp-0001
 openstack allocation candidate explain \\
     --query 'resources=VCPU:8,MEMORY_MB:4096&required=HW_CPU_X86_AVX512F'"""
 
-    column_names = COLUMNS
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_repeated(
             parser,
@@ -330,7 +328,7 @@ def _change_fact(
             "remove": [str(item) for item in change.removed],
             "amounts": {str(item): amount for item, amount in change.amounts.items()},
         },
-        "commands": rows.Lines(commands(change, host_of, aggregates)),
+        "commands": rows.lines(commands(change, host_of, aggregates)),
     }
 
 

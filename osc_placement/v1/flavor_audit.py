@@ -8,7 +8,7 @@ import collections
 import contextlib
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import microversion
 from osc_placement.model.name import counted
@@ -17,21 +17,6 @@ from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows.flavors import audit
-
-COLUMNS = (
-    "name",
-    "id",
-    "code",
-    "hosts",
-    "hosts_if_empty",
-    "candidates",
-    "complete",
-    "reason",
-    "assumed",
-    "not_counted",
-    "not_judged",
-    "nova",
-)
 
 
 class AuditFlavors(base.ReportLister):
@@ -61,7 +46,6 @@ openstack placement flavor audit
 openstack placement flavor audit --fail-on unknown_name \\
     --fail-on no_host m1.large"""
 
-    column_names = COLUMNS
     table_columns = ("name", "code", "hosts", "hosts_if_empty", "reason")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -135,7 +119,7 @@ openstack placement flavor audit --fail-on unknown_name \\
             *services.judgement_lines(refused, compute.not_judged),
             *_notes("Not judged", flavors, [single.not_judged for single in flavors]),
         ]
-        return COLUMNS, _rows(flavors, compute.not_judged)
+        return rows.listing(_columns(compute.not_judged), flavors)
 
 
 def _notes(
@@ -155,23 +139,19 @@ def _notes(
     ]
 
 
-def _rows(
-    flavors: Sequence[audit.AuditedFlavor], not_judged: Sequence[str]
-) -> list[tuple[Any, ...]]:
-    return [
-        (
-            flavor.name,
-            flavor.id,
-            str(flavor.code),
-            flavor.hosts,
-            flavor.empty_hosts,
-            flavor.candidates,
-            not flavor.is_bound,
-            flavor.reason,
-            rows.Lines(list(flavor.assumptions)),
-            rows.Lines(services.not_counted_rows(flavor.not_counted)),
-            rows.Lines([*not_judged, *flavor.not_judged]),
-            rows.Lines(list(flavor.releases)),
-        )
-        for flavor in flavors
-    ]
+def _columns(not_judged: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
+    """The columns; ``not_judged`` concerns every flavor."""
+    return {
+        "name": lambda flavor: flavor.name,
+        "id": lambda flavor: flavor.id,
+        "code": lambda flavor: str(flavor.code),
+        "hosts": lambda flavor: flavor.hosts,
+        "hosts_if_empty": lambda flavor: flavor.empty_hosts,
+        "candidates": lambda flavor: flavor.candidates,
+        "complete": lambda flavor: not flavor.is_bound,
+        "reason": lambda flavor: flavor.reason,
+        "assumed": lambda flavor: rows.lines(flavor.assumptions),
+        "not_counted": lambda flavor: rows.lines(services.not_counted_rows(flavor.not_counted)),
+        "not_judged": lambda flavor: rows.lines([*not_judged, *flavor.not_judged]),
+        "nova": lambda flavor: rows.lines(flavor.releases),
+    }

@@ -7,7 +7,7 @@ import argparse
 import datetime
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import microversion
 from osc_placement.model.name import counted
@@ -17,20 +17,22 @@ from osc_placement.v1.output import rows
 if TYPE_CHECKING:
     from osc_placement.workflows import health
 
-COLUMNS = (
-    "severity",
-    "code",
-    "count",
-    "since",
-    "first",
-    "subjects",
-    "new",
-    "gone",
-    "show",
-    "repair",
-)
+_PARTLY_READ = ("not checked", "not judged")
 
-_OTHERS = ("not checked", "not judged", "muted")
+_COLUMNS: rows.Columns[health.HealthLine] = {
+    "severity": lambda line: str(line.severity),
+    "code": lambda line: line.code,
+    "count": lambda line: None if line.severity in _PARTLY_READ else len(line.subjects),
+    "since": lambda line: line.since,
+    "first": lambda line: line.text,
+    "subjects": lambda line: rows.lines(sorted(line.subjects)),
+    "new": lambda line: None if line.new is None else rows.lines(sorted(line.new)),
+    "gone": lambda line: None if line.gone is None else rows.lines(sorted(line.gone)),
+    "show": lambda line: line.show,
+    "repair": lambda line: line.repair,
+}
+
+_OTHERS = (*_PARTLY_READ, "muted")
 
 #: Problems whose commands the summary shows.
 _MOST_COMMANDS = 3
@@ -63,7 +65,6 @@ openstack placement health show
 openstack placement health show --since yesterday.sqlite
 openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
 
-    column_names = COLUMNS
     table_columns: Sequence[str] = ("severity", "code", "count", "since", "first")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -111,7 +112,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         self.summary = _summary(read.client.target, lines)
         if before is None:
             self.table_columns = tuple(name for name in self.table_columns if name != "since")
-        return COLUMNS, [_row(line) for line in lines]
+        return rows.listing(_COLUMNS, lines)
 
 
 def _mutes(text: str) -> list[str]:
@@ -136,21 +137,6 @@ def _exit_code(lines: Sequence[health.HealthLine], fail_on: str) -> int:
     if severities & {"error", fail_on}:
         return 3
     return services.NOT_JUDGED if "not checked" in severities else 0
-
-
-def _row(line: health.HealthLine) -> tuple[Any, ...]:
-    return (
-        str(line.severity),
-        line.code,
-        len(line.subjects) if line.severity not in ("not checked", "not judged") else None,
-        line.since,
-        line.text,
-        rows.Lines(sorted(line.subjects)),
-        None if line.new is None else rows.Lines(sorted(line.new)),
-        None if line.gone is None else rows.Lines(sorted(line.gone)),
-        line.show,
-        line.repair,
-    )
 
 
 def _summary(target: str, lines: Sequence[health.HealthLine]) -> list[str]:

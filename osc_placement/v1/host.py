@@ -130,21 +130,21 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
     ]
     return {
         "answer": str(judgement.answer),
-        "hosts": rows.Lines(list(judgement.hosts)),
+        "hosts": rows.lines(judgement.hosts),
         "servers": judgement.servers,
-        "moves": rows.Lines(moves),
-        "unplaced": rows.Lines(unplaced),
-        "without_allocations": rows.Lines(list(judgement.without_allocations)),
+        "moves": rows.lines(moves),
+        "unplaced": rows.lines(unplaced),
+        "without_allocations": rows.lines(judgement.without_allocations),
         "reason": judgement.reason,
-        "assumed": rows.Lines(list(judgement.assumed)),
-        "not_counted": rows.Lines(services.not_counted_rows(judgement.not_counted)),
-        "not_judged": rows.Lines(list(judgement.not_judged)),
+        "assumed": rows.lines(judgement.assumed),
+        "not_counted": rows.lines(services.not_counted_rows(judgement.not_counted)),
+        "not_judged": rows.lines(judgement.not_judged),
     }
 
 
 def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[tables.Table]:
     hosts, moves, unplaced = judgement.hosts, judgement.moves, judgement.unplaced
-    answer = (str(judgement.answer), rows.Lines(list(hosts)), judgement.servers, len(unplaced))
+    answer = (str(judgement.answer), rows.lines(hosts), judgement.servers, len(unplaced))
     return [
         tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [answer]),
         tables.Table(
@@ -155,7 +155,7 @@ def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[ta
         tables.Table(
             "Servers without a place",
             ("server", "host", "reasons"),
-            [(item.server, item.source, rows.Lines(list(item.reasons))) for item in unplaced],
+            [(item.server, item.source, rows.lines(item.reasons)) for item in unplaced],
         ),
         tables.Table("Commands", ("command",), [(text,) for text in commands]),
     ]

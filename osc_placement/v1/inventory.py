@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, retry
 from osc_placement.model import inventory
+from osc_placement.model.inventory import FIELDS
 from osc_placement.plan.guards import (
     ALL_BUT_DEVICES,
     MANY,
@@ -23,7 +24,6 @@ from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
-    from osc_placement.plan.kinds import inventories
     from osc_placement.plan.plan import ObservedPlan
 
 
@@ -61,18 +61,20 @@ class ListInventory(base.Lister):
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         inventories = client.list_inventories(uuid).inventories
         usages = client.list_usages(uuid)
-        columns: tuple[str, ...] = ("resource_class", *rows.INVENTORY, "used")
+        columns = ("resource_class", *FIELDS, "used")
+        data = [(*row, usages.get(row[0], 0)) for row in _rows(inventories)]
         if not parsed_args.long:
-            return columns, [
-                (*row, usages.get(row[0], 0)) for row in rows.inventory_rows(inventories)
-            ]
+            return columns, data
+        capacities = [item.capacity for item in inventories.values()]
         return (*columns, "capacity", "free"), [
-            (name, *_long(item, usages.get(name, 0))) for name, item in inventories.items()
+            (*row, capacity, capacity - row[-1])
+            for row, capacity in zip(data, capacities, strict=True)
         ]
 
 
-def _long(item: inventory.Inventory, used: int) -> rows.Row:
-    return (*rows.inventory_row(item), used, item.capacity, item.capacity - used)
+def _rows(inventories: inventory.Inventories) -> list[rows.Row]:
+    """The resource class and the fields of each inventory."""
+    return [(name, *item.as_dict().values()) for name, item in inventories.items()]
 
 
 class ShowInventory(base.ShowOne):
@@ -90,7 +92,7 @@ class ShowInventory(base.ShowOne):
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         item = client.show_inventory(uuid, parsed_args.resource_class)
         used = client.list_usages(uuid).get(parsed_args.resource_class, 0)
-        return (*rows.INVENTORY, "used"), (*rows.inventory_row(item), used)
+        return (*FIELDS, "used"), (*item.as_dict().values(), used)
 
 
 class DeleteInventory(base.Command):
@@ -146,7 +148,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
         parser.add_argument("resource_class", metavar="<class>", help=RESOURCE_CLASS_HELP)
-        for field in inventory.FIELDS:
+        for field in FIELDS:
             parser.add_argument(
                 f"--{field}",
                 metavar=f"<{field}>",
@@ -159,7 +161,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
-        values = {field: getattr(parsed_args, field) for field in inventory.FIELDS}
+        values = {field: getattr(parsed_args, field) for field in FIELDS}
         item = inventory.Inventory.from_dict(
             {field: value for field, value in values.items() if value is not None}
         )
@@ -173,7 +175,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
             name, generation = parsed_args.resource_class, present.generation
             return client.update_inventory(uuid, name, generation, item)
 
-        return rows.INVENTORY, rows.inventory_row(retry.on_conflict(attempt))
+        return FIELDS, tuple(retry.on_conflict(attempt).as_dict().values())
 
 
 def _refused(
@@ -321,7 +323,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         with problems.collected():
             uuid = uuid if parsed_args.aggregate else lookup.provider_uuid(client, uuid)
         problems.check()
-        columns: tuple[str, ...] = ("resource_class", *rows.INVENTORY)
+        columns: tuple[str, ...] = ("resource_class", *FIELDS)
         if parsed_args.aggregate:
             data = self._set_members(client, fields_of, parsed_args)
             return ("resource_provider", *columns), data
@@ -350,7 +352,9 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             return provider_aggregate.preview_each(
                 members, _ACTION, lambda uuid: _preview(client, uuid, fields_of, single)
             )
-        return provider_aggregate.apply_each(client, members, _ACTION, planned, _rows)
+        return provider_aggregate.apply_each(
+            client, members, _ACTION, planned, lambda state: _rows(state.inventories())
+        )
 
 
 def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[str, float]]:
@@ -365,7 +369,7 @@ def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[
             problems.add(f'Resource argument must have "name=value" format: {text!r}{hint}')
         elif not (name and field and value):
             problems.add(f"Name, field and value must be not empty: {text!r}")
-        elif field not in inventory.FIELDS:
+        elif field not in FIELDS:
             problems.add(f"Unknown inventory field {field} in {text!r}")
         elif field in fields_of.get(name, {}):
             problems.add(f"{name}:{field} is given twice")
@@ -409,12 +413,7 @@ def _set(
         errors.InputErrors(_refused(client, uuid, present.inventories, target, parsed_args)).check()
         return client.replace_inventories(uuid, present.generation, target)
 
-    return rows.inventory_rows(retry.on_conflict(attempt).inventories)
-
-
-def _rows(state: inventories.InventoryState) -> list[rows.Row]:
-    """The rows of one provider, with all of its inventories."""
-    return rows.inventory_rows(state.inventories())
+    return _rows(retry.on_conflict(attempt).inventories)
 
 
 def _preview(
@@ -439,7 +438,7 @@ def _preview(
     # As upstream: what is given is shown, also if the total is missing.
     shown = {name: kept[name].as_dict() if name in kept else {} for name in {**kept, **fields_of}}
     return [
-        (name, *({**fields, **fields_of.get(name, {})}.get(field, "") for field in rows.INVENTORY))
+        (name, *(fields_of.get(name, {}).get(field, fields.get(field, "")) for field in FIELDS))
         for name, fields in shown.items()
     ]
 

@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 #: The values of ``plan show --fail-on``.
 _EFFECTS = ("flavor-lost", "one-host", "stranded")
 
-IMPACT_COLUMNS = (
-    "flavor",
-    "id",
-    "hosts_before",
-    "hosts_after",
-    "fits_before",
-    "fits_after",
-    "exact",
-    "effect",
-    "stranded",
-    "refused",
-    "n_minus_1",
-)
-
 _MARKDOWN = "markdown"
 
 
@@ -109,7 +95,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
     def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """The columns; with --impact the rows are flavors."""
-        return IMPACT_COLUMNS if parsed_args.impact else super().columns_of(parsed_args)
+        return tuple(_IMPACT_COLUMNS) if parsed_args.impact else super().columns_of(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file, removal_limit, result
@@ -126,10 +112,10 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             f"Digest: {plan.digest}",
         ]
         if parsed_args.impact:
-            return IMPACT_COLUMNS, self._impact(parsed_args)
+            return rows.listing(_IMPACT_COLUMNS, self._impact(parsed_args))
         return rows.COLUMNS, rows.ResultRows(result.of_plan(plan), plan.names)
 
-    def _impact(self, parsed_args: argparse.Namespace) -> list[rows.Row]:
+    def _impact(self, parsed_args: argparse.Namespace) -> Sequence[impact.FlavorImpact]:
         from osc_placement.workflows.capacity import impact
 
         nova = services.NovaServices(self, parsed_args).nova
@@ -150,9 +136,9 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             *(f"Assumed: {note}" for note in shown.notes),
         ]
         self.table_columns = tuple(
-            name for name in IMPACT_COLUMNS if name not in ("id", "exact", "refused", "n_minus_1")
+            name for name in _IMPACT_COLUMNS if name not in ("id", "exact", "refused", "n_minus_1")
         )
-        return [_impact_row(item) for item in shown.flavors]
+        return shown.flavors
 
     def several_tables(self, data: Any) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""
@@ -179,21 +165,23 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         ]
 
 
-def _impact_row(item: impact.FlavorImpact) -> rows.Row:
-    effect = "lost" if item.is_lost else "one-host" if item.is_without_spare else ""
-    return (
-        item.name,
-        item.id,
-        item.before.hosts,
-        item.after.hosts,
-        item.before.fits,
-        item.after.fits,
-        item.before.is_exact and item.after.is_exact,
-        effect,
-        rows.Lines([server.name or server.uuid for server in item.stranded]),
-        item.refused,
-        item.n_minus_1,
-    )
+def _effect(item: impact.FlavorImpact) -> str:
+    return "lost" if item.is_lost else "one-host" if item.is_without_spare else ""
+
+
+_IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
+    "flavor": lambda item: item.name,
+    "id": lambda item: item.id,
+    "hosts_before": lambda item: item.before.hosts,
+    "hosts_after": lambda item: item.after.hosts,
+    "fits_before": lambda item: item.before.fits,
+    "fits_after": lambda item: item.after.fits,
+    "exact": lambda item: item.before.is_exact and item.after.is_exact,
+    "effect": lambda item: _effect(item),
+    "stranded": lambda item: rows.lines(server.name or server.uuid for server in item.stranded),
+    "refused": lambda item: item.refused,
+    "n_minus_1": lambda item: item.n_minus_1,
+}
 
 
 class _PlanFileCommand(plan_command.PlanCommand):
@@ -304,20 +292,6 @@ def _add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The plan file")
 
 
-COLUMNS = (
-    "created",
-    "status",
-    "undoable",
-    "target",
-    "command",
-    "changes",
-    "applied",
-    "undone",
-    "to_continue",
-    "to_undo",
-)
-PRUNE_COLUMNS = ("created", "status", "target", "command", "result", "files")
-
 _DAYS = 30
 
 
@@ -363,7 +337,7 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
         records = [item for item in self.read_records() if wanted in (None, str(item.status))]
         if parsed_args.formatter == "table" and not parsed_args.columns:
             self.summary = [f"To continue: {text}" for text in map(_to_continue, records) if text]
-        return COLUMNS, [_row(item) for item in records]
+        return rows.listing(_COLUMNS, records)
 
 
 class PrunePlans(_LocalCommand):
@@ -396,10 +370,17 @@ openstack placement plan prune --older-than 90 --delete"""
         from osc_placement.plan import journal
 
         records = journal.older_than(self.read_records(), parsed_args.older_than)
-        data = [_pruned_row(item, self._prune(item, parsed_args)) for item in records]
         if not parsed_args.delete:
             self.summary = ["Nothing was deleted. To delete the files, add --delete"]
-        return PRUNE_COLUMNS, data
+        columns: rows.Columns[journal.Record] = {
+            "created": _COLUMNS["created"],
+            "status": _COLUMNS["status"],
+            "target": _COLUMNS["target"],
+            "command": _COLUMNS["command"],
+            "result": lambda item: self._prune(item, parsed_args),
+            "files": lambda item: rows.lines(str(path) for path in item.files),
+        }
+        return rows.listing(columns, records)
 
     def _prune(self, item: journal.Record, parsed_args: argparse.Namespace) -> str:
         """Delete the files of a plan, if it may be; what was done."""
@@ -420,20 +401,24 @@ openstack placement plan prune --older-than 90 --delete"""
         return "deleted"
 
 
-def _row(item: journal.Record) -> rows.Row:
-    """The values of COLUMNS."""
-    return (
-        _seconds(item.created),
-        str(item.status),
-        item.undo_file is not None,
-        item.target,
-        item.command,
-        item.changes,
-        item.applied,
-        item.undone,
-        _to_continue(item),
-        "" if item.undo_file is None else plan_command.plan_command("undo", item.undo_file),
-    )
+_COLUMNS: rows.Columns[journal.Record] = {
+    "created": lambda item: _seconds(item.created),
+    "status": lambda item: str(item.status),
+    "undoable": lambda item: item.undo_file is not None,
+    "target": lambda item: item.target,
+    "command": lambda item: item.command,
+    "changes": lambda item: item.changes,
+    "applied": lambda item: item.applied,
+    "undone": lambda item: item.undone,
+    "to_continue": lambda item: _to_continue(item),
+    "to_undo": lambda item: _to_undo(item),
+}
+
+
+def _to_undo(item: journal.Record) -> str:
+    """The command that undoes a plan; empty if there is nothing to undo, or no file."""
+    path = item.undo_file
+    return "" if path is None else plan_command.plan_command("undo", path)
 
 
 def _to_continue(item: journal.Record) -> str:
@@ -444,12 +429,6 @@ def _to_continue(item: journal.Record) -> str:
         return ""
     path = item.undo if item.is_undo else item.plan
     return plan_command.to_continue(item.command, path, undoes=item.is_undo)
-
-
-def _pruned_row(item: journal.Record, result: str) -> rows.Row:
-    """The values of PRUNE_COLUMNS."""
-    files = rows.Lines([str(path) for path in item.files])
-    return (_seconds(item.created), str(item.status), item.target, item.command, result, files)
 
 
 def _seconds(created: str) -> str:

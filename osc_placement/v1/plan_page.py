@@ -120,5 +120,5 @@ def _folded(
     return markdown.folded(markdown.escaped(summary), markdown.table(columns, cells))
 
 
-def _lines(cell: rows.Facts) -> list[str]:
+def _lines(cell: rows.Cell) -> list[str]:
     return [line for line in str(cell.human_readable()).splitlines() if line]

@@ -21,7 +21,6 @@ from osc_placement.v1.output import rows
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
     from osc_placement.model import provider
-    from osc_placement.model.inventory import Inventories
 
 
 class CreateResourceProvider(base.ShowOne):
@@ -113,30 +112,24 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         providers = list_providers(in_tree=in_tree)
         if in_tree and not providers and (named := lookup.named_like_uuid(client, in_tree)):
             providers = list_providers(in_tree=named)
-        version = client.microversion
         if parsed_args.long:
             return self._long_rows(client, providers)
-        return rows.provider_columns(version), [
-            rows.provider_row(item, version) for item in providers
-        ]
+        return rows.listing(_columns(client), providers)
 
     def _long_rows(self, client: api.Client, providers: Sequence[provider.Provider]) -> base.Rows:
-        version = client.microversion
-        readers = {
-            column: read
-            for column, (feature, read) in _LONG.items()
-            if feature is None or microversion.supports(version, feature)
-        }
+        columns = dict(_columns(client))
+        for column, (feature, read) in _LONG.items():
+            if feature is None or microversion.supports(client.microversion, feature):
+                columns[column] = functools.partial(read, client)
 
-        def row(item: provider.Provider) -> tuple[Any, ...] | None:
+        def row(item: provider.Provider) -> rows.Row | None:
             # A provider that was deleted after it was listed has no row.
             with contextlib.suppress(api_errors.NotFound):
-                values = (read(client, item.uuid) for read in readers.values())
-                return (*rows.provider_row(item, version), *values)
+                return rows.row(columns, item)
             return None
 
         data = [listed for listed in self.read_each("reading providers", row, providers) if listed]
-        return (*rows.provider_columns(version), *readers), data
+        return tuple(columns), data
 
 
 class ShowResourceProvider(base.ShowOne):
@@ -324,9 +317,27 @@ def _list_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]
     yield from arguments.selector_features(parsed_args)
 
 
+_COLUMNS: rows.Columns[provider.Provider] = {
+    "uuid": lambda item: item.uuid,
+    "name": lambda item: item.name,
+    "generation": lambda item: item.generation,
+}
+_NESTED_COLUMNS: rows.Columns[provider.Provider] = {
+    **_COLUMNS,
+    "root_provider_uuid": lambda item: item.root_uuid,
+    "parent_provider_uuid": lambda item: item.parent_uuid,
+}
+
+
+def _columns(client: api.Client) -> rows.Columns[provider.Provider]:
+    """The columns of a provider: from 1.14 with its root and parent."""
+    nested = microversion.supports(client.microversion, "nested providers")
+    return _NESTED_COLUMNS if nested else _COLUMNS
+
+
 def _provider_fields(item: provider.Provider, client: api.Client) -> base.Fields:
-    version = client.microversion
-    return rows.provider_columns(version), rows.provider_row(item, version)
+    columns = _columns(client)
+    return tuple(columns), rows.row(columns, item)
 
 
 def _allocations(client: api.Client, uuid: str) -> rows.PythonText:
@@ -339,24 +350,23 @@ def _allocations(client: api.Client, uuid: str) -> rows.PythonText:
     return rows.PythonText(consumers)
 
 
-def _traits(client: api.Client, uuid: str) -> rows.Lines:
-    return rows.Lines(list(client.list_provider_traits(uuid).traits))
+def _traits(client: api.Client, item: provider.Provider) -> rows.Cell:
+    return rows.lines(client.list_provider_traits(item.uuid).traits)
 
 
-def _aggregates(client: api.Client, uuid: str) -> rows.Lines:
-    return rows.Lines(list(client.list_aggregates(uuid).aggregates))
-
-
-def _totals(inventories: Inventories) -> rows.InventoryTotals:
-    return rows.InventoryTotals({name: item.as_dict() for name, item in inventories.items()})
+def _aggregates(client: api.Client, item: provider.Provider) -> rows.Cell:
+    return rows.lines(client.list_aggregates(item.uuid).aggregates)
 
 
 #: ``{column of --long: (feature, how to read it)}``
-_LONG: Mapping[str, tuple[str | None, Callable[[api.Client, str], Any]]] = {
+_LONG: Mapping[str, tuple[str | None, Callable[[api.Client, provider.Provider], Any]]] = {
     "traits": ("traits", _traits),
     "aggregates": ("provider aggregates", _aggregates),
-    "inventories": (None, lambda client, uuid: _totals(client.list_inventories(uuid).inventories)),
-    "updated": ("last-modified", lambda client, uuid: client.show_provider(uuid).updated),
+    "inventories": (
+        None,
+        lambda client, item: rows.totals(client.list_inventories(item.uuid).inventories),
+    ),
+    "updated": ("last-modified", lambda client, item: client.show_provider(item.uuid).updated),
 }
 
 
@@ -445,10 +455,10 @@ def _row(client: api.Client, item: provider.Provider, *, long: bool) -> rows.Row
         resource_class: {"used": usages.get(resource_class, 0), "capacity": inventory.capacity}
         for resource_class, inventory in inventories.items()
     }
-    row = (item.uuid, item.generation, rows.Usages(used), _traits(client, item.uuid))
+    row = (item.uuid, item.generation, rows.usages(used), _traits(client, item))
     if not long:
         return row
-    return (*row, item.parent_uuid, _aggregates(client, item.uuid), _totals(inventories))
+    return (*row, item.parent_uuid, _aggregates(client, item), rows.totals(inventories))
 
 
 USAGE_COLUMNS = ("resource_class", "usage")
@@ -466,7 +476,7 @@ class ShowProviderUsage(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect()
         usages = client.list_usages(lookup.provider_uuid(client, parsed_args.uuid))
-        return USAGE_COLUMNS, rows.usage_rows(usages)
+        return USAGE_COLUMNS, list(usages.items())
 
 
 class ShowUsage(base.Lister):
@@ -514,7 +524,7 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
             return USAGE_COLUMNS, [
                 (item.consumer_type, rows.PythonText(item.sent)) for item in usages
             ]
-        return USAGE_COLUMNS, [row for usage in usages for row in rows.usage_rows(usage.resources)]
+        return USAGE_COLUMNS, [row for usage in usages for row in usage.resources.items()]
 
 
 def _typed_rows(usages: Iterable[responses.Usage]) -> list[rows.Row]:

@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import pathlib
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from osc_placement.model.name import counted
@@ -16,18 +15,6 @@ from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows.snapshot import replay
-
-COLUMNS = (
-    "query",
-    "microversion",
-    "times",
-    "before",
-    "after",
-    "gained",
-    "lost_percent",
-    "lost",
-    "error",
-)
 
 
 class ReplayQueries(base.ReportLister):
@@ -51,8 +38,6 @@ openstack placement query replay monday.sqlite tuesday.sqlite \\
 openstack placement query replay cloud.sqlite --after plan.json \\
     --queries queries.txt
 openstack placement query record 8780 --queries recording.jsonl"""
-
-    column_names = COLUMNS
 
     table_columns = ("query", "times", "before", "after", "lost_percent", "lost", "error")
 
@@ -125,21 +110,20 @@ openstack placement query record 8780 --queries recording.jsonl"""
             f" {source.ignored}",
         ]
         listed = comparisons if parsed_args.all else affected
-        return self.column_names, [_row(item, names) for item in listed]
-
-
-def _row(item: replay.QueryComparison, names: Mapping[str, str]) -> rows.Row:
-    return (
-        item.query.text,
-        item.query.version or None,
-        item.query.count,
-        len(item.before.candidates),
-        len(item.after.candidates),
-        None if item.is_cut_off else len(item.gained),
-        round(item.percent, 1),
-        rows.Lines(sorted(names.get(uuid, uuid) for uuid in item.lost_providers)),
-        item.after.error or item.before.error or None,
-    )
+        columns: rows.Columns[replay.QueryComparison] = {
+            "query": lambda item: item.query.text,
+            "microversion": lambda item: item.query.version or None,
+            "times": lambda item: item.query.count,
+            "before": lambda item: len(item.before.candidates),
+            "after": lambda item: len(item.after.candidates),
+            "gained": lambda item: None if item.is_cut_off else len(item.gained),
+            "lost_percent": lambda item: round(item.percent, 1),
+            "lost": lambda item: rows.lines(
+                sorted(names.get(uuid, uuid) for uuid in item.lost_providers)
+            ),
+            "error": lambda item: item.after.error or item.before.error or None,
+        }
+        return rows.listing(columns, listed)
 
 
 def _percent(text: str) -> float:

@@ -174,16 +174,16 @@ def _rows(
             yield (
                 *provider.tree_cells("", left.subject.name, None, is_table=is_table),
                 left.subject.uuid,
-                rows.Usages({}),
-                rows.Usages({}),
+                rows.usages({}),
+                rows.usages({}),
                 str(left.status),
-                rows.Reasons(left.reason, left.code),
+                rows.reasons(left.reason, left.code),
                 str(left.code),
             )
 
 
 def _row(line: reshape_plan.ReshapeRow) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
-    reasons = rows.Reasons(line.reason, line.code)
-    usages = rows.Usages(before), rows.Usages(after)
+    reasons = rows.reasons(line.reason, line.code)
+    usages = rows.usages(before), rows.usages(after)
     return (line.uuid, *usages, line.status, reasons, str(line.code))

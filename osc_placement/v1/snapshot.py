@@ -9,7 +9,7 @@ import contextlib
 import datetime
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
@@ -151,8 +151,6 @@ class DiffSnapshots(base.ReportLister):
 openstack placement snapshot diff monday.sqlite tuesday.sqlite
 openstack placement snapshot diff monday.sqlite live"""
 
-    column_names = ("kind", "uuid", "name", "change", "before", "after")
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         for name, text in (("before", "The first state"), ("after", "The second state")):
             parser.add_argument(
@@ -188,7 +186,15 @@ openstack placement snapshot diff monday.sqlite live"""
         self.exit_code = 3 if differences else 0
         lines = [] if owners else ["One of the snapshots has no owners: they are not compared"]
         self.summary = [*lines, _summary(differences)]
-        return self.column_names, [_difference_row(item, names) for item in differences]
+        columns: rows.Columns[diff.StateDifference] = {
+            "kind": lambda item: str(item.kind),
+            "uuid": lambda item: item.uuid or None,
+            "name": lambda item: item.name or None,
+            "change": lambda item: str(item.change),
+            "before": lambda item: _side(item.before, names, shown=item.change == "changed"),
+            "after": lambda item: _side(item.after, names, shown=item.change == "changed"),
+        }
+        return rows.listing(columns, differences)
 
     @contextlib.contextmanager
     def _live(self, *, owners: bool) -> Iterator[file.SnapshotFile]:
@@ -214,36 +220,17 @@ def _summary(differences: list[diff.StateDifference]) -> str:
     return "; ".join(parts) or "The states are equal"
 
 
-class _Facts(rows.Amounts):
+def _side(facts: Mapping[str, Any], names: Mapping[str, str], *, shown: bool) -> rows.Cell:
     """``{fact: value}``; a table shows ``VCPU:total=4``, and a trait or an aggregate as itself.
 
     A table shows providers by name, and nothing for an object that one side does not have.
     """
-
-    def __init__(self, facts: Mapping[str, Any], names: Mapping[str, str], *, shown: bool) -> None:
-        super().__init__(dict(facts))
-        self._names, self._shown = names, shown
-
-    def human_readable(self) -> str:
-        facts = self._value.items() if self._shown else ()
-        return "\n".join(self._line(key, value) for key, value in facts)
-
-    def _line(self, key: str, value: Any) -> str:
+    lines = []
+    for key, value in facts.items() if shown else ():
         subject, separator, rest = key.partition(":")
-        text = f"{self._names.get(subject, subject)}{separator}{rest}"
-        return text if value is True else f"{text}={self._names.get(str(value), value)}"
-
-
-def _difference_row(item: diff.StateDifference, names: Mapping[str, str]) -> rows.Row:
-    shown = item.change == "changed"
-    return (
-        str(item.kind),
-        item.uuid or None,
-        item.name or None,
-        str(item.change),
-        _Facts(item.before, names, shown=shown),
-        _Facts(item.after, names, shown=shown),
-    )
+        text = f"{names.get(subject, subject)}{separator}{rest}"
+        lines.append(text if value is True else f"{text}={names.get(str(value), value)}")
+    return rows.Cell(dict(facts), lines)
 
 
 def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]:
@@ -258,7 +245,7 @@ def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]
         "requests": metadata.requests,
         "seconds": round((metadata.finished or metadata.started) - metadata.started, 1),
         "continued": report.continued,
-        "notes": _Notes([note._asdict() for note in report.notes]),
+        "notes": _notes(report.notes),
     }
 
 
@@ -270,7 +257,7 @@ def _shown_fields(path: pathlib.Path, content: file.SnapshotSummary) -> dict[str
         **saved,
         **content.counts,
         "state_hash": content.state_hash,
-        "notes": _Notes([note._asdict() for note in content.notes]),
+        "notes": _notes(content.notes),
     }
 
 
@@ -289,7 +276,7 @@ def _source_fields(
         "owners": metadata.owners,
         "anonymized": metadata.anonymized,
         "nova_saved": _time(metadata.nova_saved),
-        "recorded": rows.Lines(list(content.recorded)),
+        "recorded": rows.lines(content.recorded),
     }
 
 
@@ -300,14 +287,12 @@ def _time(seconds: float | None) -> str | None:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
 
 
-class _Notes(rows.Lines):
+def _notes(notes: Sequence[file.SaveNote]) -> rows.Cell:
     """``[{uuid, text}]``; a table shows the first ones, one per line."""
-
-    def human_readable(self) -> str:
-        lines = [f"{note['uuid']}: {note['text']}" for note in self._value[:_MOST_NOTES]]
-        if len(self._value) > _MOST_NOTES:
-            lines.append(f"... and {len(self._value) - _MOST_NOTES} more (-f json)")
-        return "\n".join(lines)
+    lines = [f"{note.uuid}: {note.text}" for note in notes[:_MOST_NOTES]]
+    if len(notes) > _MOST_NOTES:
+        lines.append(f"... and {len(notes) - _MOST_NOTES} more (-f json)")
+    return rows.Cell([note._asdict() for note in notes], lines)
 
 
 class AnonymizeSnapshot(base.ReportShowOne):

@@ -59,12 +59,12 @@ class ShowStatus(base.ReportShowOne):
             "trees": observed.trees,
             "custom_traits": observed.custom_traits,
             "custom_resource_classes": observed.custom_resource_classes,
-            "lacking": rows.Lines(list(observed.lacking)),
+            "lacking": rows.lines(observed.lacking),
         }
         if parsed_args.check:
             checks = list(status.checks(observed))
-            fields["checks"] = rows.Amounts({item.name: _verdict(item) for item in checks})
-            fields["not_checked"] = rows.Lines(list(status.NOT_CHECKED))
+            fields["checks"] = rows.amounts({item.name: _verdict(item) for item in checks})
+            fields["not_checked"] = rows.lines(status.NOT_CHECKED)
             self.exit_code = max(item.verdict for item in checks)
         return tuple(fields), tuple(fields.values())
 

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Callable, Iterable
 
+from osc_placement.client import api_errors
 from osc_placement.v1 import arguments, base
 from osc_placement.v1.output import rows
 
@@ -20,6 +23,15 @@ class _NamedTrait(base.PlacementCommand):
 class _NamedClass(_NamedTrait):
     required_feature = "resource classes"
     noun = "resource class"
+
+
+def _updated(names: Iterable[str], read: Callable[[str], str | None]) -> base.Rows:
+    """The names with the time of the last change; those deleted meanwhile are left out."""
+    data: list[rows.Row] = []
+    for name in names:
+        with contextlib.suppress(api_errors.NotFound):
+            data.append((name, read(name)))
+    return ("name", "updated"), data
 
 
 class CreateTrait(_NamedTrait):
@@ -74,7 +86,7 @@ openstack trait list --associated"""
         client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
         names = client.list_traits(parsed_args.name, True if parsed_args.associated else None)
         if parsed_args.long:
-            return ("name", "updated"), rows.updated(names, client.show_trait)
+            return _updated(names, client.show_trait)
         return ("name",), rows.names(names)
 
 
@@ -143,7 +155,7 @@ class ListResourceClass(base.Lister):
         client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
         names = client.list_resource_classes()
         if parsed_args.long:
-            return ("name", "updated"), rows.updated(names, client.resource_class_updated)
+            return _updated(names, client.resource_class_updated)
         return ("name",), rows.names(names)
 
 

@@ -135,6 +135,12 @@ def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> F
     )
 
 
+def unjudged(text: str) -> Finding[Any]:
+    """The row about what may be wrong without a finding."""
+    evidence = Evidence(Code.NONE, text, {"not_judged": text})
+    return Finding("not_judged", change.Subject("", ""), (), evidence, Proposal(Remedy.NONE, ""))
+
+
 def select(
     findings: Iterable[Finding[R]],
     hosts: Collection[str] = (),

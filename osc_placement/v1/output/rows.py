@@ -7,145 +7,95 @@ FormattableColumns: text in a table, data in JSON.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cliff import columns
 
-from osc_placement import microversion
-from osc_placement.client import api_errors
-from osc_placement.model import inventory
-
 if TYPE_CHECKING:
-    from osc_placement.model import allocation, provider
+    from osc_placement.model import inventory
     from osc_placement.plan import result
 
+T = TypeVar("T")
 
 Row = tuple[Any, ...]
 
-PROVIDER = ("uuid", "name", "generation")
-TREE = ("root_provider_uuid", "parent_provider_uuid")
+#: ``{column: how to read its cell of an item}``
+Columns = Mapping[str, Callable[[T], Any]]
 
 
-class Lines(columns.FormattableColumn[Any]):
+def listing(columns: Columns[T], items: Iterable[T]) -> tuple[tuple[str, ...], list[Row]]:
+    """The names of the columns, and a row for each item."""
+    return tuple(columns), [row(columns, item) for item in items]
+
+
+def row(columns: Columns[T], item: T) -> Row:
+    """The cells of an item."""
+    return tuple(read(item) for read in columns.values())
+
+
+class Cell(columns.FormattableColumn[Any]):
+    """A value for programs, and the lines that a table shows of it."""
+
+    #: The formats of cliff that show the lines; the others have the value, as JSON.
+    shown_in: Collection[str] = ("table",)
+
+    def __init__(self, value: Any, shown: Iterable[str]) -> None:
+        super().__init__(value)
+        self._shown = shown
+
+    def human_readable(self) -> str:
+        return "\n".join(self._shown)
+
+
+def lines(items: Iterable[Any]) -> Cell:
     """A list; a table shows one item per line."""
+    values = list(items)
+    return Cell(values, [str(item) for item in values])
 
-    def human_readable(self) -> str:
-        return "\n".join(str(item) for item in self._value)
 
-
-class Described(columns.FormattableColumn[Any]):
+def described(fields: Mapping[str, Any], text: str) -> Cell:
     """``{field: value}``; a table shows a text for people, one line per part (``; ``)."""
-
-    def __init__(self, fields: Mapping[str, Any], text: str) -> None:
-        super().__init__(dict(fields))
-        self._text = text
-
-    def human_readable(self) -> str:
-        return "\n".join(self._text.split("; "))
+    return Cell(dict(fields), text.split("; "))
 
 
-class Amounts(columns.FormattableColumn[Any]):
+def reasons(text: str, code: str = "") -> Cell:
+    """Reasons, separated by semicolons; a table shows one per line, and their code."""
+    return Cell(text, [*text.split("; "), *([f"[{code}]"] if code else [])])
+
+
+def amounts(values: Mapping[str, Any]) -> Cell:
     """``{name: value}``; a table shows ``NAME=VALUE``, one per line."""
-
-    def human_readable(self) -> str:
-        return "\n".join(f"{name}={value}" for name, value in self._value.items())
+    return Cell(dict(values), [f"{name}={value}" for name, value in values.items()])
 
 
-class Usages(columns.FormattableColumn[Any]):
+def usages(values: Mapping[str, Any] | None) -> Cell:
     """``{resource class: amount}``, or a used amount and a capacity instead of an amount.
 
     A table shows ``VGPU=1`` or ``VGPU=used/capacity``.
     """
-
-    def human_readable(self) -> str:
-        if self._value is None:
-            return "-"
-        return "\n".join(f"{name}={_usage(value)}" for name, value in self._value.items())
+    if values is None:
+        return Cell(None, "-")
+    return Cell(dict(values), [f"{name}={_usage(value)}" for name, value in values.items()])
 
 
 def _usage(value: Mapping[str, int] | int) -> str:
     return f"{value['used']}/{value['capacity']}" if isinstance(value, Mapping) else str(value)
 
 
-class InventoryTotals(columns.FormattableColumn[Any]):
+def totals(inventories: inventory.Inventories) -> Cell:
     """``{resource class: inventory}``; a table shows the totals."""
+    return Cell(
+        {name: item.as_dict() for name, item in inventories.items()},
+        [f"{name}={item.total}" for name, item in inventories.items()],
+    )
 
-    def human_readable(self) -> str:
-        return "\n".join(f"{name}={fields['total']}" for name, fields in self._value.items())
 
-
-class Mappings(columns.FormattableColumn[Any]):
+def mappings(providers: Mapping[str, Iterable[str]]) -> Cell:
     """``{suffix: [provider uuid]}``; a table shows ``suffix=uuid``, and '-' for no suffix."""
-
-    def human_readable(self) -> str:
-        return "\n".join(
-            f"{suffix or '-'}={','.join(uuids)}" for suffix, uuids in self._value.items()
-        )
-
-
-def provider_columns(version: microversion.Microversion) -> tuple[str, ...]:
-    """The columns of a provider: from 1.14 with its root and parent."""
-    nested = microversion.supports(version, "nested providers")
-    return PROVIDER + TREE if nested else PROVIDER
-
-
-def provider_row(item: provider.Provider, version: microversion.Microversion) -> Row:
-    """The values of ``provider_columns``."""
-    row = (item.uuid, item.name, item.generation)
-    if microversion.supports(version, "nested providers"):
-        return (*row, item.root_uuid, item.parent_uuid)
-    return row
-
-
-INVENTORY = inventory.FIELDS
-
-
-def inventory_rows(inventories: inventory.Inventories) -> list[Row]:
-    """``(resource class, …)`` with the fields of INVENTORY."""
-    return [(name, *inventory_row(item)) for name, item in inventories.items()]
-
-
-def inventory_row(item: inventory.Inventory) -> Row:
-    """The values of INVENTORY."""
-    return tuple(item.as_dict()[field] for field in INVENTORY)
-
-
-def usage_rows(usages: Mapping[str, int]) -> list[Row]:
-    """``(resource class, amount)``."""
-    return list(usages.items())
-
-
-ALLOCATION = ("resource_provider", "generation", "resources")
-
-
-def allocation_columns(version: microversion.Microversion) -> tuple[str, ...]:
-    """The columns of a consumer's allocations: from 1.12 with owner, from 1.38 with type."""
-    names: tuple[str, ...] = ALLOCATION
-    if microversion.supports(version, "allocation dict form"):
-        names += ("project_id", "user_id")
-    if microversion.supports(version, "consumer types"):
-        names += ("consumer_type",)
-    return names
-
-
-def allocation_rows(
-    consumer: allocation.Consumer,
-    generations: Mapping[str, int],
-    version: microversion.Microversion,
-) -> list[Row]:
-    """One row per provider; ``generations`` is ``{provider uuid: generation}``."""
-    owner: Row = ()
-    if microversion.supports(version, "allocation dict form"):
-        owner += (consumer.project_id, consumer.user_id)
-    if microversion.supports(version, "consumer types"):
-        owner += (consumer.consumer_type,)
-    return [
-        (uuid, generations.get(uuid), PythonText(dict(resources)), *owner)
-        for uuid, resources in consumer.allocations.items()
-    ]
+    values = {suffix: list(uuids) for suffix, uuids in providers.items()}
+    return Cell(values, [f"{suffix or '-'}={','.join(uuids)}" for suffix, uuids in values.items()])
 
 
 def names(items: Iterable[str]) -> list[Row]:
@@ -153,30 +103,25 @@ def names(items: Iterable[str]) -> list[Row]:
     return [(item,) for item in items]
 
 
-def updated(items: Iterable[str], when: Callable[[str], str | None]) -> list[Row]:
-    """``(name, time of the last change)``; names deleted during the command are omitted."""
-    data: list[Row] = []
-    for item in items:
-        with contextlib.suppress(api_errors.NotFound):
-            data.append((item, when(item)))
-    return data
-
-
 _TEXT_FORMATS = {"csv", "table", "value"}
 
 
-class Script(columns.FormattableColumn[Any]):
+class Script(Cell):
     """Lines for a shell: ``-f value`` prints them as they are."""
 
-    def human_readable(self) -> str:
-        return "\n".join(self._value)
+    shown_in = ("table", "value")
+
+    def __init__(self, commands: Sequence[str]) -> None:
+        super().__init__(commands, commands)
 
 
-class PythonText(columns.FormattableColumn[Any]):
+class PythonText(Cell):
     """A structure of upstream's commands: Python's text of it, but data in JSON and YAML."""
 
-    def human_readable(self) -> str:
-        return str(self._value)
+    shown_in = _TEXT_FORMATS
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value, [str(value)])
 
 
 def printable(text: str) -> str:
@@ -203,45 +148,16 @@ def format_row(formatter: str, row: Sequence[Any]) -> Sequence[Any]:
 
 
 def _format(formatter: str, cell: Any) -> Any:
-    if isinstance(cell, PythonText):
-        return cell.human_readable()
-    if formatter == "table":
-        if not isinstance(cell, columns.FormattableColumn):
-            return printable(cell) if isinstance(cell, str) else cell
-        return printable_lines(str(cell.human_readable()))
-    if isinstance(cell, Script) and formatter == "value":
-        return printable_lines(cell.human_readable())
-    if isinstance(cell, columns.FormattableColumn):
+    if isinstance(cell, Cell):
+        if formatter in cell.shown_in:
+            return printable_lines(cell.human_readable())
         cell = cell.machine_readable()
-    if isinstance(cell, dict | list | tuple | bool):
+    if formatter != "table" and isinstance(cell, dict | list | tuple | bool):
         return json.dumps(cell)
-    return printable(cell) if isinstance(cell, str) and formatter == "value" else cell
+    return printable(cell) if formatter != "csv" and isinstance(cell, str) else cell
 
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason", "code")
-
-
-class Facts(columns.FormattableColumn[Any]):
-    """``{key: value}``; a table shows ``VCPU:total=4`` or ``no CUSTOM_A``, one fact per line."""
-
-    def __init__(self, facts: Mapping[str, Any], lines: Iterable[str]) -> None:
-        super().__init__(dict(facts))
-        self._lines = lines
-
-    def human_readable(self) -> str:
-        return "\n".join(self._lines)
-
-
-class Reasons(columns.FormattableColumn[str]):
-    """Reasons, separated by semicolons; a table shows one reason per line, and their code."""
-
-    def __init__(self, reasons: str, code: str = "") -> None:
-        super().__init__(reasons)
-        self._code = code
-
-    def human_readable(self) -> str:
-        lines = self._value.split("; ")
-        return "\n".join([*lines, f"[{self._code}]"] if self._code else lines)
 
 
 class ResultRows(Collection[Row]):
@@ -257,13 +173,13 @@ class ResultRows(Collection[Row]):
         return len(self._results)
 
     def __iter__(self) -> Iterator[Row]:
-        return (_row(item, self._names) for item in self._results)
+        return (_result_row(item, self._names) for item in self._results)
 
     def __contains__(self, row: object) -> bool:
         return any(row == item for item in self)
 
 
-def _row(item: result.ChangeResult, names: Mapping[str, str]) -> Row:
+def _result_row(item: result.ChangeResult, names: Mapping[str, str]) -> Row:
     """The column of the UUID is None for kinds whose subjects have only a name, such as traits."""
     from osc_placement.plan.kinds import registry
 
@@ -272,12 +188,12 @@ def _row(item: result.ChangeResult, names: Mapping[str, str]) -> Row:
         item.subject.uuid if registry.CHANGE_TYPES[item.kind].has_uuid else None,
         *_facts(item, names),
         str(item.status),
-        Reasons(item.reason, item.code),
+        reasons(item.reason, item.code),
         str(item.code),
     )
 
 
-def _facts(item: result.ChangeResult, names: Mapping[str, str]) -> tuple[Facts, Facts]:
+def _facts(item: result.ChangeResult, names: Mapping[str, str]) -> tuple[Cell, Cell]:
     """The cells of both states; tables show names instead of UUIDs."""
     from osc_placement.plan.kinds import base, registry
 
@@ -285,6 +201,6 @@ def _facts(item: result.ChangeResult, names: Mapping[str, str]) -> tuple[Facts, 
     facts = registry.facts(item.kind, item.before, item.after)
     named = registry.facts(item.kind, item.before, item.after, names)
     return (
-        Facts({fact.key: fact.before for fact in facts}, kind.describe(base.before_side(named))),
-        Facts({fact.key: fact.after for fact in facts}, kind.describe(base.after_side(named))),
+        Cell({fact.key: fact.before for fact in facts}, kind.describe(base.before_side(named))),
+        Cell({fact.key: fact.after for fact in facts}, kind.describe(base.after_side(named))),
     )

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from osc_placement.v1.output.rows import Lines, Row, format_row
+from osc_placement.v1.output.rows import Row, format_row, lines
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -289,8 +289,9 @@ def _widths(columns: Sequence[_Column], width: int) -> dict[str, int]:
 def _fold(cell: Any, width: int, column: str) -> Any:
     if not isinstance(cell, str):
         return cell
-    lines = cell.split("\n")
-    return "\n".join(folded for line in lines for folded in _fold_line(line, width, column))
+    return "\n".join(
+        folded for line in cell.split("\n") for folded in _fold_line(line, width, column)
+    )
 
 
 def _fold_line(line: str, width: int, column: str) -> list[str]:
@@ -403,7 +404,7 @@ def _row(group: Sequence[_Row]) -> Row:
     """The number of rows, their cells, and their names; "*" is what differs."""
     cells_of = zip(*(texts for _, texts in group), strict=True)
     shared = [texts[0] if len(set(texts)) == 1 else _most_detailed(texts) for texts in cells_of]
-    return (len(group), *(Lines(text.split("\n")) for text in shared), _names(group))
+    return (len(group), *(lines(text.split("\n")) for text in shared), _names(group))
 
 
 def _most_detailed(texts: Sequence[str]) -> str:

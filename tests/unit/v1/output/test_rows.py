@@ -11,7 +11,7 @@ from osc_placement.plan import change, result
 from osc_placement.plan.kinds import allocations
 from osc_placement.v1.output import rows
 
-TRAITS = rows.Lines(["HW_A", "HW_B"])
+TRAITS = rows.lines(["HW_A", "HW_B"])
 
 
 @pytest.mark.parametrize("formatter", ["csv", "value"])
@@ -42,7 +42,7 @@ def test_control_characters_are_escaped(formatter: str) -> None:
 def test_a_table_keeps_the_lines_of_a_structure() -> None:
     (text,) = rows.format_row("table", (TRAITS,))
     assert text == "HW_A\nHW_B"
-    (text,) = rows.format_row("table", (rows.Usages({"VGPU": {"used": 1, "capacity": 8}}),))
+    (text,) = rows.format_row("table", (rows.usages({"VGPU": {"used": 1, "capacity": 8}}),))
     assert text == "VGPU=1/8"
 
 

@@ -14,10 +14,10 @@ Row = tuple[Any, ...]
 
 def ratio(name: str, before: float, status: str = "planned", reason: str = "") -> Row:
     facts = [
-        rows.Facts({"VCPU:allocation_ratio": value}, [f"VCPU:allocation_ratio={value}"])
+        rows.Cell({"VCPU:allocation_ratio": value}, [f"VCPU:allocation_ratio={value}"])
         for value in (before, 4.0)
     ]
-    return (name, *facts, status, rows.Reasons(reason))
+    return (name, *facts, status, rows.reasons(reason))
 
 
 def summarized(data: Sequence[Row], columns: Sequence[str] = COLUMNS) -> list[Row]:
@@ -92,6 +92,6 @@ def test_a_table_without_names_and_a_tree_are_summarized() -> None:
     problems = [("note", "heal", f"server vm-{n} is moving") for n in range(40)]
     columns = ("kind", "migration", "reason")
     assert summarized(problems, columns) == [(40, "note", "heal", "server * is moving")]
-    tree = [(f"├─ gpu{n}", rows.Usages({"VGPU": {"used": 1, "capacity": 8}})) for n in range(21)]
+    tree = [(f"├─ gpu{n}", rows.usages({"VGPU": {"used": 1, "capacity": 8}})) for n in range(21)]
     ((_, usage, names),) = summarized(tree, ("tree", "before"))
     assert (usage, names) == ("VGPU=1/8", "gpu0, gpu1, gpu2 and 18 more")

@@ -24,7 +24,7 @@ def drawn(*several: tables.Table) -> str:
 
 def test_tables_have_titles_and_structured_cells() -> None:
     text = drawn(
-        tables.Table("Changes", ("name", "after"), [("cmp-1", rows.Lines(["A", "B"]))]),
+        tables.Table("Changes", ("name", "after"), [("cmp-1", rows.lines(["A", "B"]))]),
         tables.Table("Capacity", ("resource class", "before"), [("VCPU", 8)]),
     )
     assert text == (
