@@ -65,11 +65,11 @@ LIMITS = {
 #: The test of each promise, by the first words of its sentence.
 PROMISES = {
     "Every request times out": (
-        "tests/unit/client/test_limits.py::"
+        "tests/unit/client/test_session.py::"
         "test_a_silent_service_ends_a_read_with_the_limit_and_no_retry"
     ),
     "A write is repeated only after a read": (
-        "tests/unit/plan/test_attempt.py::test_a_relative_value_is_never_added_to_a_concurrent_one"
+        "tests/unit/plan/test_executor.py::test_a_relative_value_is_never_added_to_a_concurrent_one"
     ),
     "The report of a run lists each change": (
         "tests/functional/plans/test_faults.py::"
@@ -141,11 +141,11 @@ PROMISES = {
 #: The test of each limit.
 LIMIT_TESTS = {
     "Time to connect": (
-        "tests/unit/client/test_limits.py::"
+        "tests/unit/client/test_session.py::"
         "test_a_server_that_accepts_no_connection_ends_a_request_with_the_limit"
     ),
     "Time to wait for a part of a response": (
-        "tests/unit/client/test_limits.py::"
+        "tests/unit/client/test_session.py::"
         "test_a_silent_service_ends_a_read_with_the_limit_and_no_retry"
     ),
     "Time for a whole response of any service": (
@@ -155,7 +155,7 @@ LIMIT_TESTS = {
         "tests/unit/client/test_services.py::test_a_response_that_is_too_large_is_refused"
     ),
     "Redirects of a read": (
-        "tests/unit/client/test_limits.py::test_a_read_that_is_redirected_forever_ends"
+        "tests/unit/client/test_session.py::test_a_read_that_is_redirected_forever_ends"
     ),
     "Attempts at a read": (
         "tests/unit/client/test_retry.py::test_a_read_is_retried_eight_times_and_logged"

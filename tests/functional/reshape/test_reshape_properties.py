@@ -11,7 +11,7 @@ from osc_placement.plan import apply as apply_module, attempt, result
 from osc_placement.workflows.reshape import observe, reshape_plan
 from tests.support.peer import loading, target as targets
 from tests.support.reshape import cases
-from tests.unit.workflows.reshape.test_properties import READING, apply, prepare
+from tests.unit.workflows.reshape.test_rows import READING, apply, prepare
 
 
 @pytest.mark.timeout(1800)

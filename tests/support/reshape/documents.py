@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -44,9 +45,12 @@ moves:
 
 
 def cloud(
-    providers: Any = PROVIDERS, consumers: Any = CONSUMERS, **traits: list[str]
+    providers: Any = PROVIDERS,
+    consumers: Any = CONSUMERS,
+    roots: Iterable[str] = ("cn1",),
+    **traits: list[str],
 ) -> snapshot.TreeSnapshot:
-    return cloud_builder.snapshot_of(cloud_builder.state(providers, consumers, traits), "cn1")
+    return cloud_builder.snapshot_of(cloud_builder.state(providers, consumers, traits), *roots)
 
 
 def decided(

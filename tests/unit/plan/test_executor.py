@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run: limits, workers, interruption, errors that stop it."""
+"""A run: limits, interruption, errors that stop it; each change: conflicts, lost responses."""
 
 from __future__ import annotations
 
+import collections
 import pathlib
+import re
 import signal
 import threading
 import time
 
 import pytest
 
-from osc_placement.plan import apply, file as plan_file, result
+from osc_placement.plan import apply, file as plan_file, progress, result
 from tests.support import embedded, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
 
@@ -116,3 +118,193 @@ def test_an_error_that_concerns_all_changes_is_reported_once(
     report = amend(client, "VCPU:allocation_ratio=20", workers=1)
     assert message in report.halted
     assert statuses(report) == {"failed": 1, "planned": 11}
+
+
+READ_ONE = "GET /resource_providers/{}/inventories"
+WRITE_ONE = "PUT /resource_providers/{}/inventories"
+
+
+def write_before_each(client: embedded.Client, resource_class: str, **fields: float) -> None:
+    """Another client changes an inventory just before the first write of each provider."""
+
+    def write(request: embedded.Request) -> None:
+        client.stored(request.subject).set_inventory(resource_class, **fields)
+
+    client.before_write(embedded.once_each(write))
+
+
+def test_amend_sends_one_listing_and_one_read_and_write_per_provider() -> None:
+    client = embedded.Client(embedded.hosts(20))
+    report = amend(client, "VCPU:allocation_ratio=20")
+    assert ratios(client) == {20.0}
+    assert statuses(report) == {"applied": 20}
+    assert report.exit_code() == 0
+    assert client.count() == {"GET /resource_providers": 1, READ_ONE: 20, WRITE_ONE: 20}
+
+
+def test_shrinking_sends_one_more_request_for_all_usages() -> None:
+    client = embedded.Client(embedded.hosts(20))
+    amend(client, "VCPU:allocation_ratio=4")
+    assert ratios(client) == {4.0}
+    assert client.count()["GET /allocation_candidates"] == 1
+    assert client.count()["GET /resource_providers/{}/usages"] == 0
+
+
+def test_usages_of_a_full_provider_are_read_and_it_is_refused() -> None:
+    full = embedded.Host("host-999", used={"VCPU": 512, "MEMORY_MB": 65024})
+    client = embedded.Client([*embedded.hosts(3), full])
+    report = amend(client, "VCPU:allocation_ratio=4")
+    assert statuses(report) == {"applied": 3, "refused": 1}
+    assert report.exit_code() == 6
+    assert client.count()["GET /resource_providers/{}/usages"] == 1
+    assert ratios(client) == {4.0, 16.0}
+
+
+def test_a_conflict_is_resolved_by_reading_again() -> None:
+    client = embedded.Client(embedded.hosts(8))
+    write_before_each(client, "MEMORY_MB", total=1024)
+    report = amend(client, "VCPU:allocation_ratio=20")
+    assert statuses(report) == {"applied": 8}
+    assert ratios(client) == {20.0}
+    assert {item.inventories["MEMORY_MB"].total for item in client.all_stored()} == {1024}
+    assert client.count()[READ_ONE] == client.count()[WRITE_ONE] == 16
+
+
+def test_guards_are_checked_again_after_a_conflict() -> None:
+    client = embedded.Client(embedded.hosts(1))
+
+    def allocate(request: embedded.Request) -> None:
+        client.stored(request.subject).use("VCPU", 300)
+
+    client.before_write(embedded.once_each(allocate))
+    report = amend(client, "VCPU:allocation_ratio=4")
+    assert statuses(report) == {"refused": 1}
+    assert report.results[0].code == "over-capacity"
+    assert "300 used" in report.results[0].reason
+    assert ratios(client) == {16.0}
+
+
+def test_a_relative_change_is_stale_if_another_client_made_the_same_change() -> None:
+    client = embedded.Client(embedded.hosts(1))
+    write_before_each(client, "MEMORY_MB", reserved=513)
+    report = amend(client, "MEMORY_MB:reserved+=1")
+    assert statuses(report) == {"stale": 1}
+    assert report.results[0].code == "changed-concurrently"
+    assert "MEMORY_MB:reserved=513" in report.results[0].reason
+    assert report.exit_code() == 7
+
+
+def test_an_absolute_value_replaces_a_concurrent_one_and_undo_restores_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    client = embedded.Client(embedded.hosts(1))
+    write_before_each(client, "VCPU", allocation_ratio=10.0)
+    report = amend(client, "VCPU:allocation_ratio=20", undo_out=tmp_path / "undo")
+    assert plans.before(report.results[0]) == {"VCPU:allocation_ratio": 10.0}
+    assert ratios(client) == {20.0}
+    plans.undo_file(client, plan_file.read(tmp_path / "undo"), tmp_path / "undo", apply.Options())
+    assert ratios(client) == {10.0}
+
+
+def test_a_relative_value_is_never_added_to_a_concurrent_one() -> None:
+    client = embedded.Client(embedded.hosts(1))
+    write_before_each(client, "VCPU", total=64)
+    report = amend(client, "VCPU:total+=2")
+    assert statuses(report) == {"stale": 1}
+    assert "VCPU:total=64" in report.results[0].reason
+    assert report.exit_code() == 7
+
+
+@pytest.mark.parametrize("when", ["before_write", "after_write"])
+@pytest.mark.parametrize("text", ["VCPU:allocation_ratio=20", "VCPU:allocation_ratio+=4"])
+def test_a_lost_response_is_resolved_by_a_read(when: str, text: str) -> None:
+    client = embedded.Client(embedded.hosts(6))
+    getattr(client, when)(embedded.once_each(embedded.lose))
+    report = amend(client, text)
+    assert statuses(report) == {"applied": 6}
+    assert ratios(client) == {20.0}
+    assert client.writes == (12 if when == "before_write" else 6)
+
+
+def test_an_html_page_after_a_write_is_a_lost_response() -> None:
+    client = embedded.Client(embedded.hosts(2))
+    client.after_write(embedded.once_each(lambda request: scripted.Reply(200, b"<html>")))
+    assert statuses(amend(client, "VCPU:allocation_ratio=20")) == {"applied": 2}
+
+
+def test_reads_are_repeated_while_the_server_is_unavailable() -> None:
+    client = embedded.Client(embedded.hosts(4))
+    seen: collections.Counter[str] = collections.Counter()
+
+    def fail(request: embedded.Request) -> scripted.Reply | None:
+        seen[request.subject] += 1
+        if request.template != READ_ONE or seen[request.subject] == 4:
+            return None
+        if seen[request.subject] == 2:
+            embedded.disconnect(request)
+        return scripted.fault(503, "busy")
+
+    client.before(fail)
+    assert statuses(amend(client, "VCPU:allocation_ratio=20")) == {"applied": 4}
+    assert client.count()[READ_ONE] == 16
+
+
+def test_a_refused_change_fails_alone() -> None:
+    client = embedded.Client(embedded.hosts(4))
+    in_use = embedded.refuse(409, "in use", "placement.inventory.inuse")
+    client.before_write(embedded.about("host-001", in_use))
+    report = amend(client, "VCPU:allocation_ratio=20")
+    assert statuses(report) == {"applied": 3, "failed": 1}
+    assert report.exit_code() == 6
+
+
+def test_an_endless_conflict_fails_with_the_last_cause() -> None:
+    client = embedded.Client(embedded.hosts(1))
+    conflict = embedded.refuse(409, "a concurrent write", "placement.concurrent_update")
+    client.before_write(conflict)
+    report = amend(client, "VCPU:allocation_ratio=20")
+    assert statuses(report) == {"failed": 1}
+    reason = report.results[0].reason
+    assert re.search(r"given up after 19 attempts in \d+ s: a concurrent write", reason)
+
+
+def test_a_deleted_provider_fails_alone() -> None:
+    client = embedded.Client(embedded.hosts(3))
+
+    def delete(request: embedded.Request) -> None:
+        client.stored(request.subject).delete()
+
+    client.before_write(embedded.about("host-000", delete))
+    report = amend(client, "VCPU:allocation_ratio=20", workers=1)
+    assert statuses(report) == {"applied": 2, "failed": 1}
+    assert "it no longer exists" in report.results[0].reason
+
+
+class Noted(progress.NullProgress):
+    """Keeps the events of a run."""
+
+    def __init__(self) -> None:
+        self.events: list[progress.ChangeEvent] = []
+
+    def note(self, event: progress.ChangeEvent) -> None:
+        self.events.append(event)
+
+
+def test_every_change_and_every_retry_is_noted() -> None:
+    client = embedded.Client(embedded.hosts(3))
+    conflict = embedded.refuse(409, "a concurrent write", "placement.concurrent_update")
+    in_use = embedded.refuse(409, "in use", "placement.inventory.inuse")
+    once = embedded.about("host-001", embedded.once_each(conflict))
+    always = embedded.about("host-002", in_use)
+    client.before_write(lambda request: once(request) or always(request))
+    noted = Noted()
+    amend(client, "VCPU:allocation_ratio=20", workers=1, progress=noted)
+    seen = [(event.name, event.outcome, event.attempt) for event in noted.events]
+    assert seen == [
+        ("host-000", "applied", 1),
+        ("host-001", "retry", 1),
+        ("host-001", "applied", 2),
+        ("host-002", "failed", 1),
+    ]
+    assert "a concurrent write" in noted.events[1].reason
+    assert all(event.kind == "inventories" and event.uuid for event in noted.events)

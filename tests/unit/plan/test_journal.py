@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a plan: locking and damage."""
+"""The journal of a plan: locking, damage, and the record of the plans that were applied."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from osc_placement.plan import apply, file as plan_file, journal, plan
+from osc_placement.plan import apply, executor, file as plan_file, journal, plan, result
 from tests.support import embedded, plans
 from tests.support.batch_runs import amend
 
@@ -91,3 +93,125 @@ def test_only_the_owner_can_enter_new_folders_and_read_the_journal(tmp_path: pat
     assert path.stat().st_mode & 0o777 == 0o600
     for folder in path.parents[:3]:
         assert folder.stat().st_mode & 0o777 == 0o700
+
+
+RATIO = "VCPU:allocation_ratio=20"
+
+
+def only() -> journal.Record:
+    (found,) = journal.read_all().found
+    return found
+
+
+def test_a_finished_plan_is_applied_and_can_be_undone(state_home: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(3))
+    report = amend(client, RATIO)
+    found = only()
+    assert (found.status, found.changes, found.applied) == (journal.PlanStatus.APPLIED, 3, 3)
+    assert (found.command, found.target) == ("a test", client.target)
+    assert found.undo_file == report.undo_path
+    assert found.plan is None
+    assert found.files == [report.undo_path, found.journal]
+
+
+def test_a_limited_plan_is_unfinished_until_it_is_continued(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(3))
+    path = tmp_path / "plan.json"
+    amend(client, RATIO, max_count=2, plan_out=path)
+    found = only()
+    assert (found.status, found.applied, found.plan) == (journal.PlanStatus.UNFINISHED, 2, path)
+    plans.apply_file(client, plan_file.read(path), path, apply.Options())
+    assert (only().status, only().applied) == (journal.PlanStatus.APPLIED, 3)
+    plans.undo_file(client, plan_file.read(path), path)
+    found = only()
+    assert (found.status, found.undone, found.undo_file) == (journal.PlanStatus.UNDONE, 3, None)
+    assert found.command == "a test"
+
+
+def test_a_killed_run_is_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(self: journal.Journal, fields: Mapping[str, Any]) -> None:
+        describe(self, fields)
+        if not fields["unfinished"]:
+            raise KeyboardInterrupt
+
+    describe = journal.Journal.describe
+    monkeypatch.setattr(journal.Journal, "describe", kill)
+    client = embedded.Client(embedded.hosts(2))
+    amend(client, RATIO, max_count=1)
+    assert only().status is journal.PlanStatus.UNFINISHED
+    opened = journal.Journal(only().journal)
+    assert only().status is journal.PlanStatus.RUNNING
+    with pytest.raises(plan.PlanRefused, match="another process"):
+        journal.delete(only())
+    opened.close()
+
+
+def test_a_stale_plan_has_the_status_nothing_applied(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(1))
+    path = tmp_path / "plan.json"
+    amend(client, RATIO, dry_run=True, plan_out=path)
+    assert journal.read_all() == journal.Records([], [])
+    amend(client, "VCPU:allocation_ratio=30")
+    plans.apply_file(client, plan_file.read(path), path, apply.Options())
+    found = {item.status: item for item in journal.read_all().found}
+    assert found.keys() == {journal.PlanStatus.APPLIED, journal.PlanStatus.NOTHING}
+    assert found[journal.PlanStatus.NOTHING].undo_file is None
+
+
+def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_run(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = embedded.Client(embedded.hosts(3), "the cloud")
+    snapshot = embedded.Client(embedded.hosts(3), "a snapshot")
+    monkeypatch.setattr(type(snapshot), "origin", property(lambda self: _origin(self.target)))
+    path = tmp_path / "plan.json"
+    amend(cloud, RATIO, dry_run=True, plan_out=path)
+    stored = plan_file.read(path)
+    real = plans.apply_file(
+        cloud, stored, path, apply.Options(limits=executor.RunLimits(max_count=2))
+    )
+    assert real.undo_path
+    before = real.undo_path.read_text()
+    rehearsed = plans.apply_file(snapshot, stored, path, apply.Options())
+    assert rehearsed.undo_path not in (None, real.undo_path)
+    assert real.undo_path.read_text() == before
+    found = {item.target: item for item in journal.read_all().found}
+    assert found.keys() == {"the cloud", "a snapshot"}
+    assert [found[name].applied for name in ("the cloud", "a snapshot")] == [2, 3]
+    assert found["a snapshot"].undo_file == rehearsed.undo_path
+    assert plan_file.read(rehearsed.undo_path).target == "a snapshot"
+    undone = plans.undo_file(snapshot, plan_file.read(rehearsed.undo_path), rehearsed.undo_path)
+    assert undone.count(result.Status.APPLIED) == 3
+
+
+def _origin(target: str) -> str:
+    return "the cloud" if target == "a snapshot" else ""
+
+
+def test_a_damaged_journal_is_reported_and_the_others_are_listed() -> None:
+    amend(embedded.Client(embedded.hosts(1)), RATIO)
+    (journal.directory() / "damaged.jsonl").write_text("nonsense\n")
+    records = journal.read_all()
+    assert [item.status for item in records.found] == [journal.PlanStatus.APPLIED]
+    (error,) = records.errors
+    assert "damaged.jsonl is damaged in line 1" in error
+
+
+def test_deleting_keeps_the_files_that_the_operator_named(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(1))
+    path = tmp_path / "plan.json"
+    report = amend(client, RATIO, plan_out=path)
+    assert journal.older_than([only()], 1) == []
+    (found,) = journal.older_than([only()], 0)
+    journal.delete(found)
+    assert path.exists()
+    assert report.undo_path
+    assert not report.undo_path.exists()
+    assert journal.read_all().found == []
+
+
+def test_the_name_of_a_default_file_begins_with_a_readable_time() -> None:
+    made = plan.Plan((), created="2026-01-01T09:05:07.123456+00:00")
+    path = plan_file.default_path(made, "undo")
+    assert path.name.startswith("2026-01-01T09-05-07Z-")
+    assert path.name.endswith(".undo.json")

@@ -11,17 +11,18 @@ from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.plan import apply, file, plan as plan_module, result
 from osc_placement.plan.kinds import memberships
-from osc_placement.workflows import batch, selector as batch_selector
+from osc_placement.workflows import batch, selector
 from tests.support import embedded, plans
+from tests.support.batch_runs import statuses
 
-IN_AGGREGATE = batch_selector.Selector(member_of=(embedded.AGGREGATE,))
+IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))
 LIST = "GET /resource_providers"
 READ_TRAITS = "GET /resource_providers/{}/traits"
 WRITE_TRAITS = "PUT /resource_providers/{}/traits"
 READ_AGGREGATES = "GET /resource_providers/{}/aggregates"
 WRITE_AGGREGATES = "PUT /resource_providers/{}/aggregates"
 WRITE_TRAIT, DELETE_TRAIT = "PUT /traits/{}", "DELETE /traits/{}"
-EVERYTHING = batch_selector.Selector(everything=True)
+EVERYTHING = selector.Selector(everything=True)
 
 
 def applied(client: embedded.Client, planned: plan_module.ObservedPlan) -> result.RunReport:
@@ -29,7 +30,7 @@ def applied(client: embedded.Client, planned: plan_module.ObservedPlan) -> resul
 
 
 def names(client: embedded.Client, **fields: Any) -> list[str]:
-    chosen = batch_selector.select(client, batch_selector.Selector(**fields))
+    chosen = selector.select(client, selector.Selector(**fields))
     return [item.name for item in chosen.providers]
 
 
@@ -112,10 +113,10 @@ def test_a_host_aggregate_is_found_by_name_or_id() -> None:
         ]
 
     for text in ("racks", "7", f"in:racks,{embedded.AGGREGATE}"):
-        chosen = batch_selector.select(cloud(), batch_selector.Selector(member_of=(text,)), known)
+        chosen = selector.select(cloud(), selector.Selector(member_of=(text,)), known)
         assert [item.name for item in chosen.providers] == ["cmp-1", "cmp-2"]
     with pytest.raises(errors.InvalidInput) as caught:
-        batch_selector.aggregate_uuids(["twice", "none"], known)
+        selector.aggregate_uuids(["twice", "none"], known)
     assert len(caught.value.reasons) == 2
 
 
@@ -142,16 +143,16 @@ def test_adding_a_trait_sends_one_read_and_one_write_per_provider_without_it() -
 
 def test_a_named_provider_is_read_alone() -> None:
     client = cloud()
-    selector = batch_selector.Selector(providers=("cmp-1",))
-    applied(client, batch.plan_traits(client, selector, add=["CUSTOM_A"]))
+    one = selector.Selector(providers=("cmp-1",))
+    applied(client, batch.plan_traits(client, one, add=["CUSTOM_A"]))
     assert client.count() == {LIST: 1, READ_TRAITS: 1}
 
 
 @pytest.mark.parametrize(
-    "selected", [IN_AGGREGATE, batch_selector.Selector(providers=("cmp-1",))], ids=str
+    "selected", [IN_AGGREGATE, selector.Selector(providers=("cmp-1",))], ids=str
 )
 def test_removing_an_unknown_trait_does_not_advise_to_create_it(
-    selected: batch_selector.Selector,
+    selected: selector.Selector,
 ) -> None:
     with pytest.raises(errors.InvalidInput, match="unknown trait CUSTOM_NEW") as caught:
         batch.plan_traits(cloud(), selected, remove=["CUSTOM_NEW"])
@@ -268,4 +269,98 @@ def test_a_provider_that_cannot_be_read_is_refused_and_others_are_changed() -> N
 
 def test_a_providers_file_has_lines_and_comments() -> None:
     text = ["cmp-1\n", "\n", "  # no more\n", " name with blanks \n"]
-    assert batch_selector.provider_lines(text) == ("cmp-1", "name with blanks")
+    assert selector.provider_lines(text) == ("cmp-1", "name with blanks")
+
+
+TRAIT = "HW_PCI_ONE_TIME_USE"
+CLASS = "PCI_DEVICE"
+USAGES = "GET /resource_providers/{}/usages"
+
+
+def device(name: str, *traits: str, reserved: int = 1) -> embedded.Host:
+    offered = inventory.Inventory(total=1, max_unit=1, reserved=reserved)
+    return embedded.Host(name, traits, inventories={CLASS: offered})
+
+
+def devices() -> embedded.Client:
+    """``used`` has a server, ``dirty`` had one, ``clean`` had none; ``other`` is for many."""
+    client = embedded.Client(
+        [
+            device("clean", TRAIT, reserved=0),
+            device("dirty", TRAIT),
+            device("used", TRAIT, reserved=0),
+            device("other", reserved=0),
+        ]
+    )
+    for name in ("used", "other"):
+        client.stored(name).use(CLASS, 1)
+        client.stored(name).set_inventory(CLASS, reserved=1)
+    client.sent.clear()
+    return client
+
+
+def release(client: embedded.Client, **fields: Any) -> plan_module.ObservedPlan:
+    selected = fields.pop("selected", EVERYTHING)
+    return batch.plan_amend(client, selected, [f"{CLASS}:reserved=0"], **fields)
+
+
+def by_name(report: result.RunReport) -> dict[str, tuple[str, str]]:
+    return {item.subject.name: (str(item.status), item.code) for item in report.results}
+
+
+def test_a_device_in_use_keeps_what_nova_reserved() -> None:
+    client = devices()
+    report = plans.apply_new(client, release(client))
+    assert by_name(report) == {
+        "clean": ("unchanged", ""),
+        "dirty": ("applied", ""),
+        "used": ("refused", "one-time-use"),
+        "other": ("applied", ""),
+    }
+    (refused,) = [item for item in report.results if item.subject.name == "used"]
+    assert refused.reason == (
+        f"{CLASS} of a one-time-use device would be free with 1 in use"
+        " (--allow one-time-use to do it anyway)"
+    )
+    assert client.stored("used").inventories[CLASS].reserved == 1
+
+
+def test_the_guard_reads_traits_only_where_a_used_up_class_gets_capacity() -> None:
+    client = devices()
+    release(client)
+    assert client.count()[LIST] == 2
+    client.sent.clear()
+    batch.plan_amend(client, EVERYTHING, [f"{CLASS}:reserved=1"])
+    assert client.count()[LIST] == 1
+
+
+def test_a_device_that_a_server_gets_after_planning_is_kept() -> None:
+    client = embedded.Client([device("a", TRAIT)])
+    planned = release(client)
+    client.stored("a").set_inventory(CLASS, reserved=0)
+    client.stored("a").use(CLASS, 1)
+    client.stored("a").set_inventory(CLASS, reserved=1)
+    assert by_name(plans.apply_new(client, planned)) == {"a": ("refused", "one-time-use")}
+
+
+def test_unused_selects_providers_without_allocations() -> None:
+    client = devices()
+    chosen = selector.select(client, selector.Selector(required=(TRAIT,), unused=True))
+    assert [item.name for item in chosen.providers] == ["clean", "dirty"]
+    assert client.count() == {LIST: 1, USAGES: 3}
+    client.sent.clear()
+    alone = selector.select(client, selector.Selector(unused=True))
+    assert [item.name for item in alone.providers] == ["clean", "dirty"]
+    assert client.count() == {LIST: 1, USAGES: 4}
+    named = selector.Selector(providers=("used", "dirty"), unused=True)
+    assert [item.name for item in selector.select(client, named).providers] == ["dirty"]
+    assert str(named) == "used dirty --unused"
+
+
+def test_a_trait_that_placement_does_not_know_is_on_no_device() -> None:
+    client = devices()
+    unknown = embedded.at(LIST, embedded.refuse(400, "No such trait(s)"))
+    selected = selector.Selector(providers=("used", "other"))
+    client.before(lambda request: unknown(request) if "required" in request.query else None)
+    report = plans.apply_new(client, release(client, selected=selected))
+    assert statuses(report) == {"applied": 2}

@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``placement capacity show`` counts of a service, of its database, and by brute force."""
+"""Capacities and stopped hosts: a service as its database, with an exact number of requests."""
 
 from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Mapping
 
 import pytest
 
 from osc_placement import microversion
 from osc_placement.client import api
 from osc_placement.engine import standard, state
+from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
-from osc_placement.nova.values import HostAggregate
+from osc_placement.nova.values import HostAggregate, ServerGroup
 from osc_placement.testing import service
-from osc_placement.workflows.capacity import show
+from osc_placement.workflows.capacity import (
+    count,
+    moves as capacity_moves,
+    nova_servers,
+    observe_hosts,
+    servers,
+    show,
+    stop,
+    stop_hosts,
+)
 from osc_placement.workflows.context import ReadContext
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
 from tests.support.candidates.clouds import group, provider, query
@@ -128,3 +139,147 @@ def test_the_number_of_requests_is_exact(
         "resource_providers/usages/": 4,
         **more,
     }
+
+
+AGGREGATE = cloud_builder.AGGREGATES[0]
+
+
+def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.Verdict:
+    nova = read.nova
+    known = servers.servers_on(read.base, read.roots, nova.queries, nova.groups)
+    moves = capacity_moves.Moves(read.base, known, budgets.SearchBudget(), groups=nova.groups)
+    if most is None:
+        return stop.may_stop(moves, read.roots)
+    return stop.largest(moves, read.roots, most)
+
+
+def reader(known: nova_servers.KnownServers) -> nova_servers.NovaReader:
+    return nova_servers.NovaReader(servers=lambda _: known)
+
+
+def draw_nova(
+    draw: random.Random, base: state.CloudState
+) -> tuple[Mapping[str, candidate.CandidateQuery], list[ServerGroup]]:
+    """Conditions of some servers, and a server group."""
+    queries = {
+        uuid: cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+        for uuid in base.consumers
+        if draw.random() < 0.5
+    }
+    members = tuple(uuid for uuid in base.consumers if draw.random() < 0.6)
+    policy = draw.choice(("affinity", "anti-affinity"))
+    return queries, [ServerGroup("g", "web", policy, members)]
+
+
+@pytest.mark.seeds(30, long=600)
+def test_a_service_is_judged_as_its_database(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
+    draw = random.Random(f"stop hosts of a service {seed}")
+    base = brute_force.small_state(draw)
+    asked = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
+    base, _ = brute_force.with_servers(draw, base, asked)
+    client = explained.seeded(placement, base)
+    hosts = count.hosts_of(base)
+    names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
+    queries, groups = draw_nova(draw, base)
+
+    known = nova_servers.KnownServers(queries, groups)
+    read = observe_hosts.read(client, names, [], reader(known), CONTEXT)
+    whole = observe_hosts.HostsRead(base, read.roots, known)
+    found, expected = judge(read), judge(whole)
+    assert found.answer == expected.answer
+    assert len(found.unplaced) == len(expected.unplaced)
+    most = draw.randint(1, 3)
+    found, expected = judge(read, most), judge(whole, most)
+    assert (found.answer, len(found.hosts)) == (expected.answer, len(expected.hosts))
+
+
+def on_hosts(hosts: int, **offers: int) -> state.CloudState:
+    """Hosts in one aggregate that share a disk provider."""
+    uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(hosts + 1)]
+    return clouds.cloud(
+        provider(uuids[0], aggregates=AGGREGATE, traits=clouds.SHARES, DISK_GB=1000),
+        *(provider(uuid, aggregates=AGGREGATE, **offers) for uuid in uuids[1:]),
+    )
+
+
+@pytest.mark.parametrize("hosts", [4, 40])
+def test_the_number_of_requests_about_stopped_hosts_is_exact(
+    hosts: int, placement: service.InProcessPlacement
+) -> None:
+    base = on_hosts(hosts, VCPU=8, MEMORY_MB=64)
+    disk, first, other, *_ = base.providers
+    uuids = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4)]
+    for uuid in uuids[:3]:
+        base = brute_force.claim(
+            base, uuid, {first: {"VCPU": 2, "MEMORY_MB": 4}, disk: {"DISK_GB": 5}}
+        )
+    base = brute_force.claim(base, uuids[3], {other: {"VCPU": 1}})
+    client = explained.seeded(placement, base)
+    client.sent.clear()
+    asked = query(
+        group(VCPU=2, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),
+        root_forbidden=frozenset({servers.DISABLED}),
+    )
+    known = nova_servers.KnownServers(
+        dict.fromkeys(uuids[:3], asked),
+        [ServerGroup("g", "web", "anti-affinity", (uuids[0], uuids[3]))],
+    )
+    read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
+    assert judge(read).answer is stop.Answer.YES
+    assert client.sent == {
+        "resource_providers/": 1,
+        # Those that share, and those with each of the two traits.
+        "resource_providers/required": 3,
+        # The aggregate of the query, which is also that of the sharing provider.
+        "resource_providers/member_of": 1,
+        "resource_providers/aggregates/": 1,
+        # Of the stopped host.
+        "resource_providers/allocations/": 1,
+        # Three servers, and the other member of the group.
+        "allocations/": 4,
+        # All have a requested class.
+        "resource_providers/inventories/": hosts + 1,
+        "resource_providers/usages/": hosts + 1,
+    }
+
+
+def test_hosts_of_an_aggregate_are_listed(placement: service.InProcessPlacement) -> None:
+    base = on_hosts(3, VCPU=8)
+    client = explained.seeded(placement, base)
+    read = observe_hosts.read(client, [], [AGGREGATE], nova_servers.NovaReader(), CONTEXT)
+    assert sorted(read.roots) == sorted(list(base.providers)[1:])
+    assert read.nova.not_judged == nova_servers.WITHOUT_NOVA.not_judged
+
+
+def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessPlacement) -> None:
+    base = on_hosts(2, VCPU=8)
+    first = list(base.providers)[1]
+    server = "00000000-0000-4000-8000-0000000000c0"
+    base = brute_force.claim(base, server, {first: {"VCPU": 2}})
+    client = explained.seeded(placement, base)
+    known = nova_servers.KnownServers({server: query(group(VCPU=2, required="CUSTOM_GONE"))})
+    read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
+    (unplaced,) = judge(read).unplaced
+    assert unplaced.reasons == ("no other host has room with required=CUSTOM_GONE",)
+
+
+def test_the_order_of_moves_of_a_group_with_affinity_is_not_judged(
+    placement: service.InProcessPlacement,
+) -> None:
+    base = on_hosts(3, VCPU=8)
+    _, first, second, _ = base.providers
+    uuids = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(2)]
+    for uuid, host in zip(uuids, (first, second), strict=True):
+        base = brute_force.claim(base, uuid, {host: {"VCPU": 2}})
+    client = explained.seeded(placement, base)
+    known = nova_servers.KnownServers(
+        dict.fromkeys(uuids, query(group(VCPU=2))),
+        [ServerGroup("g", "web", "affinity", tuple(uuids))],
+    )
+    for hosts, lines in (([first, second], 1), ([first], 0)):
+        found = stop_hosts.judge(client, stop_hosts.StopRequest(hosts), reader(known))
+        assert found.answer is stop.Answer.YES
+        assert len({move.target for move in found.moves}) == 1
+        assert sum("server group web" in text for text in found.not_judged) == lines

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The targets of consumers: by evidence, by a strategy, or none."""
+"""The decision about a document: targets of consumers, totals, and changes in order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,26 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows.reshape import assignment, consumers as consumers_module
+from osc_placement.model import inventory
+from osc_placement.plan import change
+from osc_placement.workflows.reshape import (
+    assignment,
+    changes as reshape_changes,
+    checks,
+    consumers as consumers_module,
+    documents,
+    reshape_plan,
+    resolve,
+    snapshot,
+    target_tree,
+)
 from tests.support.embedded import uuid_of
+from tests.support.reshape import cloud_builder
 from tests.support.reshape.documents import (
     CONSUMERS,
     MOVES,
     PACK,
+    PLAIN,
     PROVIDERS,
     A,
     B,
@@ -157,3 +171,237 @@ def test_a_consumer_that_is_not_on_its_assigned_target_is_detected(
     monkeypatch.setattr(consumers_module, "assign", swapped)
     reasons = refused(text, options=PACK)
     assert f"consumer {uuid_of('one')} would not be on its target" in reasons
+
+
+SMALL = cloud(
+    {"cn1": (None, {"VCPU": 4, "VGPU": {"total": 4, "max_unit": 4}}), "gpu": ("cn1", {"VGPU": 2})},
+    {"one": {"cn1": {"VGPU": 2}}},
+)
+#: One move with fields of the target's inventory.
+MOVE = "moves: [{from: cn1, resources: {VGPU: %s}, to: {name: gpu, inventories: {VGPU: {%s}}}}]\n"
+KEEP = "providers: [{name: cn1, inventories: {%s: {%s}}}]\n"
+
+
+def to_tree(text: str, before: snapshot.TreeSnapshot) -> consumers_module.ReshapeDecision:
+    request = reshape_plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
+    return reshape_plan.decide_request(request, before)[0]
+
+
+def offered(found: consumers_module.ReshapeDecision, name: str) -> dict[str, int]:
+    inventories = found.after.nodes[uuid_of(name)].inventories
+    return {resource_class: held.total for resource_class, held in inventories.items()}
+
+
+def test_a_given_total_is_set_after_the_moves() -> None:
+    found = decided(MOVE % ("all", "total: 8"), SMALL)
+    assert (offered(found, "cn1"), offered(found, "gpu")) == ({"VCPU": 4}, {"VGPU": 8})
+    assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
+    assert "the document changes the totals: VGPU +2 in sum" in checks.notes(found)
+    assert checks.violations(found) == []
+    unexplained = dataclasses.replace(found.resolved, growth={})
+    assert checks.violations(dataclasses.replace(found, resolved=unexplained)) == [
+        "VGPU of gpu would change without a move"
+    ]
+
+
+def test_a_source_may_keep_or_lose_more_than_its_moves_take() -> None:
+    more = decided(MOVE % (2, "max_unit: 2") + KEEP % ("VGPU", "total: 9"), SMALL, PACK)
+    assert (offered(more, "cn1")["VGPU"], offered(more, "gpu")["VGPU"]) == (9, 4)
+    assert more.after.nodes[uuid_of("cn1")].inventories["VGPU"].max_unit == 9
+    none = decided(MOVE % (2, "max_unit: 2") + KEEP % ("VGPU", "total: 0"), SMALL)
+    assert (offered(none, "cn1"), offered(none, "gpu")) == ({"VCPU": 4}, {"VGPU": 4})
+    again = decided(MOVE % ("all", "max_unit: 2") + KEEP % ("VGPU", "total: 3"), SMALL, PACK)
+    assert (offered(again, "cn1")["VGPU"], offered(again, "gpu")["VGPU"]) == (3, 6)
+
+
+def test_a_total_of_a_new_class_adds_an_inventory() -> None:
+    found = decided(MOVE % (2, "max_unit: 2") + KEEP % ("CUSTOM_FPGA", "total: 3"), SMALL, PACK)
+    added = found.after.nodes[uuid_of("cn1")].inventories["CUSTOM_FPGA"]
+    assert added == inventory.Inventory(3, max_unit=3)
+    assert found.resolved.document.classes == {"CUSTOM_FPGA"}
+
+
+def test_reserved_stays_on_a_source_that_keeps_a_total() -> None:
+    before = cloud({"cn1": (None, {"VGPU": {"total": 4, "reserved": 1}}), "gpu": ("cn1", {})}, {})
+    found = decided(MOVE % ("all", "max_unit: 1") + KEEP % ("VGPU", "total: 2"), before)
+    assert found.after.nodes[uuid_of("cn1")].inventories["VGPU"].reserved == 1
+    assert found.after.nodes[uuid_of("gpu")].inventories["VGPU"].reserved == 0
+
+
+def test_a_total_below_the_usage_is_refused() -> None:
+    (reason,) = refused(MOVE % ("all", "total: 1"), SMALL)
+    assert "VGPU" in reason
+    (reason,) = refused(MOVE % (2, "max_unit: 2") + KEEP % ("VCPU", "total: 0"), _with_vcpu())
+    assert reason == "cn1 would be over capacity: 1 VCPU used of 0"
+
+
+def _with_vcpu() -> snapshot.TreeSnapshot:
+    providers = {"cn1": (None, {"VCPU": 4, "VGPU": 4}), "gpu": ("cn1", {"VGPU": 2})}
+    return cloud(providers, {"one": {"cn1": {"VCPU": 1}}})
+
+
+def test_two_totals_of_one_inventory_are_refused() -> None:
+    (reason,) = refused(
+        "moves:\n"
+        "- {from: cn1, resources: {VGPU: 1}, to: {name: gpu, inventories: {VGPU: {total: 5}}}}\n"
+        "- {from: cn1, resources: {VGPU: 1}, to: {name: gpu, inventories: {VGPU: {total: 6}}}}\n",
+        SMALL,
+    )
+    assert "total of VGPU of gpu is given as 5 and 6" in reason
+
+
+def test_totals_that_nova_compute_writes_need_the_guard() -> None:
+    owned = cloud(cn1=["COMPUTE_NODE"])
+    text = MOVES + KEEP % ("VCPU", "total: 20")
+    assert decided(MOVES.replace(", SRIOV_NET_VF: 2", ""), owned, PACK)
+    (reason,) = refused(text.replace(", SRIOV_NET_VF: 2", ""), owned, PACK)
+    assert "writes the total of VCPU on cn1 at its next periodic run" in reason
+    assert "--allow nova-owned" in reason
+
+
+def test_a_target_tree_changes_sums_only_of_the_listed_classes() -> None:
+    tree = "tree: {name: cn1, inventories: {VCPU: 4}, children: [{name: gpu, inventories: {%s}}]}\n"
+    with pytest.raises(errors.InvalidInput, match=r"without change_totals: \[VGPU\]"):
+        to_tree(tree % "VGPU: 9", SMALL)
+    for total in (9, 3):
+        found = to_tree(tree % f"VGPU: {total}" + "change_totals: [VGPU]", SMALL)
+        assert (offered(found, "cn1"), offered(found, "gpu")) == ({"VCPU": 4}, {"VGPU": total})
+        again = to_tree(tree % f"VGPU: {total}" + "change_totals: [VGPU]", found.after)
+        assert reshape_changes.list_changes(again) == []
+    with pytest.raises(errors.InvalidInput, match="2 VGPU used of 0"):
+        to_tree(tree % "" + "change_totals: [VGPU]", SMALL)
+
+
+def test_a_target_tree_may_remove_a_provider_with_its_inventory() -> None:
+    found = to_tree("tree: {name: cn1}\nchange_totals: [VGPU]", SMALL)
+    assert [item.kind for item in reshape_changes.list_changes(found)] == ["reshape", "provider"]
+    assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): -2}
+
+
+def test_one_reshape_has_the_moves_and_the_new_totals() -> None:
+    text = MOVES.replace(f"to: {B}", f"to: {{name: {B}, inventories: {{VGPU: {{total: 6}}}}}}")
+    found = decided(text, options=PACK)
+    reshapes: list[change.Change] = [
+        item for item in reshape_changes.list_changes(found) if item.kind == "reshape"
+    ]
+    (only,) = reshapes
+    totals = {
+        key: held["VGPU"].total for key, held in only.after.inventories.items() if held.get("VGPU")
+    }
+    assert totals == {new(A): 4, uuid_of(B): 6}
+
+
+NESTED = cloud(
+    {
+        "cn1": (None, {"VCPU": 16, "VGPU": {"total": 8, "reserved": 1}}),
+        "a": ("cn1", {}),
+        "b": ("a", {}),
+    },
+    {"c": {"cn1": {"VCPU": 1}}},
+)
+TO_GPU = "moves: [{from: cn1, resources: {VGPU: 4}, to: {name: gpu}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("rename: {a: b, b: c}", "a cannot take the name 'b' in the same plan"),
+        ("rename: {a: b, b: a}", "a cannot take the name 'b' in the same plan"),
+        (f"rename: {{a: c, {uuid_of('a')}: d}}", "c is renamed twice"),
+        ("providers: [{name: cn1, parent: b}]", "cn1 would be its own ancestor"),
+        ("providers: [{name: x}]\ndelete: [x]", "x cannot be deleted: it does not exist"),
+        ("providers: [{name: b, parent: cn1}]\ndelete: [b]", "b cannot be changed and deleted"),
+        ("providers: [{name: b, traits: [CUSTOM_A]}]\ndelete: [b]", "b cannot be changed and"),
+        ("rename: {b: c}\ndelete: [c]", "provider 'c' does not exist"),
+        ("rename: {b: c}\ndelete: [b]", "c cannot be changed and deleted in the same plan"),
+        (
+            "providers: [{name: x, parent: a}, {name: x, parent: cn1}]",
+            "x has two parents, a and cn1",
+        ),
+        (
+            "providers: [{name: gpu, inventories: {VGPU: {max_unit: 1}}},"
+            " {name: gpu, inventories: {VGPU: {max_unit: 2}}}]",
+            "max_unit of VGPU of gpu is given as 1 and 2",
+        ),
+    ],
+)
+def test_contradictory_and_dependent_changes_are_refused(line: str, reason: str) -> None:
+    assert reason in "\n".join(refused(TO_GPU + line, NESTED))
+
+
+def test_a_given_parent_takes_precedence_over_the_default() -> None:
+    found = decided(f"{TO_GPU}providers: [{{name: gpu}}, {{name: gpu, parent: a}}]", NESTED)
+    assert found.resolved.nodes[resolve.new_uuid("gpu")].provider.parent_uuid == uuid_of("a")
+
+
+def test_parents_change_from_the_top_down() -> None:
+    text = f"{TO_GPU}providers: [{{name: a, parent: b}}, {{name: b, parent: cn1}}]"
+    found = decided(text, NESTED)
+    stages = {
+        item.subject.name: item.stage
+        for item in reshape_changes.list_changes(found)
+        if item.kind == "provider"
+    }
+    assert stages["b"] < stages["a"]
+
+
+def test_a_new_provider_cannot_take_the_uuid_of_another() -> None:
+    taken = resolve.new_uuid("gpu")
+    nodes = {uuid: item for uuid, item in NESTED.nodes.items() if uuid != uuid_of("b")}
+    other = cloud_builder.provider.Provider(taken, "b", 1, uuid_of("cn1"))
+    renamed = dataclasses.replace(NESTED.nodes[uuid_of("b")], provider=other)
+    before = dataclasses.replace(NESTED, nodes={**nodes, taken: renamed})
+    (reason,) = refused(TO_GPU, before)
+    assert "'b' has the UUID that 'gpu' would get" in reason
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "providers: [{name: x, parent: $root}]",
+        f"providers: [{{uuid: {uuid_of('x')}, name: $root-x}}]",
+    ],
+)
+def test_a_name_or_uuid_without_root_is_created_in_one_tree_only(more: str) -> None:
+    before = cloud(dict.fromkeys(("n1", "n2"), (None, {"VGPU": 1})), {}, ("n1", "n2"))
+    text = f"moves: [{{from: $root, resources: {{VGPU: 1}}, to: {{name: $root-g}}}}]\n{more}"
+    roots = [before.nodes[uuid_of(name)].provider for name in ("n1", "n2")]
+    request = reshape_plan.ReshapeRequest(
+        documents.parse(text, "m"), roots=tuple(roots), options=PLAIN
+    )
+    found, skipped = reshape_plan.decide_request(request, before)
+    assert {move.source for move in found.resolved.moves} == {uuid_of("n1")}
+    assert [(item.subject.name, item.refused) for item in skipped] == [("n2", True)]
+    assert "put $root into its name" in skipped[0].reason
+
+
+def test_changes_without_a_move_are_detected() -> None:
+    moves = (resolve.InventoryMove(uuid_of("cn1"), "VGPU", 4, uuid_of("a"), "VGPU"),)
+    cn, a = NESTED.nodes[uuid_of("cn1")], NESTED.nodes[uuid_of("a")]
+    vcpu, half = cn.inventories["VCPU"], inventory.Inventory(4)
+    good = {uuid_of("cn1"): {"VCPU": vcpu, "VGPU": half}, uuid_of("a"): {"VGPU": half}}
+    bad = {
+        uuid_of("cn1"): {"VCPU": dataclasses.replace(vcpu, reserved=1), "VGPU": half},
+        uuid_of("a"): {},
+    }
+
+    def violations(offered: Any, *given: resolve.Place, **has: Any) -> list[str]:
+        nodes = {
+            node.provider.uuid: dataclasses.replace(node, inventories=offered[node.provider.uuid])
+            for node in (cn, a)
+        }
+        resolved = resolve.Resolved(documents.Document(), nodes, moves, {key: {} for key in given})
+        decision = consumers_module.decided(resolved, [], NESTED)
+        changed = {key: dataclasses.replace(item, **has) for key, item in NESTED.consumers.items()}
+        after = dataclasses.replace(decision.after, consumers=changed)
+        return checks.violations(dataclasses.replace(decision, after=after))
+
+    assert violations(good) == []
+    assert sorted(violations(bad)) == [
+        "VCPU of cn1 would change without a move",
+        "VGPU of a would change without a move",
+    ]
+    assert violations(bad, (uuid_of("cn1"), "VCPU")) == ["VGPU of a would change without a move"]
+    (reason,) = violations(good, allocations={uuid_of("a"): {"VCPU": 1}})
+    assert reason.startswith(f"consumer {uuid_of('c')} would have another amount of VCPU of ")
+    assert reason.endswith(", without a move")

@@ -20,6 +20,7 @@ from osc_placement.workflows.reshape import (
     snapshot,
 )
 from tests.support.embedded import uuid_of
+from tests.support.reshape import cloud_builder
 from tests.support.reshape.recipes import (
     DEVICES,
     A,
@@ -206,3 +207,59 @@ def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathl
     ):
         files = [("evidence", on_the_host(recipe, tmp_path))]
         assert evidence.read(files, reader) == ([(SERVER, used)], [])
+
+
+CONTEXT = device_recipes.MEM_ENCRYPTION_CONTEXT
+DENSE: cloud_builder.Providers = {
+    "cn1": (None, {"VCPU": 16, "PCPU": 8, "MEMORY_MB": 1001, CONTEXT: 15, "CUSTOM_GPU": 3}),
+}
+DENSE_CONSUMERS: cloud_builder.Consumers = {
+    "a": {"cn1": {"PCPU": 4, "MEMORY_MB": 100, CONTEXT: 1}},
+    "b": {"cn1": {"PCPU": 2, "MEMORY_MB": 200, "CUSTOM_GPU": 2, CONTEXT: 1}},
+    "c": {"cn1": {"VCPU": 1, "CUSTOM_GPU": 1}},
+}
+FIRST, SECOND, THIRD, CN1 = (uuid_of(name) for name in ("a", "b", "c", "cn1"))
+GPU = "CUSTOM_PCI_10DE_1EB8"
+
+
+def dense() -> snapshot.TreeSnapshot:
+    return cloud_builder.snapshot_of(cloud_builder.state(DENSE, DENSE_CONSUMERS, {}), "cn1")
+
+
+def test_several_models_need_evidence() -> None:
+    models = {"amd-sev": 10, "amd-sev-es": 5}
+    recipe = device_recipes.plan_sev(dense(), CN1, models, ((FIRST, "amd-sev-es"),))
+    assert recipe.undecided == (SECOND,)
+    decided = device_recipes.plan_sev(
+        dense(), CN1, models, ((FIRST, "amd-sev-es"), (SECOND, "amd-sev"))
+    )
+    after = outcome(decided, dense())
+    assert held(after, "a")["cn1_amd_sev_es"] == held(after, "b")["cn1_amd_sev"] == {CONTEXT: 1}
+    assert problems(
+        device_recipes.plan_sev, dense(), CN1, {"amd-sev": 9}, ((THIRD, "amd-sev"),)
+    ) == [
+        "cn1 has 15 MEM_ENCRYPTION_CONTEXT and the models 9: a reshape moves resources and keeps"
+        " their sum ('openstack resource provider inventory amend' changes totals)",
+        f"consumer {THIRD} has no resources that move",
+    ]
+
+
+PCI = (
+    recipes.Child("0000:81:00.0", {"CUSTOM_GPU": 1}, ("CUSTOM_FAST",)),
+    recipes.Child("0000:82:00.0", {"CUSTOM_GPU": 2}),
+)
+BECOMES = {"CUSTOM_GPU": GPU}
+
+
+def test_a_server_with_two_pci_devices_has_an_amount_of_each() -> None:
+    split = ((SECOND, "0000:81:00.0"), (SECOND, "0000:82:00.0"), (THIRD, "0000:82:00.0"))
+    recipe = device_recipes.plan_pci(dense(), CN1, PCI, BECOMES, split)
+    after = outcome(recipe, dense())
+    assert held(after, "b")["cn1_0000:81:00.0"] == held(after, "b")["cn1_0000:82:00.0"] == {GPU: 1}
+
+
+def test_evidence_about_other_devices_and_servers_is_listed_and_not_used() -> None:
+    other = ((FIRST, "0000:81:00.0"), (SECOND, "0000:af:00.0"))
+    recipe = device_recipes.plan_pci(dense(), CN1, PCI, BECOMES, other)
+    assert recipe.undecided == (SECOND, THIRD)
+    assert f": {FIRST}=0000:81:00.0, {SECOND}=0000:af:00.0." in recipe.head[-1]

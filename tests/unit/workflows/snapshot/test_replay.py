@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud in a temporary file."""
+"""Replayed queries: found in logs, lists and recordings; a cloud in a temporary file."""
 
 from __future__ import annotations
 
 import pathlib
+
+import pytest
 
 from osc_placement import microversion
 from osc_placement.model import allocation
@@ -34,3 +36,89 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
         assert saved == 4 + 5 * len(HOSTS) + 1
         assert client.sent.total() == saved
         assert not path.exists()
+
+
+QUERY = "resources=VCPU%3A1%2CMEMORY_MB%3A512&required=%21COMPUTE_STATUS_DISABLED&limit=1000"
+WSGI_LOG = (
+    f'2026-11-21 10:00:00.123 INFO placement.requestlog [None req-1 - - - - -] 10.0.0.1 "GET'
+    f' /placement/allocation_candidates?{QUERY}" status: 200 len: 4242 microversion: 1.36'
+)
+COMBINED_LOG = (
+    '10.0.0.1 - - [21/Nov/2026:10:00:00 +0000] "GET /allocation_candidates?resources=VCPU:1'
+    ' HTTP/1.1" 200 53 "-" "nova"'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "version"),
+    [
+        (WSGI_LOG, QUERY, "1.36"),
+        (COMBINED_LOG, "resources=VCPU:1", ""),
+        ("resources=VCPU:1&limit=10", "resources=VCPU:1&limit=10", ""),
+        ("?resources_COMPUTE=VCPU:1", "resources_COMPUTE=VCPU:1", ""),
+        (
+            "http://placement.example/allocation_candidates?resources=VCPU:1",
+            "resources=VCPU:1",
+            "",
+        ),
+    ],
+)
+def test_a_line_has_a_query(line: str, text: str, version: str) -> None:
+    (found,) = replay.parse([line]).queries
+    assert (found.text, found.version, found.answer) == (text, version, None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'placement "GET /resource_providers?name=x" status: 200',
+        'placement "POST /allocation_candidates?resources=VCPU:1" status: 405',
+        "{",
+        '{"query": "resources=VCPU:1", "version": "new", "candidates": []}',
+        "hello world",
+    ],
+)
+def test_other_lines_are_counted(line: str) -> None:
+    source = replay.parse(["# a comment", "", line])
+    assert (list(source.queries), source.ignored) == ([], 1)
+
+
+def test_equal_queries_are_one_with_their_number() -> None:
+    source = replay.parse([WSGI_LOG, COMBINED_LOG, WSGI_LOG])
+    assert [(item.version, item.count) for item in source.queries] == [("1.36", 2), ("", 1)]
+
+
+def test_a_recording_has_the_answers() -> None:
+    body = {
+        "allocation_requests": [
+            {"allocations": {"b": {"resources": {"VCPU": 1}}, "a": {"resources": {"DISK_GB": 2}}}}
+        ]
+    }
+    line = replay.record("resources=VCPU:1&limit=5", "1.36", body)
+    (found,) = replay.parse([line]).queries
+    assert found.answer == replay.candidates(body)
+    assert (found.version, found.limit, found.unlimited) == ("1.36", 5, "resources=VCPU:1")
+
+
+def test_the_order_and_the_form_of_allocations_do_not_matter() -> None:
+    old = {
+        "allocation_requests": [
+            {
+                "allocations": [
+                    {"resource_provider": {"uuid": "b"}, "resources": {"VCPU": 1}},
+                    {"resource_provider": {"uuid": "a"}, "resources": {"X": 1, "DISK_GB": 2}},
+                ]
+            }
+        ]
+    }
+    new = {
+        "allocation_requests": [
+            {
+                "allocations": {
+                    "a": {"resources": {"DISK_GB": 2, "X": 1}},
+                    "b": {"resources": {"VCPU": 1}},
+                }
+            }
+        ]
+    }
+    assert replay.candidates(old) == replay.candidates(new)
