@@ -151,6 +151,32 @@ def test_servers_without_allocations_make_the_answer_unknown(
     assert (code, found["answer"], found["servers"]) == (3, "no", 3)
 
 
+def test_a_migration_that_nova_lists_is_no_server(openstack: OpenStack, judged: Judged) -> None:
+    uuids = {name: create(openstack, name, VCPU=8) for name in ("source", "target")}
+    mover, migration, gone = (f"00000000-0000-4000-8000-0000000000c{number}" for number in range(3))
+    allocate(openstack, uuids["target"], "VCPU=3", mover)
+    # Nova sets no consumer type.
+    for uuid in (migration, gone):
+        allocate(openstack, uuids["source"], "VCPU=3", uuid)
+    moving = server(mover, "source", **{"OS-EXT-STS:task_state": "migrating"})
+    answers = {**compute_hosts(uuids), "GET /v2.1/servers/detail": {"servers": [moving]}}
+    move = {
+        "uuid": migration, "instance_uuid": mover, "migration_type": "live-migration",
+        "status": "running", "source_compute": "nova-source", "source_node": "source",
+        "dest_compute": "nova-target", "dest_node": "target", "updated_at": "", "created_at": "",
+    }  # fmt: skip
+    listed = {**answers, "GET /v2.1/os-migrations": {"migrations": [move]}}
+    code, found = judged("source", *nova_recording(listed))
+    assert (code, found["answer"], found["servers"]) == (0, "yes", 1)
+    assert [each["server"] for each in found["moves"]] == [gone]
+    assert f"migration {migration} holds allocations on source" in found["not_judged"]
+    lost = f"traits, zones and aggregates of server {gone}, which nova does not list"
+    assert lost in found["not_judged"]
+    code, found = judged("source", *nova_recording(answers))
+    assert (code, found["answer"], found["servers"]) == (3, "no", 2)
+    assert any(text.startswith("migrations: ") for text in found["not_judged"])
+
+
 def test_the_moves_are_shown_as_commands(openstack: OpenStack) -> None:
     uuids = {name: create(openstack, name, VCPU=8) for name in ("full", "target")}
     states = {"active": 1, "stopped": 2, "suspended": 3}

@@ -26,13 +26,15 @@ class KnownServers:
 
     ``queries`` is ``{uuid: nova's request}``. ``groups`` are the server groups of nova with
     (anti-)affinity. ``not_judged`` are lines about what else may tie servers to a host;
-    ``assumed`` those about what nova's requests were assumed to be.
+    ``assumed`` those about what nova's requests were assumed to be. ``migrations`` are the UUIDs
+    that are no servers, but migrations.
     """
 
     queries: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
     groups: Sequence[values.ServerGroup] = ()
     not_judged: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    migrations: frozenset[str] = frozenset()
 
 
 WITHOUT_NOVA = KnownServers(
@@ -111,7 +113,8 @@ def observe(
 ) -> KnownServers:
     """Read the servers with these UUIDs.
 
-    Requests: those of ``nova_request.observe_servers``, one per 1000 server groups, and one more.
+    Requests: those of ``nova_request.observe_servers``, one per 1000 server groups, and one more;
+    if nova lists no server with one of the UUIDs, one per 1000 migrations.
     """
     known = nova_request.observe_servers(services, uuids, options)
     found = {uuid: each for uuid, each in known.items() if not isinstance(each, str)}
@@ -120,7 +123,9 @@ def observe(
         for uuid, each in known.items()
         if isinstance(each, str)
     ]
-    unknown = [uuid for uuid in uuids if uuid not in known]
+    migrations, problem = _migrations(services.nova, set(uuids).difference(known))
+    refused += problem
+    unknown = [uuid for uuid in uuids if uuid not in known and uuid not in migrations]
     if unknown:
         refused.append(
             f"traits, zones and aggregates of {_named(unknown)}, which nova does not list"
@@ -136,7 +141,19 @@ def observe(
             *_ties(single.server for single in found.values()),
         ),
         tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),
+        migrations,
     )
+
+
+def _migrations(nova: api.Nova, unknown: Collection[str]) -> tuple[frozenset[str], list[str]]:
+    """Which of the UUIDs that are no servers are migrations; and why that is not known."""
+    if not unknown:
+        return frozenset(), []
+    try:
+        listed = nova_servers.migrations(nova)
+    except errors.PlacementError as error:
+        return frozenset(), [f"migrations: {error}"]
+    return frozenset(each.uuid for each in listed).intersection(unknown), []
 
 
 def _groups(nova: api.Nova) -> tuple[list[values.ServerGroup], list[str]]:
@@ -216,4 +233,4 @@ def unallocated(
 
 
 def _named(uuids: Sequence[str]) -> str:
-    return f"server{'s' if len(uuids) > 1 else ''} {and_more(uuids, _MOST_NAMED)}"
+    return f"server{'s' if len(uuids) > 1 else ''} {and_more(sorted(uuids), _MOST_NAMED)}"

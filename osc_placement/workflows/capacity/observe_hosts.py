@@ -77,7 +77,7 @@ def read(
     on_hosts = nova.on_roots(roots)
     read_consumers(uuid for group in groups for uuid in group.members)
     read_consumers(server.uuid for server in on_hosts.servers)
-    placed = servers.servers_on(base, roots, in_nova.queries, groups)
+    placed = servers.servers_on(base, roots, in_nova.queries, groups, in_nova.migrations)
     queries = {each.kind: each.query for each in placed}
     state_of_queries = cloud.read(list(queries.values()))
     return HostsRead(_with_consumers(state_of_queries, consumers, roots), roots, in_nova, on_hosts)

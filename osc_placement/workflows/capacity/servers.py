@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.engine import standard, state
+from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, candidate, name
 from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows import compute_nodes, selector
@@ -56,11 +56,13 @@ def servers_on(
     roots: Iterable[str],
     queries: Mapping[str, candidate.CandidateQuery] | None = None,
     groups: Iterable[ServerGroup] = (),
+    migrations: Collection[str] = (),
 ) -> list[PlacedServer]:
     """The servers of hosts, without the consumers that hold allocations for a migration.
 
     ``queries`` are nova's requests for servers: their conditions apply. ``groups`` are nova's
-    server groups with affinity or anti-affinity.
+    server groups with affinity or anti-affinity. ``migrations`` are the UUIDs of migrations, see
+    ``is_migration``.
     """
     asked = queries or {}
     group_of = {uuid: each for each in groups for uuid in each.members}
@@ -68,7 +70,7 @@ def servers_on(
     for root in roots:
         for uuid in _consumers_on(base, root):
             consumer = base.consumers[uuid]
-            if consumer.consumer_type == allocation.MIGRATION:
+            if is_migration(consumer, migrations):
                 continue
             own = _own_allocations(base, root, consumer.allocations)
             query = query_of(base, root, own)
@@ -139,13 +141,18 @@ def _has_conditions(group: candidate.RequestGroup) -> bool:
     return bool(group.required or group.forbidden or group.member_of or group.forbidden_aggregates)
 
 
-def migrations_on(base: state.CloudState, root: str) -> list[str]:
+def is_migration(consumer: record.ConsumerRecord, migrations: Collection[str]) -> bool:
+    """Whether a consumer holds allocations for a migration.
+
+    Nova itself sets no consumer type, so ``migrations`` are those that nova lists.
+    """
+    return consumer.consumer_type == allocation.MIGRATION or consumer.uuid in migrations
+
+
+def migrations_on(base: state.CloudState, root: str, migrations: Collection[str]) -> list[str]:
     """The UUIDs of migrations that hold allocations on a host."""
-    return [
-        uuid
-        for uuid in _consumers_on(base, root)
-        if base.consumers[uuid].consumer_type == allocation.MIGRATION
-    ]
+    on_host = _consumers_on(base, root)
+    return [uuid for uuid in on_host if is_migration(base.consumers[uuid], migrations)]
 
 
 def _own_allocations(

@@ -221,13 +221,14 @@ class _Counting:
     ) -> reserve.Reserve:
         hosts = [uuid for uuid in count.hosts_of(base) if uuid in set(roots)]
         outside = {each.root_uuid for each in base.providers.values()} - set(roots)
+        known = self.in_nova
         found = moves.Moves(
             base,
-            servers.servers_on(base, hosts, self.in_nova.queries, self.in_nova.groups),
+            servers.servers_on(base, hosts, known.queries, known.groups, known.migrations),
             SearchBudget(self.request.seconds),
             [self.query],
             outside.union(without),
-            self.in_nova.groups,
+            known.groups,
             refused,
         )
         if not found.is_complete:

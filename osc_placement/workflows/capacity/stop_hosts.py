@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import state
@@ -123,7 +123,7 @@ def _judge(
     read: observe_hosts.HostsRead, request: StopRequest, compute: compute_nodes.ServerHosts
 ) -> Judgement:
     base, roots, nova = read.base, read.roots, read.nova
-    known = servers.servers_on(base, roots, nova.queries, nova.groups)
+    known = servers.servers_on(base, roots, nova.queries, nova.groups, nova.migrations)
     budget = SearchBudget(request.seconds)
     refused = compute.refused(base.tree)
     found = moves.Moves(base, known, budget, groups=nova.groups, refused=refused)
@@ -156,7 +156,7 @@ def _judge(
             *nova.not_judged,
             *(f"{text} of server {each.uuid}" for each in known for text in each.unknown),
             *([] if nova.queries else [_DEVICES]),
-            *_migrations(base, verdict.hosts, names),
+            *_migrations(base, verdict.hosts, names, nova.migrations),
             *_affinity(found, verdict.hosts),
         ),
         tuple(_commands(found, verdict, read.on_hosts, compute)),
@@ -219,8 +219,11 @@ def _affinity(found: moves.Moves, roots: Sequence[str]) -> Iterator[str]:
 
 
 def _migrations(
-    base: state.CloudState, roots: Sequence[str], names: Mapping[str, str]
+    base: state.CloudState,
+    roots: Sequence[str],
+    names: Mapping[str, str],
+    migrations: Collection[str],
 ) -> Iterator[str]:
     for root in roots:
-        for uuid in servers.migrations_on(base, root):
+        for uuid in servers.migrations_on(base, root, migrations):
             yield f"migration {uuid} holds allocations on {names[root]}"
