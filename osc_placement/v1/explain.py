@@ -415,7 +415,7 @@ _STEPS = {
 _COMMANDS = {
     "free": "openstack resource provider show --allocations {provider}",
     "raise": "openstack resource provider inventory amend {provider} --resource"
-    " {name}:{field}={value:g}",
+    " {name}:{field}={value:.15g}",
     "amend": "openstack resource provider inventory amend {provider} --resource"
     " {name}:{field}={amount}",
     "add_trait": "openstack resource provider trait add {provider} --trait {name}",

@@ -17,3 +17,21 @@ def test_the_command_that_removes_a_trait_passes_its_own_guard(trait: str) -> No
     expected = f"openstack resource provider trait remove 'cmp 1' --trait {trait}"
     allowed = "" if trait.startswith("CUSTOM_") else " --allow standard-traits"
     assert command == expected + allowed
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "printed"),
+    [
+        ("total", 2097153, "2097153"),
+        ("total", 2**31 - 1, "2147483647"),
+        ("allocation_ratio", 16.0, "16"),
+        ("allocation_ratio", 1.25, "1.25"),
+        ("allocation_ratio", 123456.78, "123456.78"),
+    ],
+)
+def test_the_command_that_raises_a_capacity_has_every_digit(
+    field: str, value: float, printed: str
+) -> None:
+    step = Step("cmp", Action.RAISE, "MEMORY_MB", field, 1, value)
+    (command,) = explain.commands(SmallestChange(1, (step,)), {}, {})
+    assert command.endswith(f"--resource MEMORY_MB:{field}={printed}")
