@@ -84,6 +84,28 @@ def add_flag(group: argparse._ActionsContainer, option: str, text: str) -> None:
     group.add_argument(option, action="store_true", help=text)
 
 
+def add_file(
+    group: argparse._ActionsContainer,
+    name: str,
+    text: str,
+    metavar: str = "<file>",
+    **settings: Any,
+) -> None:
+    """Add an argument that is the path of a file; its ``dest`` has a pathlib.Path."""
+    group.add_argument(name, metavar=metavar, type=pathlib.Path, help=text, **settings)
+
+
+def add_count(
+    group: argparse._ActionsContainer,
+    option: str,
+    text: str,
+    metavar: str = "<count>",
+    default: int | None = None,
+) -> None:
+    """Add an option whose value is an integer of at least 1."""
+    group.add_argument(option, metavar=metavar, type=positive, default=default, help=text)
+
+
 def add_max_percent(
     group: argparse._ActionsContainer, limited: str, default: str = "no limit"
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -286,21 +285,19 @@ openstack placement provider audit --provider-config \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to audit")
         self.add_audit_options(group)
-        group.add_argument(
+        arguments.add_file(
+            group,
             "--provider-config",
-            metavar="<file>",
-            type=pathlib.Path,
+            "The provider.yaml files of the compute hosts: also report custom inventories and"
+            " traits of compute nodes that none of them names. May be repeated.",
             nargs="+",
             action="extend",
             default=[],
-            help="The provider.yaml files of the compute hosts: also report custom inventories and"
-            " traits of compute nodes that none of them names. May be repeated.",
         )
-        group.add_argument(
+        arguments.add_file(
+            group,
             "--nova-conf",
-            metavar="<file>",
-            type=pathlib.Path,
-            help="The nova.conf of the compute hosts: also report PCI devices in use that its"
+            "The nova.conf of the compute hosts: also report PCI devices in use that its"
             " [pci]device_spec does not match. Where the hosts differ, run the command once for"
             " each file, with --host.",
         )

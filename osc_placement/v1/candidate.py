@@ -58,9 +58,7 @@ openstack allocation candidate list \\
             " pattern, as in ``rack1-*``. May be repeated; one pattern must match. All"
             " candidates are read, and --limit counts those that match.",
         )
-        parser.add_argument(
-            "--long", action="store_true", help="Also show root, parent and mappings of groups"
-        )
+        arguments.add_flag(parser, "--long", "Also show root, parent and mappings of groups")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         mapped = self.shows(parsed_args, "mappings")
@@ -194,11 +192,11 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
         + arguments.since("granular groups"),
     )
     if limit:
-        parser.add_argument(
+        arguments.add_count(
+            parser,
             "--limit",
-            metavar="<limit>",
-            type=arguments.positive,
-            help="Show at most this many candidates." + arguments.since("candidate limit"),
+            "Show at most this many candidates." + arguments.since("candidate limit"),
+            "<limit>",
         )
     _add_tree_rules(parser)
     parser.add_argument(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-import pathlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,25 +68,21 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             "<host>",
             "Leave out this host: nova's name, or the name or UUID of a provider. May be repeated.",
         )
-        group.add_argument(
-            "--after",
-            metavar="<plan>",
-            type=pathlib.Path,
-            help="Also count after the changes of this plan file",
+        arguments.add_file(
+            group, "--after", "Also count after the changes of this plan file", "<plan>"
         )
-        group.add_argument(
+        arguments.add_count(
+            group,
             "--keep",
-            metavar="<count>",
-            type=arguments.positive,
-            help="Also count what fits if any <count> hosts may fail and their servers must still"
+            "Also count what fits if any <count> hosts may fail and their servers must still"
             " find room",
         )
-        group.add_argument(
+        arguments.add_count(
+            group,
             "--timeout",
-            metavar="<seconds>",
-            type=arguments.positive,
+            "How long to search for --keep (default: 60)",
+            "<seconds>",
             default=60,
-            help="How long to search for --keep (default: 60)",
         )
         nova_request.add_options(parser, several=True)
         candidate.add_query(parser)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -66,11 +65,8 @@ openstack placement flavor audit --fail-on unknown_name \\
             " all but not_judged.",
             choices=codes,
         )
-        parser.add_argument(
-            "--after",
-            metavar="<file>",
-            type=pathlib.Path,
-            help="Audit a copy of the snapshot after the changes of this plan file",
+        arguments.add_file(
+            parser, "--after", "Audit a copy of the snapshot after the changes of this plan file"
         )
         nova_request.add_scheduler_options(parser)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -69,11 +68,10 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             help="If a server could use several devices, choose the fullest (pack) or the"
             " emptiest (spread)",
         )
-        group.add_argument(
+        arguments.add_file(
+            group,
             "--assign",
-            metavar="<file>",
-            type=pathlib.Path,
-            help='JSON file with the providers of servers: {"<server>": ["<provider>", ...]}',
+            'JSON file with the providers of servers: {"<server>": ["<provider>", ...]}',
         )
         self.add_change_options(parser)
 

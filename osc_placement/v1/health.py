@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import microversion
 from osc_placement.model.name import counted
-from osc_placement.v1 import base, services
+from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
             " one per line; # begins a comment. May be repeated.",
         )
         services.add_strict(parser)
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "--since",
-            metavar="<snapshot>",
-            type=pathlib.Path,
-            help="Also show what is new and what is gone since this snapshot, which needs nova's"
+            "Also show what is new and what is gone since this snapshot, which needs nova's"
             " responses",
+            "<snapshot>",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:

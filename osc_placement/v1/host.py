@@ -56,23 +56,16 @@ openstack --os-placement-database cloud.sqlite \\
             "<aggregate>",
             "All hosts in this aggregate: UUID, or name or id in nova.",
         )
-        parser.add_argument(
+        arguments.add_count(
+            parser,
             "--max-count",
-            metavar="<count>",
-            type=arguments.positive,
-            help="Find a largest set of these hosts, at most <count>, that may stop at once",
+            "Find a largest set of these hosts, at most <count>, that may stop at once",
         )
-        parser.add_argument(
-            "--timeout",
-            metavar="<seconds>",
-            type=arguments.positive,
-            default=60,
-            help="How long to search (default: 60)",
+        arguments.add_count(
+            parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
         )
-        parser.add_argument(
-            "--commands",
-            action="store_true",
-            help="Also show the moves as commands: 'openstack server migrate ...'",
+        arguments.add_flag(
+            parser, "--commands", "Also show the moves as commands: 'openstack server migrate ...'"
         )
         nova_request.add_scheduler_options(parser)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
-from osc_placement.v1 import base, services
+from osc_placement.v1 import arguments, base, services
 
 if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
@@ -42,11 +42,10 @@ openstack placement metrics write --refresh cloud.sqlite \\
     --textfile /var/lib/prometheus/node-exporter/placement.prom"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "--textfile",
-            metavar="<file>",
-            type=pathlib.Path,
-            help="The file (name.prom) of the node exporter's textfile collector, which is replaced"
+            "The file (name.prom) of the node exporter's textfile collector, which is replaced"
             " at once, mode 0644; without it the metrics are printed",
         )
         parser.add_argument(
@@ -56,11 +55,11 @@ openstack placement metrics write --refresh cloud.sqlite \\
             default=[],
             help="Also list the providers with this trait. May be repeated.",
         )
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "--refresh",
-            metavar="<snapshot>",
-            type=pathlib.Path,
-            help="Save or refresh this snapshot of the service, instead of a temporary one",
+            "Save or refresh this snapshot of the service, instead of a temporary one",
+            "<snapshot>",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

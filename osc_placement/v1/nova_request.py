@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.v1 import arguments, base, services
@@ -51,7 +50,7 @@ def add_options(
             "--server", metavar="<uuid>", help="The flavor, image and ports of a server"
         )
     group.add_argument("--image", metavar="<image>", help="An image, by name or ID")
-    group.add_argument("--boot-from-volume", action="store_true", help="The root disk is a volume")
+    arguments.add_flag(group, "--boot-from-volume", "The root disk is a volume")
     group.add_argument(
         "--availability-zone", metavar="<zone>", help="The requested availability zone"
     )
@@ -62,11 +61,10 @@ def add_options(
 
 def add_scheduler_options(group: argparse._ActionsContainer, *, judged: bool = True) -> None:
     """Add the options that say which request filters of nova are on."""
-    group.add_argument(
+    arguments.add_file(
+        group,
         "--nova-conf",
-        metavar="<file>",
-        type=pathlib.Path,
-        help="The nova.conf of nova's scheduler: it has the request filters that are on, and the"
+        "The nova.conf of nova's scheduler: it has the request filters that are on, and the"
         " PCI aliases",
     )
     group.add_argument(

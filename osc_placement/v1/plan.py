@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -289,7 +288,7 @@ def _target(plan: plan.Plan) -> str:
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The plan file")
+    arguments.add_file(parser, "file", "The plan file")
 
 
 _DAYS = 30

@@ -269,27 +269,20 @@ class PlanCommand(base.ReportLister):
             "With --dry-run: exit with 3 for changes to make, and with 6 for refused changes",
         )
         if self.makes_plan:
-            group.add_argument(
+            arguments.add_file(
+                group,
                 "--plan-out",
-                metavar="<file>",
-                type=pathlib.Path,
-                help='Write the plan to this file, for "placement plan show", "apply" and "undo".'
+                'Write the plan to this file, for "placement plan show", "apply" and "undo".'
                 " With --dry-run, - is standard output, in place of the rows.",
             )
         if self.has_undo:
-            group.add_argument(
+            arguments.add_file(
+                group,
                 "--undo-out",
-                metavar="<file>",
-                type=pathlib.Path,
-                help="Write the plan that undoes the changes to this file (default: a file in"
+                "Write the plan that undoes the changes to this file (default: a file in"
                 " $XDG_STATE_HOME/osc-placement)",
             )
-        group.add_argument(
-            "--max-count",
-            metavar="<count>",
-            type=arguments.positive,
-            help="Make at most this many changes",
-        )
+        arguments.add_count(group, "--max-count", "Make at most this many changes")
         group.add_argument(
             "--on-error",
             choices=("continue", "stop"),
@@ -315,11 +308,10 @@ class PlanCommand(base.ReportLister):
 
 def add_log_json(group: argparse._ActionsContainer) -> None:
     """Add ``--log-json``."""
-    group.add_argument(
+    arguments.add_file(
+        group,
         "--log-json",
-        metavar="<file>",
-        type=pathlib.Path,
-        help="Add one line of JSON for each change and each retry to this file (mode 0600). kill"
+        "Add one line of JSON for each change and each retry to this file (mode 0600). kill"
         " -USR1 prints the position of a run on stderr",
     )
 

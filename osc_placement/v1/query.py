@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import pathlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -42,26 +41,21 @@ openstack placement query record 8780 --queries recording.jsonl"""
     table_columns = ("query", "times", "before", "after", "lost_percent", "lost", "error")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "files",
-            metavar="<file>",
-            nargs="*",
-            type=pathlib.Path,
-            help="A snapshot, and the snapshot to compare it with",
+        arguments.add_file(
+            parser, "files", "A snapshot, and the snapshot to compare it with", nargs="*"
         )
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "--queries",
-            metavar="<file>",
-            type=pathlib.Path,
-            required=True,
-            help="An access log of Placement, one query per line (resources=VCPU:1&limit=10), or a"
+            "An access log of Placement, one query per line (resources=VCPU:1&limit=10), or a"
             " recording",
+            required=True,
         )
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "--after",
-            metavar="<plan>",
-            type=pathlib.Path,
-            help="Compare with the snapshot after this plan, which is applied to a copy",
+            "Compare with the snapshot after this plan, which is applied to a copy",
+            "<plan>",
         )
         parser.add_argument(
             "--percent",
@@ -70,9 +64,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
             default=0.0,
             help="List queries that lose more than this share of their candidates (default: 0)",
         )
-        parser.add_argument(
-            "--all", action="store_true", help="List all queries, also those that lose nothing"
-        )
+        arguments.add_flag(parser, "--all", "List all queries, also those that lose nothing")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.snapshot import replay
@@ -155,12 +147,8 @@ class RecordQueries(base.Command):
             type=arguments.non_negative,
             help="The port of 127.0.0.1",
         )
-        parser.add_argument(
-            "--queries",
-            metavar="<file>",
-            type=pathlib.Path,
-            required=True,
-            help="Append the queries with their answers to this file",
+        arguments.add_file(
+            parser, "--queries", "Append the queries with their answers to this file", required=True
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

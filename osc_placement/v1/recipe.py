@@ -33,11 +33,10 @@ class RecipeCommand(base.Command):
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "--out",
-            metavar="<file>",
-            type=pathlib.Path,
-            help="Write the document to this file, which must not exist (default: stdout)",
+            "Write the document to this file, which must not exist (default: stdout)",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from osc_placement import errors, microversion
 from osc_placement.model import name
 from osc_placement.plan import file
-from osc_placement.v1 import base, services
+from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
@@ -61,24 +61,20 @@ openstack --os-placement-database cloud.sqlite placement report write \\
     --output change.html --plan ratios.json"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--output",
-            metavar="<file>",
-            type=pathlib.Path,
-            required=True,
-            help="The new file; only its owner can read it",
+        arguments.add_file(
+            parser, "--output", "The new file; only its owner can read it", required=True
         )
-        parser.add_argument("--replace", action="store_true", help="Replace an existing report")
-        parser.add_argument(
+        arguments.add_flag(parser, "--replace", "Replace an existing report")
+        arguments.add_file(
+            parser,
             "--plan",
-            metavar="<plan>",
-            type=pathlib.Path,
-            help="Also show the cloud after the changes of this plan file; needs a snapshot",
+            "Also show the cloud after the changes of this plan file; needs a snapshot",
+            "<plan>",
         )
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--no-health",
-            action="store_true",
-            help="Leave out the health checks, which take most of the time in a large cloud",
+            "Leave out the health checks, which take most of the time in a large cloud",
         )
 
     def take_action(

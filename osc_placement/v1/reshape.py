@@ -55,19 +55,17 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
     _prepared: reshape_plan.Prepared
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "file",
-            metavar="<file>",
-            nargs="?",
-            type=pathlib.Path,
-            help="The moves; - is standard input. If they contain $root, they are made in the"
+            "The moves; - is standard input. If they contain $root, they are made in the"
             " tree of each selected root provider.",
+            nargs="?",
         )
-        parser.add_argument(
+        arguments.add_file(
+            parser,
             "--to-tree",
-            metavar="<file>",
-            type=pathlib.Path,
-            help="A file with the target tree instead of moves; the moves follow from it",
+            "A file with the target tree instead of moves; the moves follow from it",
         )
         parser.add_argument(
             "--strategy",
@@ -76,12 +74,12 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             " other, spread fills all evenly, in-order assigns consumers by UUID to targets in"
             " the order of the file",
         )
-        parser.add_argument(
+        arguments.add_count(
+            parser,
             "--timeout",
-            metavar="<seconds>",
-            type=arguments.positive,
+            "How long to search for an assignment (default: 20)",
+            "<seconds>",
             default=20,
-            help="How long to search for an assignment (default: 20)",
         )
         arguments.add_selector(parser)
         self.add_change_options(parser)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.v1 import base, services
+from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
@@ -59,22 +59,22 @@ openstack placement snapshot save cloud.sqlite
 openstack --os-placement-database cloud.sqlite resource provider list"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The new file")
-        parser.add_argument(
+        arguments.add_file(parser, "file", "The new file")
+        arguments.add_flag(
+            parser,
             "--refresh",
-            action="store_true",
-            help="Update the file, if it exists: read only what changed since it was saved",
+            "Update the file, if it exists: read only what changed since it was saved",
         )
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--without-owners",
-            action="store_true",
-            help="Do not read project, user and type of each consumer, which needs one request"
+            "Do not read project, user and type of each consumer, which needs one request"
             " per consumer; they are 'unknown' in the file",
         )
-        parser.add_argument(
+        arguments.add_flag(
+            parser,
             "--with-nova",
-            action="store_true",
-            help="Also save what heal, audit and mirror read from nova (servers, hypervisors,"
+            "Also save what heal, audit and mirror read from nova (servers, hypervisors,"
             " services, host aggregates, migrations, flavors) and from neutron (ports with resource"
             " requests)",
         )
@@ -125,7 +125,7 @@ class ShowSnapshot(base.ReportShowOne):
     example = "openstack placement snapshot show cloud.sqlite"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The snapshot")
+        arguments.add_file(parser, "file", "The snapshot")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.snapshot import file
@@ -158,7 +158,7 @@ openstack placement snapshot diff monday.sqlite live"""
                 metavar=f"<{name}>",
                 help=f"{text}: a snapshot file, or '{LIVE}' for the cloud",
             )
-        parser.add_argument("--generations", action="store_true", help="Also compare generations")
+        arguments.add_flag(parser, "--generations", "Also compare generations")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.snapshot import diff, file
@@ -313,19 +313,15 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
     --key-file cloud.key.json"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "file", metavar="<file>", type=pathlib.Path, help="The snapshot; it stays unchanged"
-        )
-        parser.add_argument(
-            "new_file", metavar="<new-file>", type=pathlib.Path, help="The anonymized file"
-        )
-        parser.add_argument(
+        arguments.add_file(parser, "file", "The snapshot; it stays unchanged")
+        arguments.add_file(parser, "new_file", "The anonymized file", "<new-file>")
+        arguments.add_file(
+            parser,
             "--key-file",
-            metavar="<key-file>",
-            type=pathlib.Path,
-            required=True,
-            help="Where the real name of each pseudonym is kept, readable for its owner only. An"
+            "Where the real name of each pseudonym is kept, readable for its owner only. An"
             " existing key file of the same cloud is extended: its pseudonyms stay",
+            "<key-file>",
+            required=True,
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
