@@ -466,7 +466,7 @@ LINES = {
     "search": 675,
     "server": 4855,
     "testing": 1100,
-    "v1": 9920,
+    "v1": 9830,
     "workflows": 22290,
     "": 1900,
 }

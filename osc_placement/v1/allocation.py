@@ -353,7 +353,6 @@ class ListConsumers(base.ReportLister):
     for project, user and, from Placement API 1.38, type.
     """
 
-    writes = False
     required_feature = "allocation dict form"
     example = "openstack resource provider consumer list rack1-node7"
 

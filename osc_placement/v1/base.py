@@ -508,7 +508,13 @@ class ShowOne(PlacementCommand, command.ShowOne):
 
 
 class ReportCommand(PlacementCommand, DisplayCommandBase):
-    """A command that upstream does not have: its tables fit the terminal, and a summary follows."""
+    """A command that upstream does not have: its tables fit the terminal, and a summary follows.
+
+    It only reads, with all that the server supports; a command that changes the cloud says so.
+    """
+
+    writes = False
+    default_version = microversion.MAXIMUM
 
     #: The columns of a table, unless the operator selects others; empty for all columns.
     table_columns: Sequence[str] = ()

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors, microversion
+from osc_placement import errors
 from osc_placement.client import api_errors, query
 from osc_placement.v1 import (
     arguments,
@@ -46,10 +46,8 @@ class ShowCapacity(base.ReportLister):
     provider and one for each consumer. Only reads.
     """
 
-    writes = False
     names_database = False
     required_feature = "nested candidates"
-    default_version = microversion.MAXIMUM
     exit_codes = {**base.EXIT_CODES, services.NOT_JUDGED: services.STRICT}
     example = """\
 openstack placement capacity show --resource VCPU=4 \\

@@ -10,9 +10,9 @@ import functools
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors, microversion
+from osc_placement import errors
 from osc_placement.client.query import candidate_pairs, encode, read_candidates
 from osc_placement.model.name import and_more, counted
 from osc_placement.plan import guards
@@ -81,9 +81,7 @@ class ExplainAllocationCandidate(base.ReportLister):
     filter is judged for every request.
     """
 
-    writes = False
     required_feature = "nested candidates"
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         **base.EXIT_CODES,
         0: "a host can serve the request",

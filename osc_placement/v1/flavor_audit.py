@@ -7,9 +7,8 @@ import argparse
 import collections
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from osc_placement import microversion
 from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, nova_request, services
 from osc_placement.v1.output import rows
@@ -32,9 +31,7 @@ class AuditFlavors(base.ReportLister):
     different queries, a flavor has several rows.
     """
 
-    writes = False
     required_feature = "candidate root_required"
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         **base.EXIT_CODES,
         3: "a flavor has a finding, or a code of --fail-on",

@@ -7,9 +7,8 @@ import argparse
 import datetime
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from osc_placement import microversion
 from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
@@ -51,9 +50,7 @@ class ShowHealth(base.ReportLister):
     and what else could not be judged is "not judged".
     """
 
-    writes = False
     required_feature = "consumer generation"
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         **base.EXIT_CODES,
         3: "an error was found; with --fail-on warning: an error or a warning",

@@ -7,7 +7,6 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
 from osc_placement.v1 import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 
@@ -28,10 +27,8 @@ class CheckHosts(base.ReportShowOne):
     of --os-nova-recording. What is not judged is listed. Only reads.
     """
 
-    writes = False
     names_database = False
     required_feature = "nested candidates"
-    default_version = microversion.MAXIMUM
     exit_codes = {
         **base.EXIT_CODES,
         0: "yes: the hosts may stop",

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from osc_placement.plan.guards import MANY, RECORDED_NOVA
 from osc_placement.v1 import arguments, base, plan_command, services
@@ -18,7 +17,6 @@ class ListMigrations(base.ReportLister):
     "migration run --migration" runs those that do not run by default. No cloud is needed.
     """
 
-    writes = False
     auth_required = False
     example = "openstack placement migration list"
 
@@ -52,9 +50,6 @@ openstack placement migration run --dry-run
 openstack placement migration run
 openstack placement migration run --max-count 50
 openstack placement migration run --migration import_aggregate_ratios"""
-
-    #: ``(kind, migration, reason)`` of failures and skipped items.
-    _problems: Sequence[tuple[str, ...]] = ()
 
     column_names = table_columns = ("migration", "found", "done")
 
@@ -113,23 +108,21 @@ openstack placement migration run --migration import_aggregate_ratios"""
         is_table = parsed_args.formatter == "table" and not parsed_args.columns
         details = [] if is_table else [f"{kind.capitalize()}: {text}" for kind, text in problems]
         self.summary = [f"On {client.target}: {result.done} done", *details, *undo]
-        self._problems = [(kind, *_migration_and_reason(text)) for kind, text in problems]
-        data = [(name, count.found, count.done) for name, count in result.counts.items()]
+        data = [
+            (name, count.found, count.done)
+            for name, count in result.counts.items()
+            if count.found or parsed_args.rows != "changed"
+        ]
+        reasons = [(kind, *_migration_and_reason(text)) for kind, text in problems]
+        self.answer = [
+            tables.Table("Migrations", self.column_names, data),
+            tables.Table("Problems", ("kind", "migration", "reason"), reasons),
+        ]
         return self.column_names, data
 
     def _command_again(self, parsed_args: argparse.Namespace) -> str:
         names = ("migration", "max_count", "max_percent", "allow")
         return f"openstack {self.cmd_name} {self.repeated_words(parsed_args, names)}".strip()
-
-    def is_unchanged(self, row: Mapping[str, Any]) -> bool:
-        return not row["found"]
-
-    def several_tables(self, data: Any) -> Sequence[tables.Table]:
-        """The migrations, and what failed or was skipped."""
-        return [
-            tables.Table("Migrations", self.column_names, data),
-            tables.Table("Problems", ("kind", "migration", "reason"), self._problems),
-        ]
 
 
 def _migration_and_reason(text: str) -> tuple[str, str]:

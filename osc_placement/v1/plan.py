@@ -112,7 +112,10 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         ]
         if parsed_args.impact:
             return rows.listing(_IMPACT_COLUMNS, self._impact(parsed_args))
-        return rows.COLUMNS, rows.ResultRows(result.of_plan(plan), plan.names)
+        results = result.of_plan(plan)
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            self.answer = self._tables(results)
+        return rows.COLUMNS, rows.ResultRows(results, plan.names)
 
     def _impact(self, parsed_args: argparse.Namespace) -> Sequence[impact.FlavorImpact]:
         from osc_placement.workflows.capacity import impact
@@ -139,13 +142,11 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         )
         return shown.flavors
 
-    def several_tables(self, data: Any) -> Sequence[tables.Table]:
+    def _tables(self, results: Sequence[result.ChangeResult]) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""
         from osc_placement.plan import result
 
-        if self._arguments.impact:
-            return ()
-        results, names = result.of_plan(self._plan), self._plan.names
+        names = self._plan.names
         planned = [item for item in results if item.status is result.Status.PLANNED]
         others = [item for item in results if item.status is not result.Status.PLANNED]
         changes, rest = rows.ResultRows(planned, names), rows.ResultRows(others, names)
@@ -297,7 +298,6 @@ _DAYS = 30
 class _LocalCommand(base.ReportLister):
     """A command that reads the files of plans only: no cloud is needed."""
 
-    writes = False
     auth_required = False
 
     def read_records(self) -> list[journal.Record]:

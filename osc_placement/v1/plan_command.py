@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from osc_placement import errors, microversion, plugin
+from osc_placement import errors, plugin
 from osc_placement.plan.guards import MANY, MAX_PERCENT, RECORDED_NOVA, SMALL
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import (
@@ -59,7 +59,7 @@ class PlanCommand(base.ReportLister):
     A subclass defines ``plan``. The other methods are defaults that it can override.
     """
 
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    writes = True
     names_database = False
     exit_codes = EXIT_CODES
 
@@ -226,25 +226,14 @@ class PlanCommand(base.ReportLister):
         if self._prints_plan(parsed_args):
             self._print_summary()
             return 0
-        if parsed_args.rows == "changed":
-            data = [
-                row
-                for row in data
-                if not self.is_unchanged(dict(zip(column_names, row, strict=True)))
-            ]
+        if parsed_args.rows == "changed" and "status" in column_names:
+            at = column_names.index("status")
+            data = [row for row in data if row[at] != "unchanged"]
         return super().produce_output(parsed_args, column_names, data)
-
-    def several_tables(self, data: Any) -> Sequence[tables.Table]:
-        """The tables of an answer with more than one table."""
-        return ()
-
-    def is_unchanged(self, row: Mapping[str, Any]) -> bool:
-        """Whether --rows changed omits a row, ``{column: value}``."""
-        return row.get("status") == "unchanged"
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """The tables of the answer, summarized on a terminal; empty for one table of all rows."""
-        several = self.several_tables(data)
+        several = self.answer
         if self._arguments.rows != "summary" or not tables.is_terminal():
             return several
         if not several:

@@ -386,7 +386,6 @@ class ShowResourceProviderTree(base.ReportLister):
     requests per provider.
     """
 
-    writes = False
     required_feature = "nested providers"
     example = "openstack resource provider tree show rack1-node7"
 

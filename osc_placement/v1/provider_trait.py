@@ -7,9 +7,8 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-from osc_placement import microversion
 from osc_placement.client import lookup, retry
 from osc_placement.model import name
 from osc_placement.model.name import and_more
@@ -19,7 +18,6 @@ from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.model import provider
     from osc_placement.plan.kinds import memberships
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows.trait_matrix import TraitGroup, TraitMatrix
@@ -218,8 +216,6 @@ class CompareTraits(base.ReportLister):
     group have a trait. The other formats have one row per provider and one column per trait.
     """
 
-    writes = False
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     required_feature = "provider required traits"
     example = """\
 openstack resource provider trait compare --all --trait "CUSTOM_*"
@@ -242,28 +238,23 @@ openstack resource provider trait compare --member-of az1 --differing"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows import trait_matrix
-        from osc_placement.workflows.context import ReadContext
 
         selected = arguments.read_selector(parsed_args)
         client = self.connect(list(arguments.selector_features(parsed_args)))
         with progress.shown(quiet=self.is_quiet) as shown:
-            context = ReadContext(parsed_args.workers, shown, services.host_aggregates(self))
+            context = services.read_context(self, parsed_args.workers, shown)
             matrix = trait_matrix.observe_matrix(client, selected, parsed_args.trait, context)
         self.summary = [
             f"None of the selected providers has a trait that matches {glob}"
             for glob in matrix.without_match(parsed_args.trait)
         ]
-        self._matrix = matrix.differing() if parsed_args.differing else matrix
-        return ("name", "uuid", *self._matrix.traits), list(_matrix_rows(self._matrix))
-
-    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """The groups, and the matrix."""
-        return list(_tables(self._matrix, self._matrix.groups()))
-
-
-def _matrix_rows(matrix: TraitMatrix) -> Iterator[tuple[Any, ...]]:
-    for item, traits in matrix.traits_of.items():
-        yield (item.name, item.uuid, *(name in traits for name in matrix.traits))
+        if parsed_args.differing:
+            matrix = matrix.differing()
+        self.answer = list(_tables(matrix, matrix.groups()))
+        return ("name", "uuid", *matrix.traits), [
+            (item.name, item.uuid, *(name in traits for name in matrix.traits))
+            for item, traits in matrix.traits_of.items()
+        ]
 
 
 def _tables(matrix: TraitMatrix, groups: Sequence[TraitGroup]) -> Iterator[tables.Table]:
@@ -271,7 +262,12 @@ def _tables(matrix: TraitMatrix, groups: Sequence[TraitGroup]) -> Iterator[table
         "Groups of providers with equal traits",
         ("group", "providers", "names", "traits"),
         [
-            (number, len(group.providers), _names(group.providers), len(group.traits))
+            (
+                number,
+                len(group.providers),
+                and_more([item.name for item in group.providers]),
+                len(group.traits),
+            )
             for number, group in enumerate(groups, 1)
         ],
     )
@@ -286,7 +282,3 @@ def _tables(matrix: TraitMatrix, groups: Sequence[TraitGroup]) -> Iterator[table
                 for name in matrix.traits
             ],
         )
-
-
-def _names(providers: Sequence[provider.Provider]) -> str:
-    return and_more([provider.name for provider in providers])

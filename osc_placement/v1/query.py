@@ -26,7 +26,6 @@ class ReplayQueries(base.ReportLister):
     record" records queries.
     """
 
-    writes = False
     auth_required = False
     names_database = False
 

@@ -10,9 +10,9 @@ import hashlib
 import pathlib
 import re
 from importlib import resources
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors, microversion
+from osc_placement import errors
 from osc_placement.model import name
 from osc_placement.plan import file
 from osc_placement.v1 import arguments, base, services
@@ -51,10 +51,8 @@ class WriteReport(base.ReportShowOne):
     names of aggregates. Only reads. -f json has the numbers of hosts, errors and warnings.
     """
 
-    writes = False
     names_database = False
     required_feature = "consumer generation"
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     example = """\
 openstack placement report write --output cloud.html
 openstack --os-placement-database cloud.sqlite placement report write \\

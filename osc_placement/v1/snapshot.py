@@ -10,9 +10,8 @@ import datetime
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
@@ -46,10 +45,8 @@ class SaveSnapshot(base.ReportShowOne):
     """
 
     names_database = False
-    writes = False
     reads_one_moment = True
 
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         **base.EXIT_CODES,
         130: "interrupted; the same command continues",
@@ -120,7 +117,6 @@ class ShowSnapshot(base.ReportShowOne):
     the file was refreshed; 0 means that it was saved whole.
     """
 
-    writes = False
     auth_required = False
     example = "openstack placement snapshot show cloud.sqlite"
 
@@ -141,11 +137,9 @@ class DiffSnapshots(base.ReportLister):
     complete; a table shows only the facts that differ. Generations and timestamps are left out.
     """
 
-    writes = False
     auth_required = False
     names_database = False
 
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {**base.EXIT_CODES, 3: "the states differ"}
     example = """\
 openstack placement snapshot diff monday.sqlite tuesday.sqlite
@@ -306,7 +300,6 @@ class AnonymizeSnapshot(base.ReportShowOne):
     key file, the next snapshot of the cloud has the same pseudonyms.
     """
 
-    writes = False
     auth_required = False
     example = """\
 openstack placement snapshot anonymize cloud.sqlite case.sqlite \\

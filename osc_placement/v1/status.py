@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.v1 import arguments, base, candidate, plan_command
@@ -27,9 +27,6 @@ class ShowStatus(base.ReportShowOne):
     of placement-status and nova-status does. The output names what the API cannot show.
     """
 
-    writes = False
-
-    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         0: "success; with --check: no warning and no failure",
         1: "an error; with --check also: a warning",
