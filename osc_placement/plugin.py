@@ -51,89 +51,79 @@ _TIMEOUT_SETTING = "placement_timeout"
 WORKERS_SETTING, RATE_SETTING = "placement_workers", "placement_rate"
 RECORDING_SETTING, IN_USE_SETTING = "nova_recording", "placement_allow_running_service"
 
-#: ``{setting: (metavar, help)}`` of the options that have one name in the environment and in
-#: clouds.yaml. Commands check the values: "server list" must not fail for an invalid one.
-_SETTINGS = {
-    WORKERS_SETTING: (
-        "<count>",
-        "The most requests to Placement that run at the same time; fewer while Placement is"
-        " slow or refuses requests because of its load (default: 16",
+_IN_PLACE_OF_FILES = f"which {', '.join(_SERVICE_OPTIONS)} override"
+
+#: ``{option: (metavar, environment variable, help)}``. Commands check the values of the last three:
+#: "server list" must not fail for an invalid one.
+_OPTIONS = {
+    "--os-placement-api-version": (
+        "<placement-api-version>",
+        "OS_PLACEMENT_API_VERSION",
+        f"Placement API version: {microversion.MINIMUM} to {microversion.MAXIMUM}, 'latest', or 1"
+        " to negotiate (default: 1; Env: OS_PLACEMENT_API_VERSION; clouds.yaml:"
+        " placement_api_version)",
     ),
-    RATE_SETTING: (
-        "<count>",
-        "The most requests to Placement that start in a second (default: no limit",
-    ),
-    RECORDING_SETTING: (
+    _DATABASE_OPTION: (
         "<file>",
+        "OSC_PLACEMENT_DATABASE",
+        "Run on this database file with the embedded Placement server in process: no cloud, no"
+        f" endpoint, no authentication (Env: OSC_PLACEMENT_DATABASE, {_IN_PLACE_OF_FILES})",
+    ),
+    _CONFIG_OPTION: (
+        "<file>",
+        "OSC_PLACEMENT_CONFIG",
+        "Run openstack-placement in process on the database of this configuration file, such as"
+        " /etc/placement/placement.conf: no service, no authentication (Env:"
+        f" OSC_PLACEMENT_CONFIG, {_IN_PLACE_OF_FILES}). Needs the extra 'offline'",
+    ),
+    "--os-placement-timeout": (
+        "<seconds>",
+        "",
+        "Seconds to wait for a response of Placement (default: 60, or api_timeout of clouds.yaml)",
+    ),
+    "--os-placement-workers": (
+        "<count>",
+        "OS_PLACEMENT_WORKERS",
+        "The most requests to Placement that run at the same time; fewer while Placement is slow"
+        " or refuses requests because of its load (default: 16; Env: OS_PLACEMENT_WORKERS;"
+        " clouds.yaml: placement_workers)",
+    ),
+    "--os-placement-rate": (
+        "<count>",
+        "OS_PLACEMENT_RATE",
+        "The most requests to Placement that start in a second (default: no limit; Env:"
+        " OS_PLACEMENT_RATE; clouds.yaml: placement_rate)",
+    ),
+    "--os-nova-recording": (
+        "<file>",
+        "OS_NOVA_RECORDING",
         "Commands about Placement read nova's and neutron's responses from this JSON file"
-        ' ({"GET /v2.1/os-aggregates": ...}), to rehearse on a --os-placement-database.'
-        " 12-hosts is the recording of the sample cloud (default: read the cloud",
+        ' ({"GET /v2.1/os-aggregates": ...}), to rehearse on a --os-placement-database. 12-hosts is'
+        " the recording of the sample cloud (default: read the cloud; Env: OS_NOVA_RECORDING;"
+        " clouds.yaml: nova_recording)",
     ),
 }
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Add the global options. Their defaults do not override clouds.yaml."""
-    parser.add_argument(
-        "--os-placement-api-version",
-        metavar="<placement-api-version>",
-        action=_Version,
-        default=os.environ.get("OS_PLACEMENT_API_VERSION") or None,
-        help=(
-            f"Placement API version: {microversion.MINIMUM} to {microversion.MAXIMUM},"
-            " 'latest', or 1 to negotiate (default: 1; Env: OS_PLACEMENT_API_VERSION;"
-            " clouds.yaml: placement_api_version)"
-        ),
-    )
-    parser.add_argument(
-        _DATABASE_OPTION,
-        metavar="<file>",
-        type=_file_name,
-        default=os.environ.get("OSC_PLACEMENT_DATABASE") or None,
-        help=(
-            "Run on this database file with the embedded Placement server in process: no"
-            " cloud, no endpoint, no authentication (Env: OSC_PLACEMENT_DATABASE, which"
-            f" {', '.join(_SERVICE_OPTIONS)} override)"
-        ),
-    )
-    parser.add_argument(
-        _CONFIG_OPTION,
-        metavar="<file>",
-        type=_file_name,
-        default=os.environ.get("OSC_PLACEMENT_CONFIG") or None,
-        help=(
-            "Run openstack-placement in process on the database of this configuration file, such"
-            " as /etc/placement/placement.conf: no service, no authentication (Env:"
-            f" OSC_PLACEMENT_CONFIG, which {', '.join(_SERVICE_OPTIONS)} override). Needs the"
-            " extra 'offline'"
-        ),
-    )
+    checks: Mapping[str, dict[str, Any]] = {
+        "--os-placement-api-version": {"action": _Version},
+        _DATABASE_OPTION: {"type": _file_name},
+        _CONFIG_OPTION: {"type": _file_name},
+        "--os-placement-timeout": {"type": _seconds},
+    }
+    for option, (metavar, variable, text) in _OPTIONS.items():
+        default = os.environ.get(variable) or None
+        check = checks.get(option, {})
+        parser.add_argument(option, metavar=metavar, default=default, help=text, **check)
     parser.add_argument(
         global_option(IN_USE_SETTING),
         action="store_true",
         default=None,
-        help=(
-            f"With {_CONFIG_OPTION}: write although a service, or another program, uses the"
-            " database"
-        ),
+        help=f"With {_CONFIG_OPTION}: write although a service, or another program, uses the"
+        " database",
     )
-    parser.add_argument(
-        "--os-placement-timeout",
-        metavar="<seconds>",
-        type=_seconds,
-        help=(
-            "Seconds to wait for a response of Placement (default: 60, or api_timeout of"
-            " clouds.yaml)"
-        ),
-    )
-    for setting, (metavar, text) in _SETTINGS.items():
-        variable = f"OS_{setting.upper()}"
-        parser.add_argument(
-            global_option(setting),
-            metavar=metavar,
-            default=os.environ.get(variable) or None,
-            help=f"{text}; Env: {variable}; clouds.yaml: {setting})",
-        )
     return parser
 
 

@@ -219,7 +219,7 @@ class DeleteAllocation(base.Command):
 
 
 def _many(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
-    """The feature that several consumers require."""
+    """The feature that several consumers require; nothing for one consumer."""
     if len(parsed_args.uuid) == 1:
         return []
     return [("allocations of many consumers", "many consumers")]

@@ -298,7 +298,7 @@ def _add(
 def resolve_allocations(
     client: api.Client, parts: Parts, problems: errors.InputErrors
 ) -> dict[str, allocation.Allocations]:
-    """The same with UUIDs of providers. Raises InvalidInput for all errors so far."""
+    """The amounts by UUID of provider. Raises InvalidInput for all errors so far."""
     texts = [provider for by_provider in parts.values() for provider in by_provider]
     uuids: dict[str, str] = {}
     with problems.collected():
@@ -336,8 +336,8 @@ def groups(parsed_args: argparse.Namespace) -> list[GroupArguments]:
     return listed
 
 
-class StartGroup(argparse.Action):
-    """``--group SUFFIX``: the following options belong to a new group."""
+class InGroup(argparse.Action):
+    """An option of a group; ``--group SUFFIX`` starts a group with the options after it."""
 
     def __call__(
         self,
@@ -347,22 +347,12 @@ class StartGroup(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         listed = groups(namespace)
+        if self.dest != "group":
+            getattr(listed[-1], self.dest).append(values)
+            return
         if any(group.suffix == values for group in listed):
             parser.error(f"argument --group: group {values!r} is given twice")
         listed.append(GroupArguments(values))
-
-
-class InGroup(argparse.Action):
-    """An option of the preceding group."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        getattr(groups(namespace)[-1], self.dest).append(values)
 
 
 def group_features(group: GroupArguments) -> Iterator[tuple[str, str]]:

@@ -174,12 +174,11 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
     """Add the options of ``allocation candidate list``; ``limit``: with ``--limit``."""
     parser.set_defaults(groups=None, limit=None)
     _add_grouped(parser)
-    parser.add_argument(
+    _add(
+        parser,
         "--group",
-        metavar="<group>",
-        action=arguments.StartGroup,
-        default=argparse.SUPPRESS,
-        help="Start a group: a single provider must satisfy the options after it. The suffix"
+        "<group>",
+        "Start a group: a single provider must satisfy the options after it. The suffix"
         " is a number (Placement API 1.25), or letters, digits, '-' and '_' (1.33). From"
         " 1.36 a group can have no resources.",
     )

@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
@@ -15,7 +15,6 @@ from osc_placement.v1 import arguments, base, plan_command, services
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
     from osc_placement.plan import apply, journal, plan, result
     from osc_placement.workflows.capacity import impact
 
@@ -190,6 +189,9 @@ class _PlanFileCommand(plan_command.PlanCommand):
     makes_plan = False
     guards = (*ALL, RECORDED_NOVA)
 
+    #: Whether the command undoes the plan.
+    undoes: ClassVar[bool] = False
+
     _plan: plan.Plan
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -207,25 +209,29 @@ class _PlanFileCommand(plan_command.PlanCommand):
     def execute(
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> result.RunReport:
+        from osc_placement.plan import apply, plan
+
         options = self.apply_options(run, parsed_args)
-        if not options.dry_run:
-            options = self._with_services(options, run.services)
-        return self.run_plan(run.client, parsed_args, options)
+        if self.undoes:
+            return apply.undo_plan(run.client, self._plan, options, parsed_args.file)
+        planned = plan.ObservedPlan(self._plan)
+        return apply.apply_plan(run.client, planned, options, path=parsed_args.file)
 
-    def run_plan(
-        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
-    ) -> result.RunReport:
-        """Apply or undo the plan."""
-        raise NotImplementedError
-
-    def _with_services(
-        self, options: apply.Options, opened: services.NovaServices
+    def apply_options(
+        self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> apply.Options:
-        """The options, with neutron for a plan that changes ports."""
+        """Also with neutron for a plan of ports, and with nova if the changes need its servers."""
+        from osc_placement.workflows.allocations import location
 
-        if not self._plan.needs_neutron:
+        options = super().apply_options(run, parsed_args)
+        if options.dry_run:
             return options
-        return dataclasses.replace(options, neutron=opened.neutron)
+        if self._plan.needs_neutron:
+            options = dataclasses.replace(options, neutron=run.services.neutron)
+        if self._plan.has_preconditions and not self.undoes:
+            check = location.preconditions_of_plan(run.services.nova, self._plan.created)
+            options = dataclasses.replace(options, check_precondition=check)
+        return options
 
 
 class ApplyPlan(_PlanFileCommand):
@@ -243,26 +249,6 @@ openstack resource provider inventory amend \\
     --member-of <aggregate> --dry-run --plan-out ratios.json
 openstack placement plan apply ratios.json"""
 
-    def _with_services(
-        self, options: apply.Options, opened: services.NovaServices
-    ) -> apply.Options:
-        """Also with nova, for a plan that depends on its servers."""
-        from osc_placement.workflows.allocations import location
-
-        options = super()._with_services(options, opened)
-        if not self._plan.has_preconditions:
-            return options
-        check = location.preconditions_of_plan(opened.nova, self._plan.created)
-        return dataclasses.replace(options, check_precondition=check)
-
-    def run_plan(
-        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
-    ) -> result.RunReport:
-        from osc_placement.plan import apply, plan
-
-        planned = plan.ObservedPlan(self._plan)
-        return apply.apply_plan(client, planned, options, path=parsed_args.file)
-
 
 class UndoPlan(_PlanFileCommand):
     """Undo the applied changes of a plan
@@ -271,15 +257,9 @@ class UndoPlan(_PlanFileCommand):
     was applied are stale and are not changed. To make the changes again, apply the plan again.
     """
 
+    undoes = True
     has_undo = False
     example = "openstack placement plan undo ratios.json"
-
-    def run_plan(
-        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
-    ) -> result.RunReport:
-        from osc_placement.plan import apply
-
-        return apply.undo_plan(client, self._plan, options, parsed_args.file)
 
 
 def _target(plan: plan.Plan) -> str:

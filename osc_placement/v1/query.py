@@ -118,7 +118,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
 
 
 def _percent(text: str) -> float:
-    """A number of percent."""
+    """An argparse type: a number from 0 to 100."""
     try:
         value = float(text)
     except ValueError:

@@ -196,7 +196,7 @@ class RecipeInput:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Raises PlacementError, also for an existing file, which the operator may have edited."""
+    """Write a new file. Raises PlacementError for an existing one: it may have been edited."""
     try:
         with open(path, "x", encoding="utf-8", opener=private) as file:
             file.write(text)

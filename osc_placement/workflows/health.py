@@ -377,7 +377,10 @@ def _placement(services: HealthServices) -> Area:
 
 
 def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnapshot) -> Area:
-    """Requests: one listing per required trait, and the host aggregates."""
+    """Servers whose host lacks a trait, or is in another zone or aggregate, than they require.
+
+    Requests: one listing per required trait, and the host aggregates.
+    """
     aggregates = nova_api.host_aggregates(services.require_nova())
     placed = {
         server: node
@@ -467,7 +470,10 @@ def _outside_zone(server: values.Server, aggregates: Iterable[values.HostAggrega
 
 
 def _outside_aggregate(server: values.Server, aggregates: Sequence[values.HostAggregate]) -> str:
-    """Only of extra specs with the scope of the filter: other keys may be for other filters."""
+    """Why the host's aggregates do not match the flavor; empty if they do.
+
+    Only of extra specs with the scope of the filter: other keys may be for other filters.
+    """
     if server.flavor is None:
         return ""
     scoped = {

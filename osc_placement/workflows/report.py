@@ -232,7 +232,7 @@ def _figures(
     planned: ReportPlan | None,
     context: ReadContext,
 ) -> Figures:
-    """Requests: the host aggregates, those of ``impact.fits``, and those of ``read_hosts``."""
+    """What nova adds. Requests: the host aggregates, and those of its services and of ``fits``."""
     if isinstance(nova, str):
         return Figures(why_not=nova)
     try:

@@ -90,52 +90,47 @@ def observe_status(client: api.Client, *, check: bool = False) -> CloudStatus:
 def checks(status: CloudStatus) -> Iterator[UpgradeCheck]:
     """The checks before an upgrade. Pure."""
     highest = status.server[1]
-    yield _has_version(
-        "placement-too-old",
-        "nova can use this Placement",
-        highest,
-        NOVA_NEEDS,
-        CheckVerdict.FAILURE,
+    for code, title, needs, otherwise in (
+        (
+            "placement-too-old",
+            "nova can use this Placement",
+            NOVA_NEEDS,
+            CheckVerdict.FAILURE,
+        ),
+        (
+            "placement-older-than-client",
+            "this client can use all it knows",
+            microversion.MAXIMUM,
+            CheckVerdict.WARNING,
+        ),
+    ):
+        details = f"it has {highest} and needs {needs}: upgrade Placement"
+        yield (
+            UpgradeCheck(code, title, CheckVerdict.SUCCESS)
+            if highest >= needs
+            else UpgradeCheck(code, title, otherwise, details)
+        )
+    without_owner = _without_owner(status.incomplete)
+    yield UpgradeCheck(
+        "consumer-without-owner",
+        "every consumer has a project and a user",
+        CheckVerdict.WARNING if without_owner else CheckVerdict.SUCCESS,
+        without_owner,
     )
-    yield _has_version(
-        "placement-older-than-client",
-        "this client can use all it knows",
-        highest,
-        microversion.MAXIMUM,
-        CheckVerdict.WARNING,
-    )
-    yield _has_owners(
-        "consumer-without-owner", "every consumer has a project and a user", status.incomplete
-    )
 
 
-def _has_version(
-    code: str,
-    what: str,
-    highest: microversion.Microversion,
-    needs: microversion.Microversion,
-    otherwise: CheckVerdict,
-) -> UpgradeCheck:
-    if highest >= needs:
-        return UpgradeCheck(code, what, CheckVerdict.SUCCESS)
-    details = f"it has {highest} and needs {needs}: upgrade Placement"
-    return UpgradeCheck(code, what, otherwise, details)
-
-
-def _has_owners(code: str, what: str, incomplete: responses.Usage | None) -> UpgradeCheck:
+def _without_owner(incomplete: responses.Usage | None) -> str:
+    """What to do about the usage of the placeholder project; empty without such a usage."""
     if incomplete is None:
-        return UpgradeCheck(code, what, CheckVerdict.WARNING, "not checked: it needs 1.9")
+        return "not checked: it needs 1.9"
     if not incomplete.resources and not incomplete.consumer_count:
-        return UpgradeCheck(code, what, CheckVerdict.SUCCESS)
+        return ""
     count = incomplete.consumer_count
     consumers = "consumers" if count is None else counted(count, "consumer")
-    consumers += " has" if count == 1 else " have"
-    return UpgradeCheck(
-        code,
-        what,
-        CheckVerdict.WARNING,
-        f"{consumers} the project {allocation.PLACEHOLDER}: 'openstack placement migration"
-        " run' sets the project of servers",
+    verb = "has" if count == 1 else "have"
+    return (
+        f"{consumers} {verb} the project {allocation.PLACEHOLDER}: 'openstack placement migration"
+        " run' sets the project of servers"
     )
 
 

@@ -22,7 +22,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from osc_placement import errors
 from osc_placement.model.name import counted
@@ -71,24 +70,11 @@ def _answering(answer: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, former)
 
 
-class Display(Protocol):
-    """Shows the position of a run."""
-
-    #: Seconds between two updates.
-    seconds: float
-
-    def start(self, run: RunProgress) -> None:
-        """A part starts."""
-
-    def update(self, run: RunProgress) -> None:
-        """It is time for an update, or the last step has ended."""
-
-
 class RunProgress:
     """The position in the present part of a run; its display and its log, if it has them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.display: Display | None = None
+        self.display: ProgressLines | ProgressBars | None = None
         self.log: EventLog | None = None
         self.what, self.total, self.done = "", 0, 0
         self._clock, self._started, self._updated = clock, clock(), 0.0
