@@ -465,7 +465,7 @@ LINES = {
     "plan": 4320,
     "search": 675,
     "server": 4855,
-    "testing": 1100,
+    "testing": 1105,
     "v1": 9830,
     "workflows": 22290,
     "": 1900,

@@ -176,11 +176,11 @@ class EmbeddedPlacement(Fixture):
 
     def before(self, action: traffic.Action) -> None:
         """Run ``action`` before each request is handled; it replaces the last one."""
-        self._traffic.before = action
+        self._traffic.before = _checked(action)
 
     def after(self, action: traffic.Action) -> None:
         """Run ``action`` after a request was handled, before its response is sent."""
-        self._traffic.after = action
+        self._traffic.after = _checked(action)
 
     def before_write(self, action: traffic.Action) -> None:
         """Run ``action`` before each write is handled."""
@@ -251,12 +251,17 @@ class RecordedServices(Fixture):
     """Nova and neutron on a free port of 127.0.0.1, with recorded responses.
 
     ``recording`` is the name of a sample cloud with responses, or ``{"GET /v2.1/servers/detail":
-    body}``. A request that was not recorded gets 404, and a write 405. ``requests`` has the method
-    and the path with the query of each request. Needs waitress.
+    body}``; another key is a ValueError. A request that was not recorded gets 404, and a write 405.
+    ``requests`` has the method and the path with the query of each request. Needs waitress.
     """
 
     def __init__(self, recording: str | Mapping[str, Any] = "12-hosts") -> None:
         self.recorded = sample.sample_nova(recording) if isinstance(recording, str) else recording
+        wrong = [repr(key) for key in self.recorded if not str(key).startswith("GET /")]
+        if wrong:
+            raise ValueError(
+                f"the recording has {', '.join(wrong)}: its keys are like 'GET /v2.1/os-aggregates'"
+            )
         self.requests: list[str] = []
         self._listener: _Listener | None = None
 
@@ -367,6 +372,12 @@ class _SharedApp:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def _checked(action: traffic.Action) -> traffic.Action:
+    if not callable(action):
+        raise TypeError(f"{action!r} is not an action: see osc_placement.testing.traffic")
+    return action
 
 
 def _pinned(version: str | microversion.Microversion | None) -> microversion.Microversion | None:

@@ -19,6 +19,7 @@ import collections
 import io
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -31,6 +32,8 @@ from osc_placement import microversion
 
 #: A version that no server has.
 _NO_VERSION = "1.999"
+
+_TEMPLATE = re.compile(r"(GET|POST|PUT|PATCH|DELETE) /([a-z_]+(/\{\}/[a-z_]+)*(/\{\})?)?")
 
 
 class Request(NamedTuple):
@@ -167,18 +170,30 @@ def _is_later(version: str | None, maximum: microversion.Microversion) -> bool:
 
 
 def at(template: str, action: Action) -> Action:
-    """Run ``action`` at requests of a template, such as ``PUT /allocations/{}``."""
+    """Run ``action`` at requests of a template, such as ``PUT /allocations/{}``.
+
+    Errors: ValueError for a template that no request can have.
+    """
+    if not _TEMPLATE.fullmatch(template):
+        raise ValueError(f"{template!r} is not a template, such as 'PUT /allocations/{{}}'")
     return lambda request: action(request) if request.template == template else None
 
 
 def about(subjects: Iterable[str], action: Action) -> Action:
-    """Run ``action`` at requests whose path has one of these UUIDs or names."""
+    """Run ``action`` at requests whose path has one of these UUIDs or names.
+
+    Errors: TypeError for a text in place of a list.
+    """
+    if isinstance(subjects, str):
+        raise TypeError(f"{subjects!r} is not a list: write [{subjects!r}]")
     wanted = frozenset(subjects)
     return lambda request: action(request) if request.subject in wanted else None
 
 
 def nth(number: int, action: Action) -> Action:
-    """Run ``action`` at one request, counted from 1."""
+    """Run ``action`` at one request, counted from 1. Errors: ValueError for 0."""
+    if number < 1:
+        raise ValueError(f"no request has the number {number}: the first one is 1")
     numbers = itertools.count(1)
     return lambda request: action(request) if next(numbers) == number else None
 

@@ -271,6 +271,22 @@ def test_a_cloud_refuses_what_it_cannot_mean(write: Any, reason: str) -> None:
         write(testing.Cloud())
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: testing.InProcessPlacement().before(5),
+        lambda: traffic.nth(0, traffic.nothing),
+        lambda: traffic.at("/traits", traffic.nothing),
+        lambda: traffic.at("PUT /traits/CUSTOM_A", traffic.nothing),
+        lambda: traffic.about("h1", traffic.nothing),
+        lambda: testing.RecordedServices({"/v2.1/os-aggregates": {}}),
+    ],
+)
+def test_an_action_that_no_request_can_meet_is_an_error(build: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"is not|no request|its keys are"):
+        build()
+
+
 @pytest.mark.parametrize("load", [5, []])
 def test_a_content_of_another_type_is_an_error(load: Any) -> None:
     with pytest.raises(TypeError, match="not a sample cloud's name, a Cloud or a document"):
