@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.peer import fixtures, shell, target as targets
+from tests.support.peer import shell, target as targets
 
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 HOSTS = ("cmp-0007.lab.example.org", "cmp-0008.lab.example.org")
@@ -126,51 +126,6 @@ def test_a_full_provider_is_found_among_many(openstack: shell.OpenStack) -> None
     for _ in range(2):
         found = openstack.rows(AMEND, *arguments)
         assert "skipped" in status_of(found).values()
-
-
-def test_all_errors_of_a_batch_are_reported(openstack: shell.OpenStack) -> None:
-    wrong = ("VCPU:speed=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x")
-    requests = [word for text in wrong for word in ("--resource", text)]
-    code, message = openstack.fails(AMEND, "unknown", "--in-tree", "nowhere", *requests)
-    assert code == 1
-    for part in ("'unknown'", "nowhere", "'speed'", "class create CUSTOM_NONE", "NONSENSE", "'x'"):
-        assert part in message
-    assert "Traceback" not in message
-
-
-@fixtures.ON_ONE_TARGET
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((AMEND, "--resource", "VCPU:total=1"), "nothing is selected"),
-        ((AMEND, "--resource", "VCPU", HOSTS[0]), "the syntax is"),
-        ((AMEND, "--resource", "VCPU:total=1", "--name-glob", "x*"), "selection is empty"),
-        ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", "--all"), "trait create CUSTOM_NONE"),
-        ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", HOSTS[0]), "trait create CUSTOM_NONE"),
-        ((f"{TRAIT} remove", "--trait", "nonsense", "--all"), "unknown trait nonsense"),
-        (
-            (f"{TRAIT} remove", "--trait", "CUSTOM_NONE", "--all"),
-            "NONE: 'openstack trait list' shows",
-        ),
-        ((f"{TRAIT} add", "--trait", "CUSTOM_X", "--required", "CUSTOM_NONE"), "CUSTOM_NONE"),
-        ((AMEND, "--resource", "VCPU:total=1", "--providers-from", "nofile"), "nofile"),
-        (("placement plan apply", "nofile"), "nofile"),
-        (
-            (f"{TRAIT} add", "--trait", "CUSTOM_X", "--all", "--plan-out", "/dev/null/x"),
-            "/dev/null/x",
-        ),
-    ],
-)
-def test_bad_input_is_reported(
-    openstack: shell.OpenStack, target: targets.Target, arguments: tuple[str, ...], message: str
-) -> None:
-    target.ask("PUT", "/traits/CUSTOM_X")
-    before = target.state()["providers"]
-    code, text = openstack.fails(*arguments)
-    assert code == 1
-    assert message in text
-    assert "Traceback" not in text
-    assert target.state()["providers"] == before
 
 
 def test_providers_come_from_standard_input(openstack: shell.OpenStack) -> None:

@@ -165,20 +165,6 @@ def test_the_tables_fit_80_characters_in_a_large_cloud(openstack: OpenStack) -> 
     assert "--max-width" in outcome.messages
 
 
-def test_a_refused_query_is_an_error(openstack: OpenStack) -> None:
-    assert "CUSTOM_UNKNOWN" in openstack.fails(SHOW, "--resource", "CUSTOM_UNKNOWN=1")[1]
-    text = openstack.fails(SHOW)[1]
-    assert "At least one --resource must be specified. Or give --flavor." in text
-    code, text = openstack.fails(SHOW, "--availability-zone", "az1")
-    assert (code, text.splitlines()[-1].endswith("--availability-zone: needs --flavor")) == (
-        2,
-        True,
-    )
-    # Placement checks the query as it was given.
-    text = openstack.fails(SHOW, "--query", "resources=VCPU:1&group_policy=x")[1]
-    assert "group_policy" in text
-
-
 def test_a_plan_is_applied_to_a_copy(openstack: OpenStack, hosts: dict[str, str]) -> None:
     amend = ("resource provider inventory amend", "--resource", "VCPU:allocation_ratio=2")
     openstack(*amend, "--name-glob", "flat", "--dry-run", "--plan-out", "plan.json")

@@ -51,6 +51,8 @@ resource provider list --resource VCPU=4 --resource MEMORY_MB=2048
 resource provider list --member-of AGGREGATE
 resource provider list --aggregate-uuid AGGREGATE
 resource provider list --required COMPUTE_NODE --forbidden CUSTOM_RACK_A
+resource provider list --required HW_CPU_X86_AVX2 --required COMPUTE_NODE
+resource provider list --member-of AGGREGATE,NEW
 resource provider list --in-tree ROOT
 resource provider list --in-tree ROOT -c uuid -c name --sort-column name --sort-descending
 resource provider list --uuid HOST_NAME
@@ -77,6 +79,7 @@ resource provider allocation show NEW
 resource usage show PROJECT
 resource usage show PROJECT --user-id USER
 resource usage show PROJECT -c usage
+resource usage show PROJECT --user-id other
 resource usage show nobody
 trait list
 trait list --name startswith:CUSTOM_
@@ -92,6 +95,10 @@ allocation candidate list --resource VCPU=1 --resource DISK_GB=10 --limit 3
 allocation candidate list --resource VCPU=1 --required CUSTOM_RACK_A
 allocation candidate list --resource VCPU=1 --member-of AGGREGATE -c 'resource provider'
 allocation candidate list --resource VCPU=4000
+allocation candidate list --resource CUSTOM_NOBODY=1
+allocation candidate list --resource VCPU=1 --group-policy any
+allocation candidate list --resource VCPU=1 --member-of AGGREGATE,NEW
+allocation candidate list --resource VCPU=1 --member-of AGGREGATE --member-of NEW
 allocation candidate list --resource VCPU=1 --forbidden COMPUTE_STATUS_DISABLED --limit 2
 allocation candidate list --resource VCPU=1 --group 1 --resource NET_BW_EGR_KILOBIT_PER_SEC=1000 \
 --required CUSTOM_PHYSNET_A --group-policy none
@@ -102,6 +109,7 @@ resource provider create --uuid NEW new.example.org
 resource provider create --parent-provider MEMBER --uuid NEW child
 resource provider create HOST_NAME
 resource provider create --uuid nope name
+resource provider create --uuid AGGREGATE node
 resource provider set --name renamed MEMBER
 resource provider inventory set IRONIC --resource VCPU=16 --resource MEMORY_MB=2048 \
 --resource MEMORY_MB:step_size=128
@@ -111,16 +119,25 @@ resource provider inventory set AGGREGATE --aggregate --amend --resource DISK_GB
 --dry-run
 resource provider inventory set HOST --resource VCPU=16
 resource provider inventory set EMPTY --resource VCPU=0
+resource provider inventory set EMPTY
+resource provider inventory set EMPTY --resource VCPU=8 --resource MEMORY_MB:total=64 \
+--resource MEMORY_MB:allocation_ratio=1.5 --resource VCPU:reserved=2
+resource provider inventory set EMPTY --resource CUSTOM_NOBODY=1
+resource provider inventory set NEW --aggregate --resource VCPU=1
+resource provider inventory set HOST --dry-run --amend --resource VCPU:reserved=1
 resource provider inventory set HOST --amend --resource MEMORY_MB:reserved=1024 \
 --resource VCPU:allocation_ratio=4
 resource provider inventory class set IRONIC CUSTOM_BAREMETAL_GOLD --total 2 --max_unit 2
 resource provider inventory class set IRONIC VCPU --total 2
+resource provider inventory class set HOST VCPU --total 160 --max_unit 4 --allocation_ratio 2.5
 resource provider aggregate set MEMBER --aggregate AGGREGATE --generation 4
 resource provider aggregate set MEMBER --aggregate AGGREGATE --generation 99
 resource provider aggregate set MEMBER --aggregate AGGREGATE
 resource provider aggregate set MEMBER --aggregate nope --generation 4
+resource provider aggregate set MEMBER --generation 4
 resource provider trait set --trait CUSTOM_RACK_A --trait HW_CPU_X86_AVX2 MEMBER
 resource provider trait set --trait CUSTOM_NOPE MEMBER
+resource provider trait set MEMBER
 resource provider allocation set NEW --allocation rp=HOST,VCPU=2,MEMORY_MB=512 --project-id p \
 --user-id u
 resource provider allocation set NEW --allocation rp=HOST,VCPU=2 --allocation rp=MEMBER,DISK_GB=5 \
@@ -129,14 +146,22 @@ resource provider allocation set NEW --allocation rp=HOST,VCPU=2000 --project-id
 resource provider allocation set SERVER --project p --user u --allocation rp=HOST,VCPU=1
 resource provider allocation unset SERVER --resource-class DISK_GB
 resource provider allocation unset SERVER --provider HOST
+resource provider allocation unset SERVER --provider HOST --resource-class VCPU
+resource provider allocation unset SERVER --resource-class VCPU --resource-class MEMORY_MB
+resource provider allocation unset SERVER
 """.splitlines()
 
 #: Without output.
 SILENT = """\
 resource provider delete IRONIC
+resource provider delete ROOT
+resource provider delete CHILD
 resource provider delete HOST
 resource provider delete NEW
 resource provider inventory delete IRONIC
+resource provider inventory delete IRONIC --resource-class CUSTOM_BAREMETAL_GOLD
+resource provider inventory delete EMPTY
+resource provider inventory delete NEW --resource-class VCPU
 resource provider inventory delete HOST
 resource provider inventory delete HOST --resource-class VCPU
 resource provider allocation delete SERVER
@@ -144,11 +169,21 @@ resource provider allocation delete NEW
 resource provider trait delete MEMBER
 trait create CUSTOM_NEW
 trait create NEW
+trait create CUSTOM_RACK_A
+trait create CUSTOM_gold
+trait create CUSTOM_Ä
 trait delete CUSTOM_RACK_A
+trait delete CUSTOM_PHYSNET_B
+trait delete CUSTOM_NOPE
+trait delete HW_CPU_X86_AVX
 resource class create CUSTOM_NEW
 resource class create CUSTOM_X
 resource class create custom_x
 resource class set CUSTOM_NEW
+resource class set CUSTOM_RESERVATION
+resource class set VCPU
+resource class delete CUSTOM_BAREMETAL_GOLD
+resource class delete CUSTOM_NOPE
 resource class delete CUSTOM_RESERVATION
 resource class delete VCPU
 """.splitlines()

@@ -100,25 +100,6 @@ def test_a_request_with_candidates_names_them(openstack: OpenStack, hosts: dict[
     assert [row["free"] for row in section(rows, "failure")] == [2]
 
 
-@fixtures.ON_ONE_TARGET
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--query=resources=VCPU:1&colour=red"], "colour"),
-        (["--resource=VCPU=1", "--required=CUSTOM_NOPE"], "CUSTOM_NOPE"),
-        (["--resource=CUSTOM_NOPE=1"], "CUSTOM_NOPE"),
-        (["--resource=VCPU=1", "--host=absent"], "absent"),
-        ([], "At least one --resource must be specified. Or give --flavor or --server."),
-        (["--image=cirros"], "argument --image: needs --flavor"),
-        (["--availability-zone=az1"], "argument --availability-zone: needs --flavor or --server"),
-    ],
-)
-def test_invalid_input_is_named(
-    openstack: OpenStack, hosts: dict[str, str], arguments: list[str], message: str
-) -> None:
-    assert message in openstack.fails(EXPLAIN, *arguments)[1]
-
-
 def test_an_old_microversion_is_an_error_that_names_it(openstack: OpenStack) -> None:
     assert "1.29" in openstack.fails(EXPLAIN, "--resource=VCPU=1", version="1.20")[1]
 

@@ -137,24 +137,6 @@ def test_scope_max_count_and_consumer_type(
     assert rows(openstack, *both) == {}
 
 
-def test_invalid_arguments_are_refused(openstack: shell.OpenStack) -> None:
-    pathlib.Path("assign.json").write_text(
-        json.dumps({"vm-1": "gpu0", SERVERS["st-stopped"]["id"]: []})
-    )
-    for arguments, message in (
-        (("--host", "cmp-9"), "no compute host 'cmp-9'"),
-        (("--host-aggregate", "nowhere"), "no nova host aggregate has the name or id 'nowhere'"),
-        (("--server", "vm-1"), "'vm-1' is not the UUID of a server"),
-        (("--server", PROVIDERS["nfs-share"]), "nova has no server"),
-        (("--assign", "assign.json"), "'vm-1' is not the UUID of a server"),
-        (("--assign", "no.json"), "no.json cannot be read"),
-    ):
-        code, text = openstack.fails(HEAL, *RECORDED, *arguments)
-        assert (code, message in text, "Traceback" in text) == (1, True, False), text
-    code, text = openstack.fails(HEAL, *RECORDED, "--consumer-type", "instance")
-    assert (code, "'instance' is not a consumer type" in text) == (2, True), text
-
-
 def test_assignment_and_strategy_decide(openstack: shell.OpenStack, target: targets.Target) -> None:
     assigned = {SERVERS["rs-swap"]["id"]: [f"cmp-0002.{DOMAIN}"]}
     pathlib.Path("assign.json").write_text(json.dumps(assigned))

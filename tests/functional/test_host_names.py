@@ -50,18 +50,3 @@ def test_a_host_has_three_names(
     answers = [openstack.run(*command, text, *RECORDED, "-f", "json").stdout for text in names]
     assert answers[0] == answers[1] == answers[2]
     assert json.loads(answers[0])
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("allocation candidate explain", "--resource", "VCPU=1", "--host"),
-        ("placement capacity show", *REQUEST, "--without"),
-    ],
-    ids=["explain", "capacity"],
-)
-def test_unknown_hosts_are_named(openstack: shell.OpenStack, command: tuple[str, ...]) -> None:
-    code, text = openstack.fails(*command, "cmp-9999", *RECORDED)
-    assert code == 1
-    assert "No resource provider has the name or UUID 'cmp-9999'" in text
-    assert "nova has no compute node on a host of this name" in text

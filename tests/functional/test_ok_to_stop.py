@@ -75,13 +75,6 @@ def test_a_largest_set_of_an_aggregate_is_found(judged: Judged, servers: dict[st
     assert found["hosts"] in (["host0"], ["host1"])
 
 
-def test_an_unknown_host_is_an_error(openstack: OpenStack) -> None:
-    create(openstack, "host", VCPU=1)
-    assert "No resource provider has the name" in openstack.fails(STOP, "other")[1]
-    assert "has no hosts" in openstack.fails(STOP, "--aggregate", AGGREGATE)[1]
-    assert openstack.fails(STOP)[0] == 2
-
-
 @pytest.mark.parametrize("state", [state for state in compute_services.STATES if state != "up"])
 def test_a_host_that_takes_no_server_is_not_counted(
     state: str, openstack: OpenStack, judged: Judged

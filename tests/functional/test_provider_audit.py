@@ -222,21 +222,6 @@ def test_nothing_is_reported_about_a_cell_that_is_down(
     }
 
 
-def test_invalid_files_and_hosts_are_refused(
-    openstack: shell.OpenStack, tmp_path: pathlib.Path
-) -> None:
-    bad = tmp_path / "bad.yaml"
-    bad.write_text("meta: {schema_version: '1.0'}\nproviders: [{identification: {id: 1}}]")
-    recorded = ("--os-nova-recording", "12-hosts")
-    for arguments, message in (
-        (("--provider-config", str(bad)), "providers[0].identification: "),
-        (("--provider-config", "nofile.yaml"), "nofile.yaml"),
-        (("--host", "nowhere"), "no compute host 'nowhere'"),
-    ):
-        code, text = openstack.fails(AUDIT, *recorded, *arguments)
-        assert (code, message in text, "Traceback" in text) == (1, True, False), text
-
-
 def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:

@@ -85,15 +85,6 @@ def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Targ
     assert [row["status"] for row in openstack.rows(AUDIT, *only, code=9)] == ["applied"]
 
 
-def test_the_percentage_is_checked(openstack: shell.OpenStack) -> None:
-    for arguments, message in (
-        (("--repair", "--max-percent", "101"), "is not an integer from 0 to 100"),
-        (("--max-percent", "5"), "--max-percent requires --repair"),
-    ):
-        code, text = openstack.fails(AUDIT, "--os-nova-recording", "12-hosts", *arguments)
-        assert (code, message in text) == (2, True), text
-
-
 @pytest.mark.parametrize("what", ["trait", "aggregate"])
 def test_a_removal_by_hand_has_a_limit_on_request(openstack: shell.OpenStack, what: str) -> None:
     name = "CUSTOM_GOLD" if what == "trait" else "4d1c1c2e-3a0d-4a3b-9f0e-0f6f3a6b7c11"

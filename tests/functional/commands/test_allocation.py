@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.functional_cloud import CONSUMER, OWNER, UNUSED_UUID, allocate, create
-from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.peer.target import Target
 
@@ -57,62 +56,6 @@ def test_allocations_have_the_columns_of_the_version(
     assert rows[0]["resource_provider"] == node
 
 
-@pytest.mark.parametrize(
-    ("version", "options", "missing"),
-    [
-        ("1.8", (), "--project-id, --user-id"),
-        (None, ("--project-id", "p"), "--user-id"),
-        ("1.38", OWNER, "--consumer-type"),
-    ],
-)
-def test_an_option_that_a_version_requires_is_a_usage_error(
-    openstack: OpenStack, version: str | None, options: tuple[str, ...], missing: str
-) -> None:
-    given = ("--allocation", f"rp={UNUSED_UUID},VCPU=1")
-    code, text = openstack.fails(SET, CONSUMER, *given, *options, version=version)
-    assert code == 2
-    assert f"the following arguments are required: {missing}" in text
-
-
-@fixtures.ON_ONE_TARGET
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ((), "At least one resource allocation must be specified"),
-        (("x",), "Incorrect allocation string format"),
-        (("VCPU=1",), "Incorrect allocation string format"),
-        (("rp=node",), "Incorrect allocation string format"),
-        (("rp=node,VCPU",), "Incorrect allocation string format"),
-        (("rp=node,VCPU=two",), "invalid int value: 'two'"),
-        (("rp=node,VCPU=1,VCPU=2",), "given twice"),
-        (("rp=node,VCPU=1", "rp=node,VCPU=2"), "Conflict detected for resource provider node"),
-        (("rp=unknown,VCPU=1",), "'unknown'"),
-        (("rp=node,VCPU=1000",), "HTTP 409"),
-        ((f"consumer={UNUSED_UUID},rp=node,VCPU=1",), "not one of the consumers"),
-    ],
-)
-def test_a_malformed_allocation_is_refused(
-    openstack: OpenStack, node: str, given: tuple[str, ...], message: str
-) -> None:
-    arguments = [f"--allocation={item}" for item in given]
-    code, text = openstack.fails(SET, CONSUMER, *arguments, *OWNER)
-    assert (code, message in text) == (1, True), text
-    assert openstack(SHOW, CONSUMER) == []
-
-
-def test_a_consumer_without_allocations_shows_nothing(openstack: OpenStack) -> None:
-    assert openstack(SHOW, UNUSED_UUID) == []
-
-
-def test_set_replaces_all_allocations(openstack: OpenStack, node: str) -> None:
-    allocate(openstack, node, "VCPU=2,MEMORY_MB=5", CONSUMER)
-    allocate(openstack, node, "VCPU=3", CONSUMER)
-    (row,) = openstack(SHOW, CONSUMER, "--long")
-    assert row["resources"] == {"VCPU": 3}
-    assert row["consumer_generation"] == openstack.generation(2)
-    assert row["consumer_type"] == "unknown"
-
-
 def test_several_consumers_are_set_atomically(openstack: OpenStack, node: str) -> None:
     both = (SET, CONSUMER, UNUSED_UUID, *OWNER)
     rows = openstack(
@@ -127,37 +70,6 @@ def test_several_consumers_are_set_atomically(openstack: OpenStack, node: str) -
     )  # fmt: skip
     assert code == 1
     assert openstack(SHOW, CONSUMER)[0]["resources"] == {"VCPU": 1}
-
-
-def test_unset_removes_a_provider_or_a_class(openstack: OpenStack) -> None:
-    for name in ("one", "two"):
-        create(openstack, name, VCPU=8, MEMORY_MB=64)
-    openstack(
-        SET, CONSUMER, *OWNER,
-        "--allocation", "rp=one,VCPU=1,MEMORY_MB=2", "--allocation", "rp=two,VCPU=3,MEMORY_MB=4",
-    )  # fmt: skip
-
-    def resources(*arguments: str, version: str | None = None) -> list[dict[str, int]]:
-        return [row["resources"] for row in openstack(UNSET, CONSUMER, *arguments, version=version)]
-
-    left = resources("--provider", "one", "--resource-class", "VCPU")
-    assert left == [{"MEMORY_MB": 2}, {"VCPU": 3, "MEMORY_MB": 4}]
-    assert resources("--provider", "one") == [{"VCPU": 3, "MEMORY_MB": 4}]
-    assert resources("--resource-class", "VCPU", version="1.12") == [{"MEMORY_MB": 4}]
-    assert resources("--resource-class", "PCPU") == [{"MEMORY_MB": 4}]
-    code, text = openstack.fails(UNSET, CONSUMER, version="1.11")
-    assert (code, "requires at least version 1.12" in text) == (1, True)
-    assert resources() == []
-    code, text = openstack.fails(UNSET, CONSUMER)
-    assert (code, text.strip()) == (1, f"No allocations for consumer '{CONSUMER}'")
-
-
-def test_unset_removes_several_classes(openstack: OpenStack) -> None:
-    create(openstack, "node", VCPU=8, MEMORY_MB=64, DISK_GB=9)
-    allocate(openstack, "node", "VCPU=1,MEMORY_MB=2,DISK_GB=3", CONSUMER)
-    classes = ("--resource-class", "VCPU", "--resource-class", "MEMORY_MB")
-    (row,) = openstack(UNSET, CONSUMER, *classes)
-    assert row["resources"] == {"DISK_GB": 3}
 
 
 @pytest.mark.parametrize("version", ["1.12", "1.27", "1.28", "1.37", "1.38", "latest", None])
@@ -214,23 +126,6 @@ def test_amend_requires_existing_allocations_and_1_28(openstack: OpenStack, node
     assert (code, "requires at least version 1.28" in text) == (1, True)
     code, text = openstack.fails(AMEND, UNUSED_UUID)
     assert (code, "At least one resource allocation" in text) == (1, True)
-
-
-def test_delete_removes_all_allocations(openstack: OpenStack, node: str) -> None:
-    allocate(openstack, node, "VCPU=2", CONSUMER)
-    assert openstack.do("resource provider allocation delete", CONSUMER) == ""
-    assert openstack(SHOW, CONSUMER) == []
-    code, text = openstack.fails("resource provider allocation delete", CONSUMER)
-    assert (code, "HTTP 404" in text) == (1, True)
-
-
-def test_a_consumer_must_be_a_uuid(
-    openstack: OpenStack,
-) -> None:
-    outcome = openstack.run(SHOW, "notauuid", "-f", "json")
-    assert outcome.code == 1
-    assert "'notauuid' is not a UUID" in outcome.stderr
-    assert openstack(SHOW, UNUSED_UUID) == []
 
 
 def test_names_of_providers_are_shown_on_request(openstack: OpenStack) -> None:

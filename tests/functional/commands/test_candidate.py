@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.functional_cloud import AGGREGATE, OTHER_AGGREGATE, allocate, create
-from tests.support.peer import fixtures
+from tests.support.functional_cloud import AGGREGATE, OTHER_AGGREGATE, create
 from tests.support.peer.shell import OpenStack
 
 LIST = "allocation candidate list"
@@ -48,31 +47,6 @@ def test_name_globs_select_the_roots_and_the_limit_counts_what_matches(
     assert found(openstack, *nic, version="1.29") == {nodes["nic"]}
     query = ("--query", "resources=VCPU:1", "--name-glob", "small")
     assert found(openstack, *query) == {nodes["small"]}
-
-
-@pytest.mark.parametrize(
-    ("version", "more"),
-    [
-        ("1.10", []),
-        ("1.12", []),
-        ("1.17", ["traits"]),
-        ("1.29", ["traits"]),
-        (None, ["traits"]),
-        ("1.34", ["traits"]),
-        ("1.39", ["traits"]),
-    ],
-)
-def test_columns_grow_with_the_version(
-    openstack: OpenStack, nodes: dict[str, str], version: str | None, more: list[str]
-) -> None:
-    allocate(openstack, nodes["big"], "VCPU=1")
-    (row,) = openstack(LIST, "--resource", "VCPU=4", "--resource", "MEMORY_MB=4", version=version)
-    assert list(row) == COLUMNS + more
-    assert row["#"] == 1
-    assert sorted(row["allocation"].split(",")) == ["MEMORY_MB=4", "VCPU=4"]
-    assert row["resource provider"] == nodes["big"]
-    assert sorted(row["inventory used/capacity"].split(",")) == ["MEMORY_MB=0/64", "VCPU=1/8"]
-    assert row.get("traits", "HW_CPU_X86_AVX") == "HW_CPU_X86_AVX"
 
 
 def test_every_option_filters_candidates(openstack: OpenStack, nodes: dict[str, str]) -> None:
@@ -143,37 +117,16 @@ def test_a_query_is_sent_unchanged(openstack: OpenStack, nodes: dict[str, str]) 
     assert (code, "--query: not allowed" in text) == (2, True)
 
 
-@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ((), 1, "At least one --resource must be specified"),
-        (("--group", "1", "--required", "HW_CPU_X86_AVX"), 1, "At least one --resource"),
-        (("--resource", "VCPU"), 1, "Arguments to --resource must be of form <resource_class>="),
-        (("--resource", "VCPU=two"), 1, "invalid int value: 'two'"),
-        (("--resource", "VCPU=1", "--resource", "VCPU=2"), 1, "VCPU is given twice"),
-        (("--resource", "VCPU=1", "--limit", "abc"), 2, "invalid int value: 'abc'"),
-        (("--resource", "VCPU=1", "--limit", "0"), 2, "0 is less than 1"),
-        (("--group", "1", "--resource", "VCPU=1", "--group", "1"), 2, "'1' is given twice"),
-        (("--resource", "VCPU=1", "--group-policy", "any"), 2, "invalid choice"),
-        (("--resource", "VCPU=1", "--in-tree", "unknown"), 1, "'unknown'"),
-        (("--resource", "CUSTOM_NOBODY=1"), 1, "HTTP 400"),
-    ],
+    "command", [f"{LIST} --resource VCPU=1 -c", "resource provider list --name small -c"]
 )
-def test_a_wrong_query_is_refused(
-    openstack: OpenStack, arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    left, text = openstack.fails(LIST, *arguments)
-    assert (left, message in text) == (code, True), text
-
-
 def test_the_old_aggregate_option_works_with_a_warning(
-    openstack: OpenStack, nodes: dict[str, str]
+    openstack: OpenStack, nodes: dict[str, str], command: str
 ) -> None:
-    outcome = openstack.run(LIST, "--resource", "VCPU=1", "--aggregate-uuid", OTHER_AGGREGATE,
-                            "-f", "value", "-c", "resource provider")  # fmt: skip
-    assert outcome.code == 0
-    assert outcome.stdout.strip() == nodes["small"]
+    column = "resource provider" if command.startswith(LIST) else "uuid"
+    old = ("--aggregate-uuid", OTHER_AGGREGATE, "-f", "value")
+    outcome = openstack.run(command, column, *old)
+    assert (outcome.code, outcome.stdout.strip()) == (0, nodes["small"])
     warning = "The --aggregate-uuid option is deprecated, please use --member-of instead."
     assert outcome.messages.strip() == warning
 

@@ -6,11 +6,8 @@ from __future__ import annotations
 import json
 import pathlib
 
-import pytest
-
 from tests.support.functional_cloud import (
     AGGREGATE,
-    OTHER_AGGREGATE,
     UNUSED_UUID,
     allocate,
     create,
@@ -18,76 +15,6 @@ from tests.support.functional_cloud import (
 from tests.support.peer.shell import OpenStack
 
 FLAT = {"uuid", "name", "generation"}
-NESTED = FLAT | {"root_provider_uuid", "parent_provider_uuid"}
-
-
-@pytest.mark.parametrize(
-    ("version", "columns"),
-    [("1.0", FLAT), ("1.13", FLAT), ("1.14", NESTED), ("1.39", NESTED), (None, NESTED)],
-)
-def test_create_shows_the_tree_from_1_14(
-    openstack: OpenStack, version: str | None, columns: set[str]
-) -> None:
-    created = openstack("resource provider create", "node", version=version)
-    assert set(created) == columns
-    assert (created["name"], created["generation"]) == ("node", openstack.generation())
-    assert openstack("resource provider show", created["uuid"], version=version) == created
-    assert openstack("resource provider list", version=version) == [created]
-
-
-def test_columns_have_upstreams_order(openstack: OpenStack) -> None:
-    create(openstack, "node")
-    heading = openstack.do("resource provider list", "-f", "csv").splitlines()[0]
-    assert heading == '"uuid","name","generation","root_provider_uuid","parent_provider_uuid"'
-
-
-def test_a_provider_is_created_with_a_given_uuid(openstack: OpenStack) -> None:
-    created = openstack("resource provider create", "node", "--uuid", AGGREGATE)
-    assert created["uuid"] == AGGREGATE
-
-
-def test_a_used_name_is_a_409(openstack: OpenStack) -> None:
-    create(openstack, "node")
-    code, text = openstack.fails("resource provider create", "node")
-    assert code == 1
-    assert "HTTP 409" in text
-    assert "node already exists" in text
-
-
-def test_a_parent_is_given_by_name(openstack: OpenStack) -> None:
-    root = create(openstack, "root")
-    child = openstack("resource provider create", "child", "--parent-provider", "root")
-    assert (child["root_provider_uuid"], child["parent_provider_uuid"]) == (root, root)
-    tree = openstack("resource provider list", "--in-tree", "child")
-    assert [row["name"] for row in tree] == ["root", "child"]
-
-
-def test_an_unknown_provider_is_reported(openstack: OpenStack) -> None:
-    create(openstack, "compute-1")
-    code, text = openstack.fails("resource provider show", UNUSED_UUID)
-    assert (code, "HTTP 404" in text) == (1, True)
-    assert f"No resource provider with uuid {UNUSED_UUID} found" in text
-    code, text = openstack.fails("resource provider show", "compute")
-    assert code == 1
-    assert "'compute'; similar: compute-1" in text
-
-
-def test_all_unknown_names_are_reported(openstack: OpenStack) -> None:
-    code, text = openstack.fails("resource provider delete", "one", "two")
-    assert code == 1
-    assert "'one'" in text
-    assert "'two'" in text
-
-
-def test_a_provider_is_renamed(openstack: OpenStack) -> None:
-    create(openstack, "old")
-    assert openstack("resource provider set", "old", "--name", "new")["name"] == "new"
-    assert openstack("resource provider show", "new")["name"] == "new"
-
-
-def test_set_without_options_is_a_usage_error(openstack: OpenStack) -> None:
-    code, text = openstack.fails("resource provider set", "node")
-    assert (code, "--name" in text) == (2, True)
 
 
 def test_a_parent_can_be_changed_from_1_37(openstack: OpenStack) -> None:
@@ -104,13 +31,6 @@ def test_a_parent_can_be_changed_from_1_37(openstack: OpenStack) -> None:
     assert alone["root_provider_uuid"] == alone["uuid"]
     again = openstack("resource provider unset", "--parent-provider", "child")
     assert again == alone
-
-
-def test_several_providers_are_deleted(openstack: OpenStack) -> None:
-    for name in ("one", "two", "three"):
-        create(openstack, name)
-    assert openstack.do("resource provider delete", "one", "two") == ""
-    assert [row["name"] for row in openstack("resource provider list")] == ["three"]
 
 
 def test_a_provider_with_children_is_deleted_only_with_its_tree(openstack: OpenStack) -> None:
@@ -151,59 +71,6 @@ def test_allocations_of_a_provider_are_shown_on_request(openstack: OpenStack) ->
     assert "allocations" not in openstack("resource provider show", "node")
 
 
-def test_a_list_is_filtered_by_name_uuid_and_resources(openstack: OpenStack) -> None:
-    big = create(openstack, "big", VCPU=16)
-    create(openstack, "small", VCPU=2)
-
-    def listed(*arguments: str) -> list[str]:
-        return [row["name"] for row in openstack("resource provider list", *arguments)]
-
-    assert listed("--name", "small") == ["small"]
-    assert listed("--uuid", big) == ["big"]
-    assert listed("--resource", "VCPU=4") == ["big"]
-    assert listed("--name", "none") == []
-    code, text = openstack.fails("resource provider list", "--resource", "VCPU=two")
-    assert (code, "invalid int value" in text) == (1, True)
-
-
-def test_a_list_is_filtered_by_traits(openstack: OpenStack) -> None:
-    for name, traits in {"both": ("SSD", "AVX"), "one": ("SSD",), "none": ()}.items():
-        create(openstack, name)
-        for trait in traits:
-            openstack.do("trait create", f"CUSTOM_{trait}")
-        given = [f"--trait=CUSTOM_{trait}" for trait in traits]
-        openstack("resource provider trait set", name, *given)
-
-    def listed(*arguments: str) -> set[str]:
-        return {row["name"] for row in openstack("resource provider list", *arguments)}
-
-    assert listed("--required", "CUSTOM_SSD") == {"both", "one"}
-    assert listed("--required", "CUSTOM_SSD", "--required", "CUSTOM_AVX") == {"both"}
-    assert listed("--required", "CUSTOM_SSD", "--forbidden", "CUSTOM_AVX") == {"one"}
-    assert listed("--forbidden", "CUSTOM_SSD") == {"none"}
-    assert listed("--required", "CUSTOM_SSD,CUSTOM_AVX") == {"both", "one"}
-
-
-def test_a_list_is_filtered_by_aggregates(openstack: OpenStack) -> None:
-    members = {"both": [AGGREGATE, OTHER_AGGREGATE], "one": [AGGREGATE], "none": []}
-    for name, uuids in members.items():
-        create(openstack, name)
-        given = [f"--aggregate={uuid}" for uuid in uuids]
-        first = str(openstack.generation())
-        openstack("resource provider aggregate set", name, *given, "--generation", first)
-
-    def listed(*arguments: str) -> set[str]:
-        return {row["name"] for row in openstack("resource provider list", *arguments)}
-
-    assert listed("--member-of", AGGREGATE) == {"both", "one"}
-    assert listed("--member-of", f"{OTHER_AGGREGATE},{AGGREGATE}") == {"both", "one"}
-    assert listed("--member-of", f"in:{OTHER_AGGREGATE},{AGGREGATE}") == {"both", "one"}
-    assert listed("--member-of", AGGREGATE, "--member-of", OTHER_AGGREGATE) == {"both"}
-    assert listed("--not-member-of", OTHER_AGGREGATE) == {"one", "none"}
-    assert listed("--member-of", f"!{OTHER_AGGREGATE}") == {"one", "none"}
-    assert listed("--member-of", AGGREGATE, "--not-member-of", OTHER_AGGREGATE) == {"one"}
-
-
 def test_a_list_accepts_the_selectors_of_batch_operations(
     openstack: OpenStack, tmp_path: pathlib.Path
 ) -> None:
@@ -225,17 +92,6 @@ def test_a_list_accepts_the_selectors_of_batch_operations(
     assert (code, "'rack9'" in text) == (1, True)
 
 
-def test_the_old_aggregate_option_works_with_a_warning(openstack: OpenStack) -> None:
-    create(openstack, "node")
-    outcome = openstack.run("resource provider list", "--aggregate-uuid", AGGREGATE)
-    assert outcome.code == 0
-    warning = "The --aggregate-uuid option is deprecated, please use --member-of instead."
-    assert outcome.messages.strip() == warning
-    both = ("--aggregate-uuid", AGGREGATE, "--member-of", AGGREGATE)
-    code, text = openstack.fails("resource provider list", *both)
-    assert (code, "not allowed with argument" in text) == (2, True)
-
-
 def test_a_long_list_shows_traits_aggregates_and_inventories(openstack: OpenStack) -> None:
     create(openstack, "node", VCPU=8)
     generation = f"--generation={openstack.generation(1)}"
@@ -248,40 +104,6 @@ def test_a_long_list_shows_traits_aggregates_and_inventories(openstack: OpenStac
     assert row["updated"].endswith("GMT")
     (row,) = openstack("resource provider list", "--long", version="1.0")
     assert set(row) == FLAT | {"inventories"}
-
-
-def test_aggregates_are_set_under_a_generation_from_1_19(openstack: OpenStack) -> None:
-    create(openstack, "node")
-    command = ("resource provider aggregate set", "node", "--aggregate", AGGREGATE)
-    assert openstack(*command, version="1.18") == [{"uuid": AGGREGATE}]
-    code, text = openstack.fails(*command)
-    assert (code, text.strip()) == (1, "A generation must be specified.")
-    code, text = openstack.fails(*command, "--generation", "0", version="1.18")
-    assert (code, "requires at least version 1.19" in text) == (1, True)
-    code, text = openstack.fails(*command, "--generation", str(openstack.generation(7)))
-    assert (code, "HTTP 409" in text) == (1, True)
-    code, text = openstack.fails(*command, "--generation", "x")
-    assert (code, "invalid int value" in text) == (2, True)
-    first, second = str(openstack.generation()), str(openstack.generation(1))
-    assert openstack(*command, "--generation", first) == [{"uuid": AGGREGATE}]
-    assert openstack("resource provider aggregate list", "node") == [{"uuid": AGGREGATE}]
-    assert openstack("resource provider aggregate set", "node", "--generation", second) == []
-
-
-def test_traits_of_a_provider_are_set_listed_and_deleted(openstack: OpenStack) -> None:
-    create(openstack, "node")
-    avx, ssd = {"name": "HW_CPU_X86_AVX"}, {"name": "STORAGE_DISK_SSD"}
-    rows = openstack(
-        "resource provider trait set", "node", "--trait", avx["name"], "--trait", ssd["name"]
-    )
-    assert sorted(row["name"] for row in rows) == [avx["name"], ssd["name"]]
-    assert openstack("resource provider trait set", "node", "--trait", ssd["name"]) == [ssd]
-    assert openstack("resource provider trait list", "node") == [ssd]
-    assert openstack("trait list", "--associated") == [ssd]
-    code, text = openstack.fails("resource provider trait set", "node", "--trait", "CUSTOM_NO")
-    assert (code, "HTTP 400" in text) == (1, True)
-    assert openstack.do("resource provider trait delete", "node") == ""
-    assert openstack("resource provider trait list", "node") == []
 
 
 def test_setting_traits_warns_which_standard_traits_it_removes(openstack: OpenStack) -> None:
@@ -336,41 +158,3 @@ def test_a_tree_is_listed_root_first(openstack: OpenStack) -> None:
     assert by_name["numa0"]["inventories"]["MEMORY_MB"]["total"] == 512
     code, text = openstack.fails("resource provider tree show", UNUSED_UUID)
     assert (code, "found" in text) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("command", "arguments", "messages"),
-    [
-        (
-            "resource provider list",
-            ("--resource", "VCPU=x", "--in-tree", "unknown"),
-            ("'x' in 'VCPU=x'", "'unknown'"),
-        ),
-        (
-            "allocation candidate list",
-            ("--resource", "VCPU", "--group", "1", "--resource", "VCPU=x", "--in-tree", "unknown"),
-            ("<resource_class>=<value>: 'VCPU'", "'x' in 'VCPU=x'", "'unknown'"),
-        ),
-        (
-            "resource provider allocation amend",
-            (UNUSED_UUID, "--allocation", "rp=unknown,VCPU=1", "--allocation", "nonsense"),
-            ("'unknown'", "'nonsense'"),
-        ),
-        (
-            "resource provider inventory set",
-            ("unknown", "--resource", "VCPU=x"),
-            ("'x' in 'VCPU=x'", "'unknown'"),
-        ),
-        (
-            "resource provider trait add",
-            ("unknown", "--required", "CUSTOM_NO", "--in-tree", "none", "--trait", "nonsense"),
-            ("'unknown'", "CUSTOM_NO", "'none'", "unknown trait nonsense"),
-        ),
-    ],
-)
-def test_unknown_names_and_malformed_values_are_reported_together(
-    openstack: OpenStack, command: str, arguments: tuple[str, ...], messages: tuple[str, ...]
-) -> None:
-    code, text = openstack.fails(command, *arguments)
-    assert code == 1
-    assert [part for part in messages if part not in text] == []

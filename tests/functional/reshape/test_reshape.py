@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.functional_cloud import allocate, create
-from tests.support.peer import fixtures, shell, target as targets
+from tests.support.peer import shell, target as targets
 
 RESHAPE = "placement reshape"
 A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
@@ -202,23 +202,6 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
     now = offered(target)
     assert {"gpu-of-cn1", "gpu-of-cn3"} <= now.keys()
     assert "gpu-of-cn4" not in now
-
-
-@fixtures.ON_ONE_TARGET
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ((), "give a file of moves, or --to-tree"),
-        (("moves.yaml", "--to-tree", "moves.yaml"), "give a file of moves, or --to-tree"),
-        (("moves.yaml", "cn1"), "does not contain $root"),
-    ],
-)
-@pytest.mark.usefixtures("uuids")
-def test_an_invalid_command_line_is_a_usage_error(
-    openstack: shell.OpenStack, arguments: tuple[str, ...], error: str
-) -> None:
-    code, text = openstack.fails(RESHAPE, *arguments)
-    assert (code, error in text) == (2, True), text
 
 
 @pytest.mark.usefixtures("uuids")

@@ -222,17 +222,3 @@ def test_a_database_is_compared_like_a_snapshot(openstack: shell.OpenStack) -> N
     outcome = openstack.run("placement snapshot diff", "a.sqlite", "b.sqlite", "-f", "json")
     (row,) = json.loads(outcome.stdout)
     assert (outcome.code, row["kind"], row["name"]) == (3, "trait", "CUSTOM_B")
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("show", "nowhere.sqlite"), 1, "nowhere.sqlite does not exist"),
-        (("diff", "live", "live"), 2, "only one of the two states can be 'live'"),
-    ],
-)
-def test_a_wrong_command_line_is_refused(
-    openstack: shell.OpenStack, words: tuple[str, ...], code: int, message: str
-) -> None:
-    ended, text = openstack.fails(f"placement snapshot {words[0]}", *words[1:])
-    assert (ended, message in text) == (code, True), text
