@@ -53,12 +53,16 @@ class Served:
         response = self._http.getresponse()
         return response.status, response.read()
 
-    def memory(self, peak: bool = True) -> int:
-        """The resident size of the process in MiB, at its peak or now."""
+    def memory(self) -> int:
+        """The resident size of the process in MiB, at its peak."""
+        return self.resident(peak=True) // 1024
+
+    def resident(self, *, peak: bool = False) -> int:
+        """The resident size of the process in KiB, now or at its peak."""
         field = "VmHWM" if peak else "VmRSS"
         with open(f"/proc/{self._process_id()}/status", encoding="ascii") as status:
             (line,) = (line for line in status if line.startswith(field))
-        return int(line.split()[1]) // 1024
+        return int(line.split()[1])
 
     def _process_id(self) -> int:
         """The id of the process with this port on its command line."""

@@ -178,19 +178,3 @@ def test_status_shows_the_target_and_finds_consumers_without_owner(
         assert set(found["checks"].values()) == {"success"}
         assert any("nova-status" in line for line in found["not_checked"])
     assert "checks" not in openstack("placement status show")
-
-
-def test_a_table_omits_uuids_and_has_one_fact_per_line(
-    openstack: shell.OpenStack,
-) -> None:
-    arguments = (AMEND, HOSTS[0], "--resource", "VCPU:total=50", "--resource", "VCPU:reserved=4")
-    table = openstack.do(*arguments, "--dry-run").splitlines()
-    assert table[1].replace("|", " ").split() == ["name", "before", "after", "status", "reason"]
-    assert ["VCPU:total=50" in line for line in table].count(True) == 1
-    assert [line.split("|")[3].strip() for line in table[3:5]] == [
-        "VCPU:total=50",
-        "VCPU:reserved=4",
-    ]
-    assert max(map(len, table)) < 130
-    shown = openstack.do(*arguments, "--dry-run", "-c", "uuid", "-c", "status")
-    assert shown.splitlines()[1].replace("|", " ").split() == ["uuid", "status"]

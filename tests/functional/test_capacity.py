@@ -142,13 +142,6 @@ def test_a_random_cloud_takes_the_counted_requests(
     assert left["allocation_requests"] == []
 
 
-def test_a_table_shows_counts_and_classes(openstack: OpenStack, hosts: dict[str, str]) -> None:
-    text = openstack.do(SHOW, *REQUEST)
-    assert "| VCPU:2,DISK_GB:10 | 8    | 3     | VCPU     |" in text
-    assert "\nClasses of VCPU:2,DISK_GB:10\n" in text
-    assert "| DISK_GB | 10  " in text
-
-
 def test_the_tables_fit_80_characters_in_a_large_cloud(openstack: OpenStack) -> None:
     most, name = str(2**31 - 1), "MEM_ENCRYPTION_CONTEXT"
     for host in ("one", "two"):

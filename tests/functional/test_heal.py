@@ -172,15 +172,6 @@ def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets
     assert not held(target, "st-paused")
 
 
-def test_table_has_name_status_and_reason(openstack: shell.OpenStack) -> None:
-    shown = openstack.do(HEAL, *RECORDED, "--dry-run", "--server", SERVERS["st-stopped"]["id"])
-    assert shown.splitlines()[1].split("|")[1:-1] == [
-        " name       ",
-        " status  ",
-        " reason                                                          ",
-    ]
-
-
 def test_no_consumer_type_below_1_38(openstack: shell.OpenStack, target: targets.Target) -> None:
     selection = ("--instance", SERVERS["st-stopped"]["id"])
     openstack.do(HEAL, *RECORDED, *selection, version="1.37")

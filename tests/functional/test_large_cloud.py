@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import json
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from benchmarks import large_cloud
-from osc_placement import server
-from osc_placement.server import run
-from osc_placement.testing import traffic
+from osc_placement import testing
 from tests.support.clouds import large
 from tests.support.peer import shell, target as targets
 
@@ -129,32 +123,18 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int
     cloud = large.LargeCloud(FLAT, NESTED, SERVERS)
     recording = folder / "nova.json"
     recording.write_text(json.dumps(cloud.nova()))
-    found = {}
-    with serving(cloud) as (url, proxy):
-        for operation in large_cloud.operations(Service(url), cloud, recording, folder):
+    counts = {}
+    with testing.LoopbackPlacement(load=cloud.document(), legacy_rbac=True) as placement:
+        service = Service(placement.url)
+        for operation in large_cloud.operations(service, cloud, recording, folder):
             if operation.is_local:  # It reads a file or the tables, and sends no request.
                 continue
-            proxy.sent.clear()
-            outcome = shell.run([*targets.admin_options(url), *operation.arguments, "-f", "json"])
+            placement.requests.clear()
+            options = targets.admin_options(placement.url)
+            outcome = shell.run([*options, *operation.arguments, "-f", "json"])
             assert outcome.code in operation.codes, outcome
-            found[operation.name] = collections.Counter(each.template for each in proxy.sent)
-    return found
-
-
-@contextlib.contextmanager
-def serving(cloud: large.LargeCloud) -> Iterator[tuple[str, traffic.Traffic]]:
-    """The URL of a server with the cloud, and its requests."""
-    app = server.create_app(load=cloud.document(), legacy_rbac=True)
-    proxy = traffic.Traffic(app)
-    listening = run.HttpServer(proxy, "127.0.0.1", 0, app.threads)
-    thread = threading.Thread(target=listening.run)
-    thread.start()
-    try:
-        yield listening.url, proxy
-    finally:
-        listening.stop()
-        thread.join()
-        app.close()
+            counts[operation.name] = placement.count()
+    return counts
 
 
 @pytest.mark.parametrize("operation", EXPECTED)

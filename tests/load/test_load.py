@@ -7,23 +7,18 @@ A few seconds in the suite; ``pytest --long tests/load`` takes minutes.
 from __future__ import annotations
 
 import collections
-import contextlib
-import gc
 import http.client
 import json
 import pathlib
 import random
-import subprocess
-import sys
 import threading
 import time
-import urllib.parse
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import requests
+
+from benchmarks import served
 
 HEADERS = {
     "x-auth-token": "admin",
@@ -73,12 +68,11 @@ class Writer(threading.Thread):
     """One client with its own consumers, on providers that it shares with other clients."""
 
     def __init__(
-        self, url: str, providers: list[str], ledger: Ledger, seed: int, until: float
+        self, port: int, providers: list[str], ledger: Ledger, seed: int, until: float
     ) -> None:
         super().__init__(daemon=True)
         self._chance = random.Random(seed)
-        address = urllib.parse.urlsplit(url)
-        self._http = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self._providers = providers
         self._ledger = ledger
         self._until = until
@@ -205,72 +199,33 @@ class Writer(threading.Thread):
 
 
 CLIENTS = 16
-#: Limit in MiB for the difference of memory between two equal rounds.
-TOLERANCE = 4.0
+#: Limit in KiB for the difference of memory between two equal rounds.
+TOLERANCE = 4096
 
 
-class Process:
-    """A server process under load."""
-
-    def __init__(self, database: pathlib.Path | None) -> None:
-        options = ["--port", "0", *(["--database", str(database)] if database else [])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "osc_placement.server", *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.headers.update(HEADERS)
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        answer = self._session.request(method, self.url + path, json=body)
-        answer.raise_for_status()
-        return answer.json() if answer.content else None
-
-    def memory(self) -> float:
-        """Resident memory in MiB."""
-        status = pathlib.Path(f"/proc/{self._process.pid}/status").read_text()
-        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) / 1024
-
-    def stop(self) -> str:
-        """Stop the process; returns its stderr."""
-        self._session.close()
-        self._process.terminate()
-        _, complaints = self._process.communicate(timeout=30)
-        return complaints
+def ask(service: served.Served, method: str, path: str, body: Any = None) -> Any:
+    """The JSON of a successful response, None without a body."""
+    raw = service.request(method, path, body)
+    return json.loads(raw) if raw else None
 
 
-@contextlib.contextmanager
-def running(database: pathlib.Path | None) -> Iterator[Process]:
-    process = Process(database)
-    try:
-        yield process
-    finally:
-        assert process.stop() == ""
-
-
-def prepare(process: Process) -> list[str]:
+def prepare(service: served.Served) -> list[str]:
     providers = [str(uuid.UUID(int=number + 1)) for number in range(4)]
     inventories = {name: {"total": TOTAL} for name in CLASSES}
     for number, provider in enumerate(providers):
-        process.ask("POST", "/resource_providers", {"name": f"host-{number}", "uuid": provider})
+        ask(service, "POST", "/resource_providers", {"name": f"host-{number}", "uuid": provider})
         body = {"resource_provider_generation": 0, "inventories": inventories}
-        process.ask("PUT", f"/resource_providers/{provider}/inventories", body)
+        ask(service, "PUT", f"/resource_providers/{provider}/inventories", body)
     return providers
 
 
-def write(process: Process, providers: list[str], seconds: float, seed: int) -> Ledger:
+def write(service: served.Served, providers: list[str], seconds: float, seed: int) -> Ledger:
     """One round of load, compared with the state at its end; it leaves nothing behind."""
     ledger = Ledger()
-    before = {provider: generation(process, provider) for provider in providers}
+    before = {provider: generation(service, provider) for provider in providers}
     until = time.monotonic() + seconds
     clients = [
-        Writer(process.url, providers, ledger, seed * CLIENTS + number, until)
+        Writer(service.port, providers, ledger, seed * CLIENTS + number, until)
         for number in range(CLIENTS)
     ]
     for client in clients:
@@ -278,31 +233,33 @@ def write(process: Process, providers: list[str], seconds: float, seed: int) -> 
     for client in clients:
         client.join(seconds + 60)
     assert ledger.complaints == []
-    check_generations(process, before, ledger)
+    check_generations(service, before, ledger)
     held = {uuid: kept for client in clients for uuid, kept in client.consumers.items()}
-    check_allocations(process, providers, held)
+    check_allocations(service, providers, held)
     for consumer in held:
-        process.ask("DELETE", f"/allocations/{consumer}")
+        ask(service, "DELETE", f"/allocations/{consumer}")
     return ledger
 
 
-def generation(process: Process, provider: str) -> int:
-    return int(process.ask("GET", f"/resource_providers/{provider}")["generation"])
+def generation(service: served.Served, provider: str) -> int:
+    return int(ask(service, "GET", f"/resource_providers/{provider}")["generation"])
 
 
-def check_generations(process: Process, before: dict[str, int], ledger: Ledger) -> None:
+def check_generations(service: served.Served, before: dict[str, int], ledger: Ledger) -> None:
     """Each acknowledged write raised the generation by one, and no two reported the same one."""
     for provider, first in before.items():
-        assert generation(process, provider) == first + ledger.bumps[provider]
+        assert generation(service, provider) == first + ledger.bumps[provider]
     assert set(ledger.reported.values()) <= {1}
 
 
 def check_allocations(
-    process: Process, providers: list[str], held: dict[str, tuple[int, dict[str, dict[str, int]]]]
+    service: served.Served,
+    providers: list[str],
+    held: dict[str, tuple[int, dict[str, dict[str, int]]]],
 ) -> None:
     """Allocations are those that clients wrote, and within capacity."""
     for provider in providers:
-        found = process.ask("GET", f"/resource_providers/{provider}/allocations")["allocations"]
+        found = ask(service, "GET", f"/resource_providers/{provider}/allocations")["allocations"]
         assert {consumer: entry["resources"] for consumer, entry in found.items()} == {
             consumer: allocations[provider]
             for consumer, (_, allocations) in held.items()
@@ -310,7 +267,7 @@ def check_allocations(
         }
         for consumer, entry in found.items():
             assert entry["consumer_generation"] == held[consumer][0]
-        usages = process.ask("GET", f"/resource_providers/{provider}/usages")["usages"]
+        usages = ask(service, "GET", f"/resource_providers/{provider}/usages")["usages"]
         for name in CLASSES:
             used = sum(entry["resources"].get(name, 0) for entry in found.values())
             assert usages[name] == used <= TOTAL
@@ -322,13 +279,15 @@ def test_sixteen_writers_neither_lose_changes_nor_oversubscribe(
     kind: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
     seconds = 60.0 if request.config.getoption("--long") else 1.5
-    gc.collect()
-    with running(tmp_path / "placement.sqlite" if kind == "sqlite" else None) as process:
-        providers = prepare(process)
-        write(process, providers, seconds, seed=1)
-        resting = process.memory()
-        ledger = write(process, providers, seconds, seed=2)
-        assert process.memory() < resting + TOLERANCE
+    database = ["--database", str(tmp_path / "placement.sqlite")] if kind == "sqlite" else []
+    with served.serving(served.ours(*database), tmp_path / "server") as service:
+        providers = prepare(service)
+        write(service, providers, seconds, seed=1)
+        resting = service.resident()
+        ledger = write(service, providers, seconds, seed=2)
+        assert service.resident() < resting + TOLERANCE
+    # The server printed its URL, and no complaint.
+    assert len((tmp_path / "server" / "server.log").read_text().splitlines()) == 1
     # The round had all kinds of load.
     assert set(ledger.statuses) >= {200, 204, 409}
     assert ledger.statuses[204] > 20

@@ -7,7 +7,6 @@ state as a concurrent client, returns another response, or breaks the connection
 
 from __future__ import annotations
 
-import collections
 import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -54,10 +53,12 @@ class Client(api.Client):
         load: Mapping[str, Any] | None = None,
     ) -> None:
         given = list(hosts)
-        self.placement = service.InProcessPlacement(load=load or _document(given)).start()
-        self._traffic = traffic.Traffic(self.placement.app)
-        super().__init__(wsgi.in_process(lambda: self._traffic, target), microversion.MAXIMUM)
-        self.rival = self.placement.rival()
+        placement = service.InProcessPlacement(load=load or _document(given)).start()
+        self.placement, self.rival = placement, placement.rival()
+        self.before, self.before_write = placement.before, placement.before_write
+        self.after, self.after_write = placement.after, placement.after_write
+        self.count, self.export = placement.count, placement.export
+        super().__init__(wsgi.in_process(placement._shared(), target), microversion.MAXIMUM)
         for host in given:
             for resource_class, amount in host.used.items():
                 self.stored(host.name).use(resource_class, amount)
@@ -70,36 +71,12 @@ class Client(api.Client):
     @property
     def sent(self) -> list[Request]:
         """The requests in their order; a test may clear the list."""
-        return self._traffic.sent
-
-    def before(self, action: Action) -> None:
-        """Run ``action`` before each request reaches the server."""
-        self._traffic.before = action
-
-    def after(self, action: Action) -> None:
-        """Run ``action`` after the server has carried out a request."""
-        self._traffic.after = action
-
-    def before_write(self, action: Action) -> None:
-        """Run ``action`` before each write reaches the server."""
-        self.before(traffic.writes(action))
-
-    def after_write(self, action: Action) -> None:
-        """Run ``action`` after the server has carried out a write."""
-        self.after(traffic.writes(action))
-
-    def count(self) -> collections.Counter[str]:
-        """The number of requests sent by template."""
-        return self._traffic.count()
+        return self.placement.requests
 
     @property
     def writes(self) -> int:
         """The number of writes sent."""
         return sum(request.is_write for request in self.sent)
-
-    def export(self) -> dict[str, Any]:
-        """The whole state, as a document that ``load`` accepts."""
-        return self.placement.export()
 
     def stored(self, name: str) -> Stored:
         """The provider of a name or UUID."""

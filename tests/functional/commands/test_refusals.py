@@ -171,6 +171,9 @@ USAGE: dict[str, str] = {
     f"resource provider allocation set {UNUSED} --allocation rp={NODE},VCPU=1 --project-id p": (
         "the following arguments are required: --user-id"
     ),
+    f"resource provider list --aggregate-uuid {UNUSED} --member-of {UNUSED}": (
+        "not allowed with argument --aggregate-uuid"
+    ),
     "resource provider set node": "at least one of --name, --parent-provider is required",
     f"{EXPLAIN} --image cirros": "argument --image: needs --flavor",
     f"{EXPLAIN} --resource VCPU=1 --availability-zone az1": (

@@ -73,18 +73,6 @@ def test_a_damaged_plan_file_is_refused_before_any_request(
     assert not proxy.requests
 
 
-def test_plan_show_prints_tables_of_changes_and_capacity(proxy: chaos.Proxy) -> None:
-    relative = (AMEND, *HOSTS, "--resource", "VCPU:total+=2", "--dry-run", "--plan-out", "p.json")
-    run(proxy, *relative)
-    outcome = shell.run(["placement", "plan", "show", "p.json"])
-    titles = [line for line in outcome.stdout.splitlines() if line[:1].isalpha()]
-    assert titles == ["Changes", "Capacity"]
-    assert "providers over capacity" in outcome.stdout
-    assert f"| {HOSTS[0]} " in outcome.stdout
-    one = shell.run(["placement", "plan", "show", "p.json", "-c", "name", "-f", "value"])
-    assert one.stdout.splitlines() == list(HOSTS)
-
-
 @pytest.mark.parametrize("command", ["apply", "undo", "apply --dry-run"])
 def test_a_plan_of_another_cloud_is_refused_before_any_request(
     target: targets.Target, proxy: chaos.Proxy, command: str

@@ -58,35 +58,6 @@ def test_a_cloud_is_found_in_clouds_yaml(target: targets.OverHttp, home: dict[st
     assert [row["name"] for row in json.loads(shown.stdout)] == ["host"]
 
 
-@pytest.mark.parametrize("target", ["loopback"], indirect=True)
-def test_clouds_yaml_can_pin_a_version(target: targets.OverHttp, home: dict[str, str]) -> None:
-    clouds(home["HOME"], target.url, "placement_api_version: '1.13'")
-    made = openstack(home, "--os-cloud lab resource provider create host -f json")
-    assert sorted(json.loads(made.stdout)) == ["generation", "name", "uuid"]
-
-
-@pytest.mark.parametrize("target", ["loopback"], indirect=True)
-def test_the_environment_can_pin_a_version(target: targets.OverHttp, home: dict[str, str]) -> None:
-    clouds(home["HOME"], target.url)
-    made = openstack(
-        home,
-        "--os-cloud lab resource provider create host -f json",
-        OS_PLACEMENT_API_VERSION="1.13",
-    )
-    assert sorted(json.loads(made.stdout)) == ["generation", "name", "uuid"]
-
-
-def test_a_file_needs_no_cloud(home: dict[str, str]) -> None:
-    database = str(pathlib.Path(home["HOME"], "cloud.sqlite"))
-    made = openstack(home, "trait create CUSTOM_A", OSC_PLACEMENT_DATABASE=database)
-    assert (made.returncode, made.stdout) == (0, "")
-    assert made.stderr == f"Database file: {database}\n"
-    shown = openstack(
-        home, f"--os-placement-database {database} trait list --name in:CUSTOM_A -f value"
-    )
-    assert (shown.returncode, shown.stdout) == (0, "CUSTOM_A\n")
-
-
 def test_v_shows_the_phases_and_items_of_a_run(
     home: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
@@ -100,14 +71,6 @@ def test_v_shows_the_phases_and_items_of_a_run(
     quiet = openstack(home, f"{command} cmp-0002.*", OSC_PLACEMENT_DATABASE=database).stderr
     assert "1 applied" in quiet
     assert "providers match" not in quiet
-
-
-def test_an_unreachable_endpoint_is_one_line_without_a_traceback(home: dict[str, str]) -> None:
-    clouds(home["HOME"], "http://127.0.0.1:1")
-    outcome = openstack(home, "--os-cloud lab resource provider list")
-    assert outcome.returncode == 1
-    assert "127.0.0.1:1" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
 
 
 def test_a_file_that_is_not_a_database_is_not_changed(home: dict[str, str]) -> None:

@@ -130,21 +130,17 @@ class Loopback(OverHttp):
 
     def __init__(self, first_generation: int) -> None:
         self.first_generation = first_generation
-        self._start()
-
-    def load(self, sample: str | dict[str, Any]) -> None:
-        """Start it again with a sample cloud, or with a document of its own form."""
-        self.stop()
-        self._start(sample)
-
-    def state(self) -> dict[str, Any]:
-        return cloud_builder.without_generations(self._placement.app.export())
-
-    def _start(self, sample: str | dict[str, Any] | None = None) -> None:
         self._placement = service.LoopbackPlacement(
-            load=sample, legacy_rbac=True, first_generation=self.first_generation
+            legacy_rbac=True, first_generation=first_generation
         ).start()
         super().__init__("loopback", self._placement.url)
+
+    def load(self, sample: str | dict[str, Any]) -> None:
+        """Replace its content by a sample cloud, or by a document of its own form."""
+        self._placement.reset(sample)
+
+    def state(self) -> dict[str, Any]:
+        return cloud_builder.without_generations(self._placement.export())
 
     def stop(self) -> None:
         self._placement.stop()
