@@ -90,8 +90,8 @@ class Cloud:
         """Add a provider. An inventory is a total, or the fields of Placement's inventory.
 
         ``aggregates`` and ``parent`` are names. Errors: ValueError for a name that the cloud has,
-        TypeError for an inventory that is no number and no mapping, and for a text in place of a
-        list.
+        TypeError for an inventory that is neither a number nor a mapping, and for a text in place
+        of a list.
         """
         self._check_new(name, "providers")
         for key, value in inventories.items():

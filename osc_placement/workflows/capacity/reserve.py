@@ -67,7 +67,7 @@ class _Search:
                 upper = _largest(upper, functools.partial(self._fits_after, failed))
                 if upper < 0:
                     return Reserve(self._failures, 0, 0, failed)
-            # No number is safe if even 0 requests survive not every failure.
+            # After some failure not even the present servers fit: then no request is safe.
             least = max(_largest(upper, self._is_safe), 0)
         except SearchTooLong:
             return Reserve(self._failures, 0, upper, is_complete=False)

@@ -201,9 +201,10 @@ def _from_volume(services: RequestServices, server: values.Server) -> bool:
 def _disk_format(
     services: RequestServices, options: RequestOptions, server: values.Server
 ) -> tuple[str | None, list[str]]:
-    """The format of the image; None if nobody asks, or with a sentence why it cannot be read.
+    """``(disk format, warnings)`` of the server's image.
 
-    Requests: one or two to glance, if a request filter reads the format.
+    The format is None if no request filter needs it, or if it cannot be read; a warning says why.
+    Requests: one or two to glance, if a request filter needs the format.
     """
     needed = options.scheduler.query_placement_for_image_type_support
     if not needed or server.image_id is None:

@@ -139,7 +139,7 @@ class _Collector:
         if is_uuid(server):
             self._used += [(canonical_uuid(server), used) for used in self._reader(element)]
         else:
-            self.reasons.append(f"{source}: a <domain> has no UUID")
+            self.reasons.append(f"{source}: a <domain> element without <uuid>")
 
     def _device(self, device: xml.etree.ElementTree.Element) -> None:
         """A device of the host; older releases of libvirt have the UUID in its name only."""

@@ -97,7 +97,7 @@ def test_a_server_with_one_cpu_per_vcpu_is_pinned(pins: tuple[str, ...], expecte
     ("text", "reason"),
     [
         (domain(SERVER, MDEV), f"server {SERVER} uses the mediated device {MDEV}, and no file"),
-        (domain("none"), "file0: a <domain> has no UUID"),
+        (domain("none"), "file0: a <domain> element without <uuid>"),
         ("<domain><uuid></domain>", "file0: the XML cannot be read: mismatched tag"),
         (f"<domain><uuid>{SERVER}</uuid>", "file0: '<domain><uuid>"),
         ("cn1=pci_0000_84_00_0", "is not <server>=<value>, and not output of virsh or mdevctl"),
