@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which target each amount of a reshape goes to, or why there is none. Pure and deterministic.
 
-``assign`` places the amounts with ``search.placing``: an item is a request, a target is a tree. A
+``assign`` places the amounts with ``search.placing``: a demand is a request, a target is a tree. A
 strategy is a preference: ``pack`` first finds the smallest number of targets, ``spread`` the lowest
 share of the fullest target. Then ``assign`` finds the consumers that have a choice, or those that
 do not fit, with the reasons::
@@ -20,7 +20,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
@@ -50,59 +50,74 @@ WHOLE = 1000
 MAX_RETRIED = 16
 
 
+#: ``(provider uuid, resource class)``
+Place = tuple[str, str]
+
+
+class Destination(NamedTuple):
+    """A possible target of a demand; ``classes`` are the new classes of its resources, in order."""
+
+    target: str
+    classes: tuple[str, ...]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:
-    """Amounts of one consumer on one source that move together: ``{class: amount}``, all positive.
+    """Amounts of one consumer on one source that move or stay together: ``{class: amount}``.
 
-    ``targets`` are the names of the targets that they may move to. An amount is never split,
-    because Placement never serves a class of one request group from two providers. ``label`` names
-    the source in messages.
+    All are positive. An amount is never split, because Placement never serves a class of one
+    request group from two providers. ``assigned`` is set where evidence decides.
     """
 
     consumer: str
     source: str
     resources: Mapping[str, int]
-    targets: tuple[str, ...]
-    label: str = ""
+    options: tuple[Destination, ...]
+    assigned: Destination | None = None
+
+    @property
+    def possible(self) -> tuple[Destination, ...]:
+        """The options that evidence leaves."""
+        return self.options if self.assigned is None else (self.assigned,)
+
+    @property
+    def places(self) -> set[Place]:
+        """The places that it may get an amount of."""
+        return {(option.target, name) for option in self.options for name in option.classes}
+
+    def received(self, option: Destination) -> dict[str, int]:
+        """``{class: amount}`` on the target."""
+        amounts: dict[str, int] = {}
+        for name, amount in zip(option.classes, self.resources.values(), strict=True):
+            amounts[name] = amounts.get(name, 0) + amount
+        return amounts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TargetProvider:
-    """A provider that can receive amounts.
+class Room:
+    """A place that can receive amounts: its inventory after the reshape, and what stays there.
 
-    ``inventories`` are its inventories after the reshape, and ``used`` is the usage that remains
-    there, ``{class: amount}``. ``present`` is the part of ``used`` that belongs to moving
-    consumers, and that they keep: ``{consumer: {class: amount}}``. ``label`` names it in messages.
+    ``present`` is the part of ``used`` that belongs to moving consumers, and that they keep:
+    ``{consumer: amount}``.
     """
 
-    name: str
-    inventories: inventory.Inventories
-    used: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    present: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
-    label: str = ""
+    inventory: inventory.Inventory
+    used: int = 0
+    present: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def free(self, resource_class: str) -> int:
-        """The unused capacity of a class; 0 for a class without inventory."""
-        offered = self.inventories.get(resource_class)
-        return max(0, offered.capacity - self.used.get(resource_class, 0)) if offered else 0
+    @property
+    def free(self) -> int:
+        """The unused capacity."""
+        return max(0, self.inventory.capacity - self.used)
 
-    def present_of(self, consumer: str, resource_class: str) -> int:
-        return self.present.get(consumer, {}).get(resource_class, 0)
+    def sum_rule(self, consumer: str) -> placing.SumRule:
+        """The units that the sum of a consumer's amounts must suit."""
+        offered, present = self.inventory, self.present.get(consumer, 0)
+        return placing.SumRule(present, offered.min_unit, offered.max_unit, offered.step_size)
 
-    def could_suit_units(self, item: Item, resource_class: str, amount: int) -> bool:
-        """Whether an amount can suit the units, alone or as part of a sum."""
-        offered = self.inventories[resource_class]
-        if item.is_part:
-            present = self.present_of(item.demand.consumer, resource_class)
-            return amount + present <= offered.max_unit
-        return offered.suits_units(amount)
-
-    def share(self, resource_class: str, added: int) -> float:
+    def share(self, added: int) -> float:
         """The used share of the capacity with an amount added; 0 if nothing is added."""
-        if not added:
-            return 0.0
-        used = self.used.get(resource_class, 0) + added
-        return used / self.inventories[resource_class].capacity
+        return (self.used + added) / self.inventory.capacity if added else 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +127,7 @@ class Assigned:
     ``guessed`` are the consumers for which the strategy chose.
     """
 
-    targets: tuple[str, ...]
+    targets: tuple[Destination, ...]
     guessed: frozenset[str] = frozenset()
 
 
@@ -146,78 +161,83 @@ Answer = Assigned | Undecided | Impossible | GaveUp
 
 def assign(
     demands: Sequence[Demand],
-    targets: Sequence[TargetProvider],
+    rooms: Mapping[Place, Room],
     strategy: Strategy | None = None,
     seconds: float = 60.0,
+    names: Mapping[str, str] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """Find the target of each demand, or prove that there is none.
 
-    The order of ``targets`` matters to strategies; the order of ``demands`` and of mappings does
-    not. Only GaveUp depends on the machine: it is the answer after ``seconds`` by ``clock``.
-    Time: items times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
+    The order of ``rooms`` matters to strategies; the order of ``demands`` and of other mappings
+    does not. ``names`` of providers are for messages. Only GaveUp depends on the machine: it is the
+    answer after ``seconds`` by ``clock``.
+    Time: demands times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
     targets take about a second.
     """
-    items = _Items(demands, {target.name: target for target in targets})
+    items = _Items(demands, rooms)
     try:
-        return _answer(items, strategy, SearchBudget(seconds, clock=clock))
+        return _answer(items, strategy, SearchBudget(seconds, clock=clock), names or {})
     except SearchTooLong:
         return GaveUp(seconds)
 
 
-class Item(NamedTuple):
-    """A demand at its position.
+class ItemKind(NamedTuple):
+    """Demands of the same kind are interchangeable. ``owner`` is set where the consumer matters.
 
-    ``is_part``: the consumer may have more of the same class on a target, so that min_unit,
-    max_unit and step_size apply to the sum.
+    An option is a target with its amounts.
     """
 
-    position: int
-    demand: Demand
-    is_part: bool
-
-    @property
-    def consumer(self) -> str:
-        return self.demand.consumer
-
-
-class ItemKind(NamedTuple):
-    """Items of the same kind are interchangeable. ``owner`` is set where the consumer matters."""
-
-    resources: tuple[tuple[str, int], ...]
-    targets: tuple[str, ...]
+    options: tuple[tuple[str, tuple[tuple[placing.Slot, int], ...]], ...]
     owner: tuple[str, str] | None
 
 
 class _Items:
     """The demands as requests. One without a target that it fits on alone fits nowhere.
 
-    The names of the requests are numbers in the order of consumers, sources and classes.
+    The names of the requests are numbers in the order of consumers, sources and classes. A class
+    that becomes another counts as the same class. Where it can become several classes on one
+    provider, the provider is several targets: ``<uuid> <classes>``.
     """
 
-    def __init__(self, demands: Sequence[Demand], targets: Mapping[str, TargetProvider]) -> None:
-        self.targets = targets
-        self.positions = {name: at for at, name in enumerate(targets)}
-        self.items = {str(at): item for at, item in enumerate(self._sorted(demands))}
-        self.kinds = {name: self._kind(item) for name, item in self.items.items()}
-        self.unplaceable = [self.items[at] for at, kind in self.kinds.items() if not kind.targets]
-        lost = {item.consumer for item in self.unplaceable}
+    def __init__(self, demands: Sequence[Demand], rooms: Mapping[Place, Room]) -> None:
+        changes = sorted(
+            {
+                (option.target, *classes)
+                for demand in demands
+                for option in demand.options
+                for classes in zip(demand.resources, option.classes, strict=True)
+            }
+        )
+        groups = placing.separate(changes, lambda change: change[1:])
+        self._alike = {name: group[0][1] for group in groups for _, *both in group for name in both}
+        numbers = collections.Counter((target, name) for target, name, _ in changes)
+        self._several = {place for place, number in numbers.items() if number > 1}
+        self._rooms = {place: room for place, room in rooms.items() if place[1] in self._alike}
+        self.rooms = {self._slot(place): room for place, room in self._rooms.items()}
+        self.positions = self._positions(demands)
+        self._order = sorted(range(len(demands)), key=lambda at: _sort_key(demands[at]))
+        self.demands = {str(at): demands[index] for at, index in enumerate(self._order)}
+        self._parts = self._parts_of_sums()
+        self.kinds = {name: self._kind(name) for name in self.demands}
+        self.unplaceable = [name for name, kind in self.kinds.items() if not kind.options]
+        lost = {self.demands[name].consumer for name in self.unplaceable}
         #: ``{consumer: its requests}``, consumers sorted
         self.consumers: dict[str, list[str]] = {}
-        for name, item in self.items.items():
-            if item.consumer not in lost:
-                self.consumers.setdefault(item.consumer, []).append(name)
+        for name, demand in self.demands.items():
+            if demand.consumer not in lost:
+                self.consumers.setdefault(demand.consumer, []).append(name)
         options: dict[Hashable, list[placing.Option]] = {}
         owners: dict[Hashable, str] = {}
         sums: dict[tuple[Hashable, placing.Slot], placing.SumRule] = {}
         for kind in self.kinds.values():
-            options[kind] = _options(kind)
+            options[kind] = [placing.Option(root, dict(amounts)) for root, amounts in kind.options]
             if kind.owner:
                 owner = owners[kind] = kind.owner[0]
                 for slot in placing.slots_of(options[kind]):
-                    sums[owner, slot] = self._sum_rule(owner, slot)
+                    sums[owner, slot] = self.rooms[slot].sum_rule(owner)
         free = {
-            slot: targets[slot[0]].free(slot[1])
+            slot: self.rooms[slot].free
             for slot in placing.slots_of(itertools.chain.from_iterable(options.values()))
         }
         self.problem = placing.Problem(self.kinds, options, free, owners, sums)
@@ -230,73 +250,133 @@ class _Items:
         requests = {name: self.kinds[name] for name in sorted(names, key=int)}
         return dataclasses.replace(self.problem, requests=requests)
 
-    def _sorted(self, demands: Sequence[Demand]) -> Iterator[Item]:
+    def targets(self, placement: placing.Placement) -> tuple[Destination, ...]:
+        """The target of each demand, in the order in which the demands were given."""
+        chosen = {}
+        for index, (name, demand) in zip(self._order, self.demands.items(), strict=True):
+            root = placement[name].root_uuid
+            options = (one for one in demand.possible if self._target(demand, one) == root)
+            chosen[index] = next(options)
+        return tuple(target for _, target in sorted(chosen.items()))
+
+    def why_nowhere(self, name: str, called: Mapping[str, str]) -> str:
+        """Why a request fits on no target; ``called`` are the names of providers."""
+        demand = self.demands[name]
+        amounts = ", ".join(f"{amount} {key}" for key, amount in sorted(demand.resources.items()))
+        source = called.get(demand.source, demand.source)
+        if demand.assigned is not None:
+            target = demand.assigned.target
+            source += f", assigned to {called.get(target, target)},"
+        start = f"{demand.consumer}: {amounts} from {source} fits nowhere"
+        texts = (
+            (called.get(option.target, option.target), self._why_not(name, option))
+            for option in self._in_order(demand)
+        )
+        reasons = "; ".join(f"{target} {text}" for target, text in texts if text)
+        return f"{start}: {reasons}" if reasons else f"{start}: no move has a target for it"
+
+    def _slot(self, place: Place) -> placing.Slot:
+        target, name = place
+        return f"{target} {name}", self._alike[name]
+
+    def _positions(self, demands: Sequence[Demand]) -> dict[str, int]:
+        """``{target: its position}`` in the order of the rooms."""
+        order = {place: at for at, place in enumerate(self._rooms)}
+        ranks: dict[str, int] = {}
+        for demand in demands:
+            for option in demand.options:
+                places = ((option.target, name) for name in option.classes)
+                rank = min(order.get(place, len(order)) for place in places)
+                target = self._target(demand, option)
+                ranks[target] = min(rank, ranks.get(target, rank))
+        in_order = sorted((rank, target) for target, rank in ranks.items())
+        return {target: at for at, (_, target) in enumerate(in_order)}
+
+    def _parts_of_sums(self) -> set[str]:
+        """The requests whose consumer may have more of the same class on a target.
+
+        There min_unit, max_unit and step_size apply to the sum.
+        """
         numbers = collections.Counter(
-            (demand.consumer, name) for demand in demands for name in demand.resources
+            (demand.consumer, place) for demand in self.demands.values() for place in demand.places
         )
-        order = sorted(
-            range(len(demands)),
-            key=lambda at: (
-                demands[at].consumer,
-                demands[at].source,
-                sorted(demands[at].resources),
-                demands[at].targets,
-            ),
-        )
-        for at in order:
-            demand = demands[at]
-            is_part = any(
-                numbers[demand.consumer, name] > 1
-                or any(target.present_of(demand.consumer, name) for target in self.targets.values())
-                for name in demand.resources
-            )
-            yield Item(at, demand, is_part)
-
-    def _kind(self, item: Item) -> ItemKind:
-        demand = item.demand
-        suitable = (
+        present = {
+            (consumer, place)
+            for place, room in self._rooms.items()
+            for consumer, amount in room.present.items()
+            if amount
+        }
+        return {
             name
-            for name, target in self.targets.items()
-            if name in demand.targets
-            and all(
-                resource_class in target.inventories
-                and amount <= target.free(resource_class)
-                and target.could_suit_units(item, resource_class, amount)
-                for resource_class, amount in demand.resources.items()
-            )
-        )
-        owner = (demand.consumer, demand.source) if item.is_part else None
-        return ItemKind(tuple(sorted(demand.resources.items())), tuple(suitable), owner)
+            for name, demand in self.demands.items()
+            for place in demand.places
+            if numbers[demand.consumer, place] > 1 or (demand.consumer, place) in present
+        }
 
-    def _sum_rule(self, consumer: str, slot: placing.Slot) -> placing.SumRule:
-        target = self.targets[slot[0]]
-        offered = target.inventories[slot[1]]
-        return placing.SumRule(
-            target.present_of(consumer, slot[1]),
-            offered.min_unit,
-            offered.max_unit,
-            offered.step_size,
+    def _target(self, demand: Demand, option: Destination) -> str:
+        changed = [
+            there
+            for name, there in zip(demand.resources, option.classes, strict=True)
+            if (option.target, name) in self._several
+        ]
+        return f"{option.target} {','.join(changed)}".rstrip()
+
+    def _in_order(self, demand: Demand) -> list[Destination]:
+        """The possible targets of a demand, in the order of the targets."""
+        return sorted(
+            demand.possible, key=lambda option: self.positions[self._target(demand, option)]
         )
 
+    def _kind(self, name: str) -> ItemKind:
+        demand = self.demands[name]
+        options = []
+        for option in self._in_order(demand):
+            if self._why_not(name, option) == "":
+                received = demand.received(option).items()
+                amounts = ((self._slot((option.target, key)), amount) for key, amount in received)
+                options.append((self._target(demand, option), tuple(sorted(amounts))))
+        owner = (demand.consumer, demand.source) if name in self._parts else None
+        return ItemKind(tuple(options), owner)
 
-def _options(kind: ItemKind) -> list[placing.Option]:
-    return [
-        placing.Option(target, {(target, name): amount for name, amount in kind.resources})
-        for target in kind.targets
-    ]
+    def _why_not(self, name: str, option: Destination) -> str | None:
+        """Why a request does not fit on a target; empty if it does, None if nothing is offered."""
+        demand = self.demands[name]
+        received = demand.received(option)
+        if not all((option.target, key) in self._rooms for key in received):
+            return None
+        for key, amount in sorted(received.items()):
+            room = self._rooms[option.target, key]
+            offered = room.inventory
+            if amount > room.free:
+                return f"has room for {room.free} {key}"
+            if name in self._parts:
+                suits = amount + room.present.get(demand.consumer, 0) <= offered.max_unit
+            else:
+                suits = offered.suits_units(amount)
+            if not suits:
+                return (
+                    f"takes {key} with min_unit {offered.min_unit}, max_unit {offered.max_unit},"
+                    f" step_size {offered.step_size}"
+                )
+        return ""
 
 
-def _answer(items: _Items, strategy: Strategy | None, budget: SearchBudget) -> Answer:
+def _sort_key(demand: Demand) -> tuple[object, ...]:
+    return demand.consumer, demand.source, sorted(demand.resources), demand.possible
+
+
+def _answer(
+    items: _Items, strategy: Strategy | None, budget: SearchBudget, names: Mapping[str, str]
+) -> Answer:
     placement = None
     if not items.unplaceable:
         placement = _Strategies(items, budget).place(strategy)
     if placement is None:
-        return _impossible(items, budget)
+        return _impossible(items, budget, names)
     undecided = set(items.consumers) - _unique(items, placement, budget)
     if undecided and strategy is None:
         return Undecided(tuple(sorted(undecided)))
-    targets = {item.position: placement[name].root_uuid for name, item in items.items.items()}
-    return Assigned(tuple(target for _, target in sorted(targets.items())), frozenset(undecided))
+    return Assigned(items.targets(placement), frozenset(undecided))
 
 
 #: The options of a request, the best first.
@@ -367,13 +447,14 @@ class _Strategies:
         return placing.place(problem, self._budget, effort=EFFORT)
 
     def _highest_share(self, resource_class: str) -> int:
-        added: collections.Counter[str] = collections.Counter()
+        added: collections.Counter[placing.Slot] = collections.Counter()
         for option in self._solution.values():
-            added[option.root_uuid] += option.amounts.get((option.root_uuid, resource_class), 0)
+            added.update(option.amounts)
         return math.ceil(
             max(
-                WHOLE * self._items.targets[target].share(resource_class, amount)
-                for target, amount in added.items()
+                WHOLE * self._items.rooms[slot].share(amount)
+                for slot, amount in added.items()
+                if slot[1] == resource_class
             )
         )
 
@@ -381,9 +462,8 @@ class _Strategies:
         """The problem where the used share of each target is at most ``share`` thousandths."""
         free = dict(self._problem.free)
         for slot in self._problem.slots[resource_class]:
-            target = self._items.targets[slot[0]]
-            capacity = target.inventories[resource_class].capacity
-            below = capacity * share // WHOLE - target.used.get(resource_class, 0)
+            room = self._items.rooms[slot]
+            below = room.inventory.capacity * share // WHOLE - room.used
             free[slot] = max(0, min(free[slot], below))
         return dataclasses.replace(self._problem, free=free)
 
@@ -392,9 +472,10 @@ class _Strategies:
 
     def _emptiest(self, occupancy: placing.Occupancy, name: str) -> Sequence[placing.Option]:
         def share(option: placing.Option) -> float:
-            target = self._items.targets[option.root_uuid]
             return max(
-                target.share(slot[1], self._problem.free[slot] - occupancy.left[slot] + amount)
+                self._items.rooms[slot].share(
+                    self._problem.free[slot] - occupancy.left[slot] + amount
+                )
                 for slot, amount in option.amounts.items()
             )
 
@@ -402,12 +483,12 @@ class _Strategies:
 
     def _onward(self, occupancy: placing.Occupancy, name: str) -> Sequence[placing.Option]:
         """From the target that received the same classes last; earlier targets come at the end."""
-        items, position = self._items.items, self._items.positions
-        classes = items[name].demand.resources.keys()
+        demands, position = self._items.demands, self._items.positions
+        classes = demands[name].resources.keys()
         same = (
             position[option.root_uuid]
             for other, option in reversed(occupancy.placed.items())
-            if items[other].demand.resources.keys() == classes
+            if demands[other].resources.keys() == classes
         )
         last = next(same, 0)
         options = self._as_given(occupancy, name)
@@ -490,15 +571,10 @@ def _first(placed: placing.Placement, number: int) -> placing.Placement:
 
 
 def _unique(items: _Items, placement: placing.Placement, budget: SearchBudget) -> frozenset[str]:
-    """The consumers whose items all have one possible target.
-
-    ``placement`` is any solution. Most other consumers have a choice within one step from it:
-    one item moves, or two change places. A search decides the rest.
-    """
+    """The consumers whose items all have one possible target; ``placement`` is any solution."""
     problem = items.problem
     counts = _counts(items, placement)
     movable = {kind for kind, targets in counts.items() if not kind.owner and len(targets) > 1}
-    movable |= _movable_within_a_step(items, placement)
     for kind in counts:
         names, options = problem.kinds[kind], problem.options[kind]
         for option in options if len(options) > 1 else ():
@@ -528,43 +604,17 @@ def _counts(
     return counts
 
 
-def _movable_within_a_step(items: _Items, placement: placing.Placement) -> set[ItemKind]:
-    left = placing.Occupancy(items.problem, placement).left
-    pairs = {(items.kinds[name], option.root_uuid) for name, option in placement.items()}
-    plain = sorted((kind, target) for kind, target in pairs if not kind.owner)
-
-    def fits(kind: ItemKind, target: str, leaving: ItemKind | None = None) -> bool:
-        """Whether an item fits on a target, once an item of another kind leaves it."""
-        freed = dict(leaving.resources) if leaving else {}
-        return target in kind.targets and all(
-            amount <= left[target, name] + freed.get(name, 0) for name, amount in kind.resources
-        )
-
-    movable = {
-        kind
-        for kind, target in plain
-        if any(other != target and fits(kind, other) for other in kind.targets)
-    }
-    for kind, target in plain:
-        if kind not in movable:
-            for other, there in plain:
-                if there != target and fits(kind, there, other) and fits(other, target, kind):
-                    movable |= {kind, other}
-                    break
-    return movable
-
-
-def _impossible(items: _Items, budget: SearchBudget) -> Impossible:
+def _impossible(items: _Items, budget: SearchBudget, names: Mapping[str, str]) -> Impossible:
     """A set of consumers without which all others fit; consumers with small amounts are kept.
 
     The set is minimal unless it exceeds MAX_RETRIED or a proof takes too many steps.
     """
     left_over = _left_over(items, budget)
     reasons = [
-        *(_why_nowhere(items.targets.values(), item) for item in items.unplaceable),
+        *(items.why_nowhere(name, names) for name in items.unplaceable),
         *([_why_not_together(items.problem)] if left_over else []),
     ]
-    consumers = {*(item.consumer for item in items.unplaceable), *left_over}
+    consumers = {*(items.demands[name].consumer for name in items.unplaceable), *left_over}
     return Impossible(tuple(sorted(consumers)), tuple(dict.fromkeys(reasons)))
 
 
@@ -594,7 +644,7 @@ def _sizes(items: _Items) -> Mapping[str, float]:
         consumer: max(
             amount / room[resource_class]
             for name in names
-            for resource_class, amount in items.items[name].demand.resources.items()
+            for resource_class, amount in items.problem.amounts_of(items.kinds[name]).items()
         )
         for consumer, names in items.consumers.items()
     }
@@ -611,32 +661,6 @@ def _kept(items: _Items, order: Sequence[str]) -> list[str]:
             placed = more
             kept.append(consumer)
     return kept
-
-
-def _why_nowhere(targets: Iterable[TargetProvider], item: Item) -> str:
-    demand = item.demand
-    amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(demand.resources.items()))
-    reasons = "; ".join(filter(None, (_why_not(item, target) for target in targets)))
-    start = f"{demand.consumer}: {amounts} from {demand.label or demand.source} fits nowhere"
-    return f"{start}: {reasons}" if reasons else f"{start}: no move has a target for it"
-
-
-def _why_not(item: Item, target: TargetProvider) -> str:
-    """Why an item does not fit on a target; empty if it does, or if no move leads there."""
-    resources, label = item.demand.resources, target.label or target.name
-    if target.name not in item.demand.targets or not resources.keys() <= target.inventories.keys():
-        return ""
-    for name, amount in sorted(resources.items()):
-        free = target.free(name)
-        if amount > free:
-            return f"{label} has room for {free} {name}"
-        if not target.could_suit_units(item, name, amount):
-            offered = target.inventories[name]
-            return (
-                f"{label} takes {name} with min_unit {offered.min_unit}, max_unit"
-                f" {offered.max_unit}, step_size {offered.step_size}"
-            )
-    return ""
 
 
 def _why_not_together(problem: placing.Problem) -> str:

@@ -116,11 +116,12 @@ def _units(decision: consumers.ReshapeDecision) -> Iterator[str]:
 def _targets(decision: consumers.ReshapeDecision) -> Iterator[str]:
     """Consumers have the decided amounts on their target: the assigned one, if there is one."""
     for placed in decision.placed:
-        move = placed.move
-        present = decision.after.consumers[move.consumer].allocations.get(move.target, {})
-        is_there = all(present.get(name, 0) >= amount for name, amount in move.given.items())
-        if not is_there or placed.demand.assigned not in (None, placed.option):
-            yield f"consumer {move.consumer} would not be on its target"
+        demand, option = placed.demand, placed.option
+        present = decision.after.consumers[demand.consumer].allocations.get(option.target, {})
+        received = demand.received(option)
+        is_there = all(present.get(name, 0) >= amount for name, amount in received.items())
+        if not is_there or demand.assigned not in (None, option):
+            yield f"consumer {demand.consumer} would not be on its target"
 
 
 _INVARIANTS = (

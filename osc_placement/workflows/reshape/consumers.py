@@ -12,11 +12,11 @@ compete for a target, of other classes or trees, are assigned separately::
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from osc_placement.model import allocation
 from osc_placement.search import placing
@@ -25,49 +25,13 @@ from osc_placement.workflows.reshape import assignment, documents, resolve, snap
 LOG = logging.getLogger(__name__)
 
 
-class Destination(NamedTuple):
-    """A possible target of a demand; ``classes`` are the new classes of its resources, in order."""
-
-    target: str
-    classes: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MovingAllocation:
-    """An allocation of a consumer on one provider that must move or be kept, or a part of one.
-
-    ``assigned`` is set where evidence decides.
-    """
-
-    consumer: str
-    source: str
-    resources: Mapping[str, int]
-    options: tuple[Destination, ...]
-    assigned: Destination | None = None
-
-    @property
-    def possible(self) -> tuple[Destination, ...]:
-        """The options that evidence leaves."""
-        return self.options if self.assigned is None else (self.assigned,)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placed:
     """A demand and its target; ``guess`` is the strategy where only that decided."""
 
-    demand: MovingAllocation
-    option: Destination
+    demand: assignment.Demand
+    option: assignment.Destination
     guess: str = ""
-
-    @property
-    def move(self) -> snapshot.AllocationMove:
-        received: dict[str, int] = {}
-        for name, amount in zip(self.option.classes, self.demand.resources.values(), strict=True):
-            received[name] = received.get(name, 0) + amount
-        demand = self.demand
-        return snapshot.AllocationMove(
-            demand.consumer, demand.source, demand.resources, self.option.target, received
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,13 +51,35 @@ def decided(
     resolved: resolve.Resolved, placed: Sequence[Placed], before: snapshot.TreeSnapshot
 ) -> ReshapeDecision:
     """The decision to move these allocations, with the snapshot after it."""
-    after = before.after(resolved.nodes, [one.move for one in placed])
+    after = before.after(resolved.nodes, _moved(before.consumers, placed))
     return ReshapeDecision(resolved, placed, before, after)
+
+
+def _moved(
+    consumers: Mapping[str, allocation.Consumer], placed: Iterable[Placed]
+) -> dict[str, allocation.Consumer]:
+    """The consumers after the moves. Providers and classes without an amount are left out."""
+    amounts = {
+        uuid: {key: collections.Counter(part) for key, part in consumer.allocations.items()}
+        for uuid, consumer in consumers.items()
+    }
+    for one in placed:
+        demand, by_provider = one.demand, amounts[one.demand.consumer]
+        by_provider[demand.source].subtract(demand.resources)
+        received = demand.received(one.option)
+        by_provider.setdefault(one.option.target, collections.Counter()).update(received)
+    return {
+        uuid: dataclasses.replace(
+            consumers[uuid],
+            allocations={key: dict(+part) for key, part in by_provider.items() if +part},
+        )
+        for uuid, by_provider in amounts.items()
+    }
 
 
 def demands(
     before: snapshot.TreeSnapshot, resolved: resolve.Resolved
-) -> tuple[list[MovingAllocation], list[str]]:
+) -> tuple[list[assignment.Demand], list[str]]:
     """All demands, by consumer; and the evidence that does not fit."""
     destinations = _destinations(resolved)
     by_consumer = {
@@ -126,7 +112,7 @@ def _destinations(resolved: resolve.Resolved) -> dict[resolve.Place, list[resolv
 
 def _demands_of(
     consumer: allocation.Consumer, destinations: Mapping[resolve.Place, Sequence[resolve.Place]]
-) -> Iterator[MovingAllocation]:
+) -> Iterator[assignment.Demand]:
     for source, resources in sorted(consumer.allocations.items()):
         together: dict[tuple[str, ...], dict[str, int]] = {}
         for resource_class, amount in sorted(resources.items()):
@@ -135,12 +121,12 @@ def _demands_of(
                 together.setdefault(key, {})[resource_class] = amount
         for targets, amounts in together.items():
             options = tuple(
-                Destination(
+                assignment.Destination(
                     target, tuple(destinations[source, name][position][1] for name in amounts)
                 )
                 for position, target in enumerate(targets)
             )
-            yield MovingAllocation(consumer.uuid, source, amounts, options)
+            yield assignment.Demand(consumer.uuid, source, amounts, options)
 
 
 class _Evidence:
@@ -150,7 +136,7 @@ class _Evidence:
         self.reasons: list[str] = []
         self._item, self._resolved = item, resolved
 
-    def check(self, demands: Sequence[MovingAllocation], *, is_known: bool) -> None:
+    def check(self, demands: Sequence[assignment.Demand], *, is_known: bool) -> None:
         """Evidence for all classes must fit one of them; other classes must move."""
         if not demands:
             trees = (
@@ -167,7 +153,7 @@ class _Evidence:
             if not any(resource_class in demand.resources for demand in demands):
                 self._add_problem(f" has no {resource_class} that moves")
 
-    def apply(self, demand: MovingAllocation) -> list[MovingAllocation]:
+    def apply(self, demand: assignment.Demand) -> list[assignment.Demand]:
         """The demand with its target; or one per part if evidence splits it."""
         split = [name for name in demand.resources if name in self._item.parts]
         if not split:
@@ -188,7 +174,7 @@ class _Evidence:
             assigned += parts
         return assigned
 
-    def _assign(self, demand: MovingAllocation, targets: Mapping[str, str]) -> MovingAllocation:
+    def _assign(self, demand: assignment.Demand, targets: Mapping[str, str]) -> assignment.Demand:
         texts = {text for name, text in targets.items() if name in demand.resources}
         is_whole = not texts
         if is_whole:
@@ -202,7 +188,7 @@ class _Evidence:
             self._add_problem(f": {self._misfit(demand, texts, ambiguous=bool(fitting))}")
         return demand
 
-    def _misfit(self, demand: MovingAllocation, texts: Iterable[str], *, ambiguous: bool) -> str:
+    def _misfit(self, demand: assignment.Demand, texts: Iterable[str], *, ambiguous: bool) -> str:
         what = f"{', '.join(demand.resources)} to {' and '.join(sorted(texts))!r}"
         choices = sorted(
             f"{self._resolved.name_of(option.target)} ({', '.join(option.classes)})"
@@ -212,7 +198,7 @@ class _Evidence:
             return f"{what} is ambiguous between {' and '.join(choices)}: name the new class"
         return f"{what} is not possible: the targets are {', '.join(choices)}"
 
-    def _fits(self, option: Destination, text: str) -> bool:
+    def _fits(self, option: assignment.Destination, text: str) -> bool:
         """Whether evidence means this option, by its provider or by a class."""
         name = self._resolved.name_of(option.target)
         return text in (name, *option.classes) or text.lower() == option.target
@@ -222,11 +208,11 @@ class _Evidence:
         self.reasons.append(f"{where}consumer {self._item.consumer}{what}")
 
 
-def _part(demand: MovingAllocation, resources: Mapping[str, int]) -> MovingAllocation:
+def _part(demand: assignment.Demand, resources: Mapping[str, int]) -> assignment.Demand:
     """Some classes of a demand, or a part of one class."""
     kept = [position for position, name in enumerate(demand.resources) if name in resources]
     options = tuple(
-        Destination(option.target, tuple(option.classes[position] for position in kept))
+        assignment.Destination(option.target, tuple(option.classes[position] for position in kept))
         for option in demand.options
     )
     return dataclasses.replace(demand, resources=resources, options=options)
@@ -245,165 +231,74 @@ class AssignOptions:
 
 
 def assign(
-    demands: Sequence[MovingAllocation],
+    demands: Sequence[assignment.Demand],
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
     options: AssignOptions,
 ) -> tuple[list[Placed], list[str]]:
     """The target of each demand, and why demands cannot be placed."""
     end = time.monotonic() + options.timeout
-    moving: dict[resolve.Place, dict[str, int]] = {}
-    for demand in demands:
-        for resource_class, amount in demand.resources.items():
-            amounts = moving.setdefault((demand.source, resource_class), {})
-            amounts[demand.consumer] = amounts.get(demand.consumer, 0) + amount
+    rooms = _rooms(demands, before, resolved)
+    names = {**before.names(), **{uuid: resolved.name_of(uuid) for uuid in resolved.nodes}}
     placed: list[Placed] = []
     reasons: list[str] = []
-    for group in placing.separate(demands, _places):
+    for group in placing.separate(demands, lambda demand: demand.places):
         LOG.debug("assigning targets to %d allocations", len(group))
-        one = _Question(group, before, resolved, moving)
-        answer = one.answer(options, max(end - time.monotonic(), 0.1))
-        if isinstance(answer, str):
-            reasons.append(answer)
+        seconds = max(end - time.monotonic(), 0.1)
+        answer = assignment.assign(group, rooms, options.strategy, seconds, names)
+        if isinstance(answer, assignment.Assigned):
+            for demand, option in zip(group, answer.targets, strict=True):
+                is_guess = demand.consumer in answer.guessed and demand.assigned is None
+                placed.append(Placed(demand, option, str(options.strategy) if is_guess else ""))
         else:
-            placed += answer
+            classes = ", ".join(sorted({name for demand in group for name in demand.resources}))
+            sources = sorted({before.name_of(demand.source) for demand in group})
+            what = f"the {classes} of {', '.join(sources)}"
+            reasons.append(_explain(answer, what, options))
     return placed, reasons
 
 
-def _places(demand: MovingAllocation) -> set[resolve.Place]:
-    """The places that a demand may compete for."""
-    return {(option.target, name) for option in demand.options for name in option.classes}
+def _rooms(
+    demands: Sequence[assignment.Demand],
+    before: snapshot.TreeSnapshot,
+    resolved: resolve.Resolved,
+) -> dict[resolve.Place, assignment.Room]:
+    """The places that demands may move to: those of the document's moves first, in their order."""
+    moving: dict[resolve.Place, dict[str, int]] = {}
+    for demand in demands:
+        for name, amount in demand.resources.items():
+            amounts = moving.setdefault((demand.source, name), {})
+            amounts[demand.consumer] = amounts.get(demand.consumer, 0) + amount
+    order = {move.destination: at for at, move in enumerate(resolved.moves)}
+    places = set().union(*(demand.places for demand in demands))
+    rooms = {}
+    for uuid, name in sorted(places, key=lambda place: (order.get(place, len(order)), place)):
+        offered, node = resolved.nodes[uuid].inventories.get(name), before.nodes.get(uuid)
+        if offered is None:
+            continue
+        leaving = moving.get((uuid, name), {})
+        used = node.used.get(name, 0) if node is not None else 0
+        present = before.consumers_of(uuid, name)
+        rooms[uuid, name] = assignment.Room(
+            offered,
+            used - sum(leaving.values()),
+            {consumer: present[consumer] for consumer in present.keys() - leaving.keys()},
+        )
+    return rooms
 
 
-class _Question:
-    """Demands that can compete, as input of ``assign``.
-
-    A target is a provider. Where a class can become several classes on the same provider, it is
-    a provider with the new classes: ``<uuid> <classes>``.
-    """
-
-    def __init__(
-        self,
-        demands: Sequence[MovingAllocation],
-        before: snapshot.TreeSnapshot,
-        resolved: resolve.Resolved,
-        moving: Mapping[resolve.Place, Mapping[str, int]],
-    ) -> None:
-        self._demands, self._before = demands, before
-        self._resolved, self._moving = resolved, moving
-        becomes: dict[resolve.Place, set[str]] = {}
-        for demand in demands:
-            for option in demand.options:
-                for name, there in zip(demand.resources, option.classes, strict=True):
-                    becomes.setdefault((option.target, name), set()).add(there)
-        self._ambiguous = {place for place, classes in becomes.items() if len(classes) > 1}
-
-    def answer(self, options: AssignOptions, seconds: float) -> list[Placed] | str:
-        """All demands placed; or why they cannot be."""
-        inputs = [
-            assignment.Demand(
-                demand.consumer,
-                demand.source,
-                demand.resources,
-                tuple(self._target_of(demand, option) for option in demand.possible),
-                self._source_name(demand),
-            )
-            for demand in self._demands
-        ]
-        answer = assignment.assign(inputs, self._targets(), options.strategy, seconds)
-        if isinstance(answer, assignment.Assigned):
-            return [
-                self._placed(demand, target, answer, options)
-                for demand, target in zip(self._demands, answer.targets, strict=True)
-            ]
-        return self._explain(answer, options)
-
-    def _explain(self, answer: assignment.Answer, options: AssignOptions) -> str:
-        classes = ", ".join(sorted({name for demand in self._demands for name in demand.resources}))
-        sources = sorted({self._before.name_of(demand.source) for demand in self._demands})
-        what = f"the {classes} of {', '.join(sources)}"
-        if isinstance(answer, assignment.Undecided):
-            return (
-                f"{what} has several possible targets for these consumers: assign them, or"
-                f" choose a --strategy: {', '.join(answer.consumers)}"
-            )
-        if isinstance(answer, assignment.Impossible):
-            reasons = "; ".join(answer.reasons)
-            misfits = f"; these consumers do not fit: {', '.join(answer.consumers)}"
-            return f"{what} cannot be placed: {reasons}{misfits if answer.consumers else ''}"
+def _explain(answer: assignment.Answer, what: str, options: AssignOptions) -> str:
+    """Why the demands of a group have no targets."""
+    if isinstance(answer, assignment.Undecided):
         return (
-            f"gave up the search for targets for {what} after {options.timeout:g} seconds, without"
-            " a solution or a proof that there is none; assign some consumers"
+            f"{what} has several possible targets for these consumers: assign them, or"
+            f" choose a --strategy: {', '.join(answer.consumers)}"
         )
-
-    def _target_name(self, target: str) -> str:
-        uuid, _, classes = target.partition(" ")
-        name = self._resolved.name_of(uuid)
-        return f"{name} ({classes})" if classes else name
-
-    def _source_name(self, demand: MovingAllocation) -> str:
-        name = self._before.name_of(demand.source)
-        if demand.assigned is None:
-            return name
-        return f"{name}, assigned to {self._resolved.name_of(demand.assigned.target)},"
-
-    def _target_of(self, demand: MovingAllocation, option: Destination) -> str:
-        classes = [
-            there
-            for name, there in zip(demand.resources, option.classes, strict=True)
-            if (option.target, name) in self._ambiguous
-        ]
-        return f"{option.target} {','.join(classes)}".rstrip()
-
-    def _placed(
-        self,
-        demand: MovingAllocation,
-        target: str,
-        answer: assignment.Assigned,
-        options: AssignOptions,
-    ) -> Placed:
-        option = next(
-            option for option in demand.options if self._target_of(demand, option) == target
-        )
-        is_guess = demand.consumer in answer.guessed and demand.assigned is None
-        return Placed(demand, option, str(options.strategy) if is_guess else "")
-
-    def _targets(self) -> list[assignment.TargetProvider]:
-        """The targets in the order of the document's moves."""
-        becomes: dict[str, dict[str, str]] = {}
-        for demand in self._demands:
-            for option in demand.options:
-                target = self._target_of(demand, option)
-                pairs = zip(demand.resources, option.classes, strict=True)
-                becomes.setdefault(target, {}).update(pairs)
-        order = {move.destination: at for at, move in enumerate(self._resolved.moves)}
-
-        def rank(target: str) -> tuple[int, str]:
-            uuid = target.partition(" ")[0]
-            ranks = [order.get((uuid, there), len(order)) for there in becomes[target].values()]
-            return min(ranks), target
-
-        return [self._target(target, becomes[target]) for target in sorted(becomes, key=rank)]
-
-    def _target(self, target: str, becomes: Mapping[str, str]) -> assignment.TargetProvider:
-        """A target with the usage that does not move."""
-        uuid = target.partition(" ")[0]
-        node = self._before.nodes.get(uuid)
-        competing = {demand.consumer for demand in self._demands}
-        used: dict[str, int] = {}
-        present: dict[str, dict[str, int]] = {}
-        for name, there in becomes.items():
-            moving = self._moving.get((uuid, there), {})
-            total = node.used.get(there, 0) if node is not None else 0
-            used[name] = total - sum(moving.values())
-            for consumer, amount in self._before.consumers_of(uuid, there).items():
-                if consumer in competing and consumer not in moving:
-                    present.setdefault(consumer, {})[name] = amount
-        offered = self._resolved.nodes[uuid].inventories
-        return assignment.TargetProvider(
-            target,
-            {name: offered[there] for name, there in becomes.items() if there in offered},
-            used,
-            present,
-            self._target_name(target),
-        )
+    if isinstance(answer, assignment.Impossible):
+        reasons = "; ".join(answer.reasons)
+        misfits = f"; these consumers do not fit: {', '.join(answer.consumers)}"
+        return f"{what} cannot be placed: {reasons}{misfits if answer.consumers else ''}"
+    return (
+        f"gave up the search for targets for {what} after {options.timeout:g} seconds, without"
+        " a solution or a proof that there is none; assign some consumers"
+    )

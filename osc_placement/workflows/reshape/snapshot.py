@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from osc_placement.model import allocation, inventory, provider
 
@@ -37,16 +36,6 @@ class Node:
             if used > capacity:
                 exceeded.append((name, used, capacity))
         return exceeded
-
-
-class AllocationMove(NamedTuple):
-    """Amounts of a consumer that move: ``taken`` from the source, ``given`` on the target."""
-
-    consumer: str
-    source: str
-    taken: allocation.Resources
-    target: str
-    given: allocation.Resources
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,12 +105,13 @@ class TreeSnapshot:
                 changed[uuid] = providers
         return changed
 
-    def after(self, nodes: Mapping[str, Node], moves: Iterable[AllocationMove]) -> TreeSnapshot:
-        """The snapshot with these providers in the named trees, and with allocations moved."""
+    def after(
+        self, nodes: Mapping[str, Node], consumers: Mapping[str, allocation.Consumer]
+    ) -> TreeSnapshot:
+        """The snapshot with these providers in the named trees, and with other allocations."""
         placed = _with_roots(nodes)
         outside = {uuid: node for uuid, node in self.nodes.items() if uuid not in nodes}
         roots = frozenset(node.provider.root_uuid or uuid for uuid, node in placed.items())
-        consumers = _moved(self.consumers, moves)
         usage = _usage(consumers.values())
         usage.update(self.other_usage())
         used: dict[str, dict[str, int]] = {}
@@ -204,28 +194,4 @@ def _with_roots(nodes: Mapping[str, Node]) -> dict[str, Node]:
             node, provider=dataclasses.replace(node.provider, root_uuid=root(uuid))
         )
         for uuid, node in nodes.items()
-    }
-
-
-def _moved(
-    consumers: Mapping[str, allocation.Consumer], moves: Iterable[AllocationMove]
-) -> dict[str, allocation.Consumer]:
-    """The consumers after the moves. Providers and classes without an amount are left out."""
-    by_consumer: dict[str, dict[str, collections.Counter[str]]] = {
-        uuid: {
-            key: collections.Counter(by_provider)
-            for key, by_provider in consumer.allocations.items()
-        }
-        for uuid, consumer in consumers.items()
-    }
-    for move in moves:
-        by_provider = by_consumer[move.consumer]
-        by_provider[move.source].subtract(move.taken)
-        by_provider.setdefault(move.target, collections.Counter()).update(move.given)
-    return {
-        uuid: dataclasses.replace(
-            consumers[uuid],
-            allocations={key: dict(+amounts) for key, amounts in by_provider.items() if +amounts},
-        )
-        for uuid, by_provider in by_consumer.items()
     }

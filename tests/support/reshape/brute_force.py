@@ -7,40 +7,37 @@ import collections
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement.workflows.reshape.assignment import Demand, TargetProvider
+from osc_placement.workflows.reshape.assignment import Demand, Destination, Place, Room
 
 #: The target of each demand, in their order.
-Placed = tuple[str, ...]
+Placed = tuple[Destination, ...]
 
 
-def all_of(demands: Sequence[Demand], targets: Sequence[TargetProvider]) -> Iterator[Placed]:
+def all_of(demands: Sequence[Demand], rooms: Mapping[Place, Room]) -> Iterator[Placed]:
     """Every placement that keeps to the rules."""
-    by_name = {target.name: target for target in targets}
-    for placed in itertools.product(*(demand.targets for demand in demands)):
-        if fits(placed, demands, by_name):
+    for placed in itertools.product(*(demand.possible for demand in demands)):
+        if fits(placed, demands, rooms):
             yield placed
 
 
-def fits(placed: Placed, demands: Sequence[Demand], targets: Mapping[str, TargetProvider]) -> bool:
+def fits(placed: Placed, demands: Sequence[Demand], rooms: Mapping[Place, Room]) -> bool:
     """Whether each allocation keeps to the units, and all of them to the capacity."""
-    allocations: collections.Counter[tuple[str, str, str]] = collections.Counter()
-    for name, demand in zip(placed, demands, strict=True):
-        if name not in demand.targets or not demand.resources.keys() <= (
-            targets[name].inventories.keys()
-        ):
-            return False
-        for resource_class, amount in demand.resources.items():
-            allocations[name, demand.consumer, resource_class] += amount
-    sums: collections.Counter[tuple[str, str]] = collections.Counter()
-    for (name, consumer, resource_class), amount in allocations.items():
-        sums[name, resource_class] += amount
-        present = targets[name].present.get(consumer, {}).get(resource_class, 0)
-        if not targets[name].inventories[resource_class].suits_units(amount + present):
+    allocations: collections.Counter[tuple[Place, str]] = collections.Counter()
+    for option, demand in zip(placed, demands, strict=True):
+        for name, amount in zip(option.classes, demand.resources.values(), strict=True):
+            place = option.target, name
+            if option not in demand.possible or place not in rooms:
+                return False
+            allocations[place, demand.consumer] += amount
+    sums: collections.Counter[Place] = collections.Counter()
+    for (place, consumer), amount in allocations.items():
+        sums[place] += amount
+        present = rooms[place].present.get(consumer, 0)
+        if not rooms[place].inventory.suits_units(amount + present):
             return False
     return all(
-        targets[name].used.get(resource_class, 0) + amount
-        <= targets[name].inventories[resource_class].capacity
-        for (name, resource_class), amount in sums.items()
+        rooms[place].used + amount <= rooms[place].inventory.capacity
+        for place, amount in sums.items()
     )
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 import hypothesis
@@ -20,10 +20,12 @@ from osc_placement.workflows.reshape.assignment import (
     Answer,
     Assigned,
     Demand,
+    Destination,
     GaveUp,
     Impossible,
+    Place,
+    Room,
     Strategy,
-    TargetProvider,
     Undecided,
     assign,
 )
@@ -32,28 +34,37 @@ from tests.support.reshape import brute_force
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
-def gpu(name: str, total: int, **fields: int) -> TargetProvider:
-    offered = inventory.Inventory(total, **fields)
-    return TargetProvider(name, {"VGPU": offered})
+Rooms = dict[Place, Room]
 
 
-def instances(amounts: Sequence[int], *targets: str) -> list[Demand]:
-    """c00, c01 … with these numbers of VGPU, for all targets unless some are named."""
+def gpu(name: str, total: int, *, used: int = 0, **fields: int) -> Rooms:
+    return {(name, "VGPU"): Room(inventory.Inventory(total, **fields), used)}
+
+
+def instances(amounts: Sequence[int]) -> list[Demand]:
+    """c00, c01 … with these numbers of VGPU."""
     return [
-        Demand(f"c{number:02}", "cn1", {"VGPU": amount}, targets)
+        Demand(f"c{number:02}", "cn1", {"VGPU": amount}, ())
         for number, amount in enumerate(amounts)
     ]
 
 
+def open_to_all(demands: Sequence[Demand], targets: Sequence[Rooms]) -> list[Demand]:
+    options = tuple(Destination(name, ("VGPU",)) for target in targets for name, _ in target)
+    return [dataclasses.replace(item, options=options) for item in demands]
+
+
 def place(
     demands: Sequence[Demand],
-    targets: Sequence[TargetProvider],
+    targets: Sequence[Rooms],
     strategy: Strategy | None = None,
     **more: Any,
 ) -> Answer:
-    names = tuple(target.name for target in targets)
-    needed = [dataclasses.replace(item, targets=item.targets or names) for item in demands]
-    return assign(needed, targets, strategy, **more)
+    return assign(open_to_all(demands, targets), merged(targets), strategy, **more)
+
+
+def merged(targets: Sequence[Rooms]) -> Rooms:
+    return {key: room for target in targets for key, room in target.items()}
 
 
 def homes(answer: Answer, demands: Sequence[Demand] = ()) -> dict[str, list[str]]:
@@ -63,8 +74,8 @@ def homes(answer: Answer, demands: Sequence[Demand] = ()) -> dict[str, list[str]
         f"c{number:02}" for number in range(len(answer.targets))
     ]
     by_target: dict[str, list[str]] = {}
-    for name, consumer in zip(answer.targets, consumers, strict=True):
-        by_target.setdefault(name, []).append(consumer)
+    for option, consumer in zip(answer.targets, consumers, strict=True):
+        by_target.setdefault(option.target, []).append(consumer)
     return by_target
 
 
@@ -108,8 +119,7 @@ def test_pack_fills_targets_in_the_order_given() -> None:
 
 
 def test_spread_counts_usage_by_others() -> None:
-    busy = TargetProvider("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 2})
-    answer = place(instances([1, 1]), [busy, gpu("b", 4)], "spread")
+    answer = place(instances([1, 1]), [gpu("a", 4, used=2), gpu("b", 4)], "spread")
     assert homes(answer) == {"b": ["c00", "c01"]}
 
 
@@ -186,15 +196,36 @@ def test_five_hundred_consumers_on_sixty_four_targets_get_an_answer(
         assert answer == Undecided(tuple(sorted(item.consumer for item in needed)))
     else:
         assert isinstance(answer, Assigned)
-        names = tuple(target.name for target in targets)
-        open_to_all = [dataclasses.replace(item, targets=names) for item in needed]
-        by_name = dict(zip(names, targets, strict=True))
-        assert brute_force.fits(answer.targets, open_to_all, by_name)
+        demands = open_to_all(needed, targets)
+        assert brute_force.fits(answer.targets, demands, merged(targets))
+
+
+def test_amounts_of_two_classes_share_the_inventory_that_both_become() -> None:
+    rooms = {
+        ("a", "PCPU"): Room(inventory.Inventory(4)),
+        ("b", "PCPU"): Room(inventory.Inventory(4)),
+    }
+    targets = (Destination("a", ("PCPU",)), Destination("b", ("PCPU",)))
+    demands = [
+        Demand("c1", "cn1", {"VCPU": 3}, targets),
+        Demand("c2", "cn2", {"PCPU": 3}, targets),
+    ]
+    answer = assign(demands, rooms, "pack")
+    assert isinstance(answer, Assigned)
+    assert {option.target for option in answer.targets} == {"a", "b"}
+    more = [*demands, Demand("c3", "cn1", {"VCPU": 3}, targets)]
+    reason = "9 PCPU are to be placed, and there is room for 6"
+    assert assign(more, rooms) == Impossible(("c3",), (reason,))
 
 
 CLASSES = ("VGPU", "VF")
 SOURCES = ("cn1", "cn2")
-Question = tuple[list[Demand], list[TargetProvider], Strategy | None]
+Question = tuple[list[Demand], Rooms, Strategy | None]
+
+
+def options_for(classes: Iterable[str], names: Iterable[str]) -> tuple[Destination, ...]:
+    """These targets, without a change of class."""
+    return tuple(Destination(name, tuple(classes)) for name in names)
 
 
 @st.composite
@@ -227,21 +258,24 @@ def demands(draw: st.DrawFn, names: Sequence[str]) -> list[Demand]:
             consumer,
             source,
             {name: draw(st.integers(1, 3)) for name in classes},
-            draw(st.sampled_from([tuple(names)] * 3 + [tuple(names[:1]), tuple(names[1:])])),
+            options_for(classes, draw(st.sampled_from([names] * 3 + [names[:1], names[1:]]))),
         )
         for consumer, source, classes in triples
     ]
 
 
 @st.composite
-def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> TargetProvider:
-    offered = draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES[:1], CLASSES[1:]]))
-    used = {"VGPU": draw(st.sampled_from([0, 0, 1]))}
+def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> Rooms:
+    classes = draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES[:1], CLASSES[1:]]))
+    used = draw(st.sampled_from([0, 0, 1]))
     present = {}
     if draw(st.integers(0, 3)) == 0:
-        present = {draw(st.sampled_from(consumers)): {"VGPU": 1}}
-        used["VGPU"] += 1
-    return TargetProvider(name, {each: draw(inventories()) for each in offered}, used, present)
+        present = {draw(st.sampled_from(consumers)): 1}
+        used += 1
+    return {
+        (name, key): Room(draw(inventories()), *((used, present) if key == "VGPU" else ()))
+        for key in classes
+    }
 
 
 @st.composite
@@ -249,8 +283,10 @@ def questions(draw: st.DrawFn) -> Question:
     names = [f"t{number}" for number in range(draw(st.integers(1, 3)))]
     needed = draw(demands(names))
     consumers = sorted({item.consumer for item in needed})
-    targets = [draw(a_target(name, consumers)) for name in names]
-    return needed, targets, draw(st.sampled_from([None, *STRATEGIES]))
+    rooms: Rooms = {}
+    for name in names:
+        rooms |= draw(a_target(name, consumers))
+    return needed, rooms, draw(st.sampled_from([None, *STRATEGIES]))
 
 
 def check(question: Question) -> None:
@@ -302,24 +338,25 @@ def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     needed, targets, strategy = question
     mixed = random.Random(seed)
     order = mixed.sample(range(len(needed)), len(needed))
-    again = [
-        dataclasses.replace(needed[at], resources=shuffled(needed[at].resources, mixed))
-        for at in order
-    ]
-    moved = [
-        dataclasses.replace(
-            item,
-            inventories=shuffled(item.inventories, mixed),
-            used=shuffled(item.used, mixed),
-            present=shuffled(item.present, mixed),
-        )
-        for item in targets
-    ]
+    again = [with_resources_shuffled(needed[at], mixed) for at in order]
+    moved = {
+        place: dataclasses.replace(room, present=shuffled(room.present, mixed))
+        for place, room in targets.items()
+    }
     answer, expected = assign(again, moved, strategy), assign(needed, targets, strategy)
     if isinstance(answer, Assigned) and isinstance(expected, Assigned):
         pairs = sorted(zip(order, answer.targets, strict=True))
-        answer = dataclasses.replace(answer, targets=tuple(name for _, name in pairs))
+        assert tuple(option.target for _, option in pairs) == tuple(
+            option.target for option in expected.targets
+        )
+        answer = dataclasses.replace(answer, targets=expected.targets)
     assert answer == expected
+
+
+def with_resources_shuffled(demand: Demand, mixed: random.Random) -> Demand:
+    resources = shuffled(demand.resources, mixed)
+    options = options_for(resources, (option.target for option in demand.options))
+    return dataclasses.replace(demand, resources=resources, options=options)
 
 
 def shuffled(mapping: Any, mixed: random.Random) -> dict[str, Any]:
@@ -332,26 +369,25 @@ def even_questions(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return amounts, draw(st.lists(st.integers(1, 9), min_size=2, max_size=3))
 
 
-def of_one_class(
-    amounts: Sequence[int], capacities: Sequence[int]
-) -> tuple[list[Demand], list[TargetProvider]]:
+def of_one_class(amounts: Sequence[int], capacities: Sequence[int]) -> tuple[list[Demand], Rooms]:
     names = tuple(f"t{number}" for number in range(len(capacities)))
+    options = options_for(["VGPU"], names)
     return (
         [
-            Demand(f"c{number}", "cn1", {"VGPU": amount}, names)
+            Demand(f"c{number}", "cn1", {"VGPU": amount}, options)
             for number, amount in enumerate(amounts)
         ],
-        [
-            TargetProvider(name, {"VGPU": inventory.Inventory(capacity)})
+        {
+            (name, "VGPU"): Room(inventory.Inventory(capacity))
             for name, capacity in zip(names, capacities, strict=True)
-        ],
+        },
     )
 
 
 def loads(placed: brute_force.Placed, needed: Sequence[Demand]) -> dict[str, int]:
     load: dict[str, int] = {}
-    for name, demand in zip(placed, needed, strict=True):
-        load[name] = load.get(name, 0) + demand.resources["VGPU"]
+    for option, demand in zip(placed, needed, strict=True):
+        load[option.target] = load.get(option.target, 0) + demand.resources["VGPU"]
     return load
 
 
@@ -372,7 +408,7 @@ def test_spread_keeps_the_fullest_target_as_empty_as_possible(
     question: tuple[list[int], list[int]],
 ) -> None:
     needed, targets = of_one_class(*question)
-    capacities = {target.name: target.inventories["VGPU"].capacity for target in targets}
+    capacities = {name: room.inventory.capacity for (name, _), room in targets.items()}
 
     def fullest(placed: brute_force.Placed) -> float:
         return max(amount / capacities[name] for name, amount in loads(placed, needed).items())

@@ -173,6 +173,22 @@ def test_a_consumer_that_is_not_on_its_assigned_target_is_detected(
     assert f"consumer {uuid_of('one')} would not be on its target" in reasons
 
 
+def test_amounts_of_two_classes_compete_for_the_class_that_both_become() -> None:
+    providers = {
+        "cn1": (None, {"VCPU": 8, "PCPU": {"total": 8, "max_unit": 8}}),
+        "a": ("cn1", {}),
+        "b": ("cn1", {}),
+    }
+    consumers = {"v": {"cn1": {"VCPU": 5}}, "p": {"cn1": {"PCPU": 5}}}
+    text = "moves:\n" + "".join(
+        f"- {{from: cn1, resources: {{{name}: 4}}, to: {target}, as: {{{name}: PCPU}}}}\n"
+        for target in "ab"
+        for name in ("VCPU", "PCPU")
+    )
+    placed = decided(text, cloud(providers, consumers), PACK).placed
+    assert {item.option.target for item in placed} == {uuid_of("a"), uuid_of("b")}
+
+
 SMALL = cloud(
     {"cn1": (None, {"VCPU": 4, "VGPU": {"total": 4, "max_unit": 4}}), "gpu": ("cn1", {"VGPU": 2})},
     {"one": {"cn1": {"VGPU": 2}}},
