@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from osc_placement.plan import apply, change, executor, file, plan, result
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.kinds import allocations
 from tests.support import embedded, plans
+from tests.support.batch_runs import run, statuses
 
 HOST, OTHER = embedded.uuid_of("cmp-1"), embedded.uuid_of("cmp-2")
 
@@ -50,17 +50,6 @@ def creation(consumers: Sequence[allocation.Consumer], **fields: Any) -> plan.Ob
             for number, item in enumerate(consumers)
         )
     )
-
-
-def run(client: embedded.Client, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
-    limits = executor.RunLimits(
-        **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
-    )
-    return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
-
-
-def statuses(report: result.RunReport) -> dict[str, int]:
-    return dict(collections.Counter(str(item.status) for item in report.results))
 
 
 def used(client: embedded.Client) -> int:

@@ -14,17 +14,13 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.plan import apply, executor, file as plan_file, plan as plan_module, result
-from osc_placement.workflows import batch, selector
+from osc_placement.plan import apply, file as plan_file, plan as plan_module, result
 from tests.support import embedded, plans
-
-IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))
+from tests.support.batch_runs import amend
 
 
 def applied(client: embedded.Client, **options: Any) -> result.RunReport:
-    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
-    limits = executor.RunLimits(workers=1)
-    return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
+    return amend(client, "VCPU:allocation_ratio+=1", workers=1, **options)
 
 
 def ratios(client: embedded.Client) -> list[float]:
@@ -52,7 +48,11 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
 
 
 def test_only_the_owner_can_read_the_files() -> None:
-    report = applied(embedded.Client(embedded.hosts(3)))
+    before = os.umask(0)
+    try:
+        report = applied(embedded.Client(embedded.hosts(3)))
+    finally:
+        os.umask(before)
     assert {report.plan_path, report.undo_path} != {None}
     found = list(plan_file.state_directory().rglob("*"))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_file()}
@@ -94,10 +94,7 @@ def test_an_undo_file_that_cannot_be_narrowed_stays_complete_and_valid(
         write(path, plan)
 
     monkeypatch.setattr(plan_file, "write", once)
-    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
-    report = plans.apply_new(
-        client, planned, "a test", apply.Options(limits=executor.RunLimits(max_count=2))
-    )
+    report = amend(client, "VCPU:allocation_ratio+=1", max_count=2)
     assert report.undo_path is not None
     options = apply.Options()
     stored = plan_file.read(report.undo_path)
@@ -159,9 +156,7 @@ def test_an_empty_file_and_a_plan_file_are_replaced(tmp_path: pathlib.Path) -> N
 def test_a_partly_applied_plan_is_not_replaced(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "my plan.json"
-    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
-    limited = apply.Options(plan_out=path, limits=executor.RunLimits(workers=1, max_count=1))
-    plans.apply_new(client, planned, "a test", limited)
+    applied(client, plan_out=path, max_count=1)
     content = path.read_text()
     with pytest.raises(plan_module.PlanRefused, match=r"placement plan apply '.*my plan[.]json'"):
         applied(client, plan_out=path)

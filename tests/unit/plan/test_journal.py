@@ -83,18 +83,6 @@ def test_a_journal_never_follows_a_link(tmp_path: pathlib.Path) -> None:
             read(path)
 
 
-def test_only_the_owner_can_enter_new_folders_and_read_the_journal(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "state" / "osc-placement" / "journal" / "plan.jsonl"
-    before = os.umask(0)
-    try:
-        journal.Journal(path).close()
-    finally:
-        os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o600
-    for folder in path.parents[:3]:
-        assert folder.stat().st_mode & 0o777 == 0o700
-
-
 RATIO = "VCPU:allocation_ratio=20"
 
 

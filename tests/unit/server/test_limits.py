@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import time
-
 import webob
 
 from benchmarks import cloud
@@ -20,9 +18,7 @@ def detail(answer: webob.Response) -> str:
 def test_a_search_beyond_its_time_is_refused_with_advice() -> None:
     document, path = packing()
     app = server.create_app(load=document, request_limits=server.Limits(search_seconds=0.3))
-    started = time.monotonic()
     answer = ask(app, f"{path}&limit=1")
-    assert time.monotonic() - started < 3
     assert answer.status_int == 400
     assert "more than 0.3 seconds. Narrow the query" in detail(answer)
 

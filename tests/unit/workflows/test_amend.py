@@ -15,7 +15,7 @@ from osc_placement.model import inventory as model, provider
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.kinds.inventories import InventoryState
-from osc_placement.workflows import amend, amend as amend_module
+from osc_placement.workflows import amend
 from tests.support import plans
 
 VCPU = model.Inventory(total=32, max_unit=32, allocation_ratio=16.0)
@@ -26,8 +26,8 @@ def observed(
     name: str = "host",
     inventories: model.Inventories | None = None,
     usages: dict[str, int] | None = None,
-) -> amend_module.Offered:
-    return amend_module.Offered(
+) -> amend.Offered:
+    return amend.Offered(
         provider.Provider(f"uuid-{name}", name, 7),
         7,
         {"VCPU": VCPU, "DISK_GB": DISK} if inventories is None else inventories,
@@ -35,14 +35,12 @@ def observed(
     )
 
 
-def request(*texts: str, **fields: Any) -> amend_module.AmendRequest:
-    return amend_module.AmendRequest(amend_module.parse(texts), **fields)
+def request(*texts: str, **fields: Any) -> amend.AmendRequest:
+    return amend.AmendRequest(amend.parse(texts), **fields)
 
 
-def decided(
-    item: amend_module.Offered, *texts: str, **fields: Any
-) -> change.Change | change.Skipped:
-    return amend_module.decide(item, request(*texts, **fields))
+def decided(item: amend.Offered, *texts: str, **fields: Any) -> change.Change | change.Skipped:
+    return amend.decide(item, request(*texts, **fields))
 
 
 def test_a_change_has_only_fields_that_differ() -> None:
@@ -124,15 +122,13 @@ def test_a_missing_class_is_skipped_and_other_classes_are_changed() -> None:
 
 
 def test_a_provider_without_any_class_is_skipped() -> None:
-    found = amend_module.plan_inventory(
-        [observed(), observed("other", {})], request("VCPU:total=64")
-    )
+    found = amend.plan_inventory([observed(), observed("other", {})], request("VCPU:total=64"))
     assert [item.subject.name for item in found.changes] == ["host"]
     assert [(item.subject.name, item.refused) for item in found.skipped] == [("other", False)]
 
 
 def test_a_class_that_no_provider_has_is_refused() -> None:
-    found = amend_module.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
+    found = amend.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
     assert [item.refused for item in found.skipped] == [True]
 
 
@@ -152,7 +148,7 @@ def test_create_needs_a_total() -> None:
 
 
 def test_an_amount_out_of_range_skips_that_provider() -> None:
-    found = amend_module.plan_inventory(
+    found = amend.plan_inventory(
         [observed("small", {"VCPU": model.Inventory(total=4)}), observed("tall")],
         request("VCPU:total-=8", allow=frozenset({"over-capacity"})),
     )
@@ -162,14 +158,14 @@ def test_an_amount_out_of_range_skips_that_provider() -> None:
 
 def test_a_target_removes_other_classes_without_a_guard() -> None:
     target = {"VCPU": model.Inventory(total=32, max_unit=32)}
-    (found,) = amend_module.plan_targets([observed()], lambda _: target, exactly=True).changes
+    (found,) = amend.plan_targets([observed()], lambda _: target, exactly=True).changes
     assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == target
     late = {"VCPU": dataclasses.replace(VCPU, step_size=2), "DISK_GB": DISK}
     assert inventories.amended(late, found.after) == target
 
 
 def test_a_reached_target_is_unchanged() -> None:
-    made = amend_module.plan_targets([observed()], lambda found: found, exactly=False)
+    made = amend.plan_targets([observed()], lambda found: found, exactly=False)
     assert [item.unchanged for item in made.skipped] == [True]
 
 
@@ -177,7 +173,7 @@ def test_an_invalid_target_skips_that_provider() -> None:
     def none(_: model.Inventories) -> model.Inventories:
         raise errors.InvalidInput(["it needs a total"])
 
-    made = amend_module.plan_targets([observed()], none, exactly=True)
+    made = amend.plan_targets([observed()], none, exactly=True)
     assert [(item.reason, item.refused) for item in made.skipped] == [("it needs a total", True)]
 
 
@@ -189,19 +185,19 @@ def test_usages_are_needed_only_where_capacity_shrinks() -> None:
         (["VCPU:reserved+=1"], True),
         (["CUSTOM_GPU:total=1"], False),
     ]:
-        after = amend_module.amended(observed(), request(*texts))
-        assert amend_module.needs_usages(observed(), after) is needed
+        after = amend.amended(observed(), request(*texts))
+        assert amend.needs_usages(observed(), after) is needed
 
 
 def test_an_invalid_request_needs_no_usages() -> None:
-    amend = request("CUSTOM_GPU:total*=2", create=True)
-    after = amend_module.amended(observed(), amend)
-    assert not amend_module.needs_usages(observed(), after)
+    wanted = request("CUSTOM_GPU:total*=2", create=True)
+    after = amend.amended(observed(), wanted)
+    assert not amend.needs_usages(observed(), after)
     assert decided(observed(), "CUSTOM_GPU:total*=2", create=True).refused
 
 
 def test_a_plan_sums_capacity_and_notes_fields_that_nova_overwrites() -> None:
-    made = amend_module.plan_inventory(
+    made = amend.plan_inventory(
         [observed("b", usages={}), observed("a", usages={"VCPU": 999}), observed("c", {})],
         request("VCPU:allocation_ratio=8"),
     )
@@ -230,19 +226,19 @@ RELATIVE = st.sampled_from(
 
 @given(INVENTORIES, st.sets(ABSOLUTE, min_size=1))
 def test_planning_after_applying_is_empty(found: model.Inventories, texts: set[str]) -> None:
-    amend = request(*sorted(texts), create=True, allow=frozenset({"over-capacity"}))
-    first = amend_module.plan_inventory([observed(inventories=found)], amend)
+    wanted = request(*sorted(texts), create=True, allow=frozenset({"over-capacity"}))
+    first = amend.plan_inventory([observed(inventories=found)], wanted)
     for item in first.changes:
         after = inventories.amended(found, item.after)
-        assert not amend_module.plan_inventory([observed(inventories=after)], amend).changes
+        assert not amend.plan_inventory([observed(inventories=after)], wanted).changes
 
 
 @given(INVENTORIES, st.sets(RELATIVE, min_size=1))
 def test_applying_a_relative_plan_twice_equals_once(
     found: model.Inventories, texts: set[str]
 ) -> None:
-    amend = request(*sorted(texts), allow=frozenset({"over-capacity"}))
-    for item in amend_module.plan_inventory([observed(inventories=found)], amend).changes:
+    wanted = request(*sorted(texts), allow=frozenset({"over-capacity"}))
+    for item in amend.plan_inventory([observed(inventories=found)], wanted).changes:
         once = inventories.amended(found, item.after)
         assert inventories.amended(once, item.after) == once
         assert inventories.amended(once, item.before) == found

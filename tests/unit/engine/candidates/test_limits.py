@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 
 import pytest
 
@@ -112,10 +111,8 @@ def packing() -> tuple[object, model.CandidateQuery]:
 
 def test_the_time_of_a_search_is_limited():
     base, arguments = packing()
-    started = time.monotonic()
     with pytest.raises(budgets.SearchTooLong, match="more than"):
         list(candidates.search(base, arguments, budget=budgets.SearchBudget(0.2)))
-    assert time.monotonic() - started < 2
 
 
 def test_a_search_can_be_stopped():

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from osc_placement.client import api_errors
-from osc_placement.model import allocation, inventory
+from osc_placement.model import inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, change, file, plan, result
-from osc_placement.plan.kinds import allocations as kinds_allocations, registry
+from osc_placement.plan import apply, file, plan, result
 from osc_placement.workflows.allocations import heal, location
 from osc_placement.workflows.allocations.heal_request import HealOptions, HealRequest
 from tests.support import embedded, fake_neutron, plans, scripted
@@ -238,12 +237,3 @@ def test_rehearsal_allocates_and_does_not_write_neutron() -> None:
     planned = heal.plan_healing(run.client, run.nova, HealRequest(), neutron=recording).plan
     assert {item.kind for item in planned.changes} == {"allocations"}
     assert plans.after(planned.changes[-1])[f"{CARDS[0]}:{EGRESS}"] == 1000
-
-
-def test_change_contains_the_whole_consumer() -> None:
-    run = Run(1, port("p", "vm-0003"))
-    (item,) = (one for one in run.planned().plan.changes if one.kind == "bound allocations")
-    assert isinstance(item.after, kinds_allocations.BoundState)
-    assert item.after.ports == {uuid_of("p"): {uuid_of("p"): CARDS[0]}}
-    assert change.Change.from_dict(registry.with_states(item.to_dict())) == item
-    assert isinstance(run.client.show_allocations(item.subject.uuid), allocation.Consumer)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from osc_placement import errors
@@ -155,12 +153,12 @@ def test_the_launch_security_of_a_domain_is_its_model(security: str, models: lis
     "part",
     ["<domain ", "<device>", "<!--", "<?xml ", "</domain>", "<domain><device><!--", "<domain>a="],
 )
-def test_a_file_of_beginnings_is_read_in_linear_time(part: str) -> None:
+@pytest.mark.timeout(20)
+def test_a_file_of_many_beginnings_is_refused(part: str) -> None:
+    """In linear time: a search from each beginning to the end would take hours."""
     text = part * (400_000 // len(part)) + "\n"
-    start = time.process_time()
     with pytest.raises(errors.InvalidInput, match="file0"):
         read(text)
-    assert time.process_time() - start < 2
 
 
 def test_a_commented_domain_is_no_server() -> None:

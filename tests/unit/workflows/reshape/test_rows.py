@@ -122,20 +122,6 @@ def test_a_template_is_rehearsed_beside_a_skipped_tree_with_a_shared_consumer() 
     assert found.after.nodes.keys() == {uuid_of("a"), uuid_of("b"), new("a-0")}
 
 
-def test_a_large_tree_is_planned_and_rehearsed() -> None:
-    children = [f"cn1_gpu{number}" for number in range(64)]
-    providers = {"cn1": (None, {"VCPU": 4096, "VGPU": 1024})}
-    providers |= dict.fromkeys(children, ("cn1", {}))  # type: ignore[arg-type]
-    consumers = {
-        f"c{number}": {"cn1": {"VCPU": 2, "VGPU": 1 + number % 2}} for number in range(500)
-    }
-    text = "moves:\n" + "".join(
-        f"- {{from: cn1, resources: {{VGPU: 16}}, to: {name}}}\n" for name in children
-    )
-    found = prepared(text, cloud_builder.state(providers, consumers))
-    assert len(found.placed) == 500
-
-
 READING = ReadContext(workers=2)
 
 

@@ -314,23 +314,6 @@ def test_a_refresh_finds_allocations_deleted_without_a_generation(
     assert found["consumers"].keys() == cloud.document()["consumers"].keys()
 
 
-def test_a_refresh_reads_a_new_owner(cloud: Cloud, path: pathlib.Path) -> None:
-    cloud.save(path)
-    consumer = cloud.consumer()
-    cloud.other.replace_allocations(
-        allocation.Consumer(
-            consumer.uuid,
-            consumer.allocations,
-            project_id="another",
-            user_id="another",
-            generation=consumer.generation,
-            consumer_type=consumer.consumer_type,
-        )
-    )
-    cloud.save(path, refresh=True)
-    assert saved(path) == cloud.document()
-
-
 def recreate(cloud: Cloud, consumer: allocation.Consumer, project: str) -> allocation.Consumer:
     """Delete a consumer, and create it again with another owner."""
     cloud.other.delete_allocations(consumer.uuid)

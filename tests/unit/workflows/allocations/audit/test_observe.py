@@ -13,10 +13,10 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, executor, result
+from osc_placement.plan import result
 from osc_placement.workflows.allocations import audit, location
 from osc_placement.workflows.findings import AuditResult
-from tests.support import embedded, plans
+from tests.support import batch_runs, embedded
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES
 from tests.support.embedded import uuid_of
@@ -84,19 +84,12 @@ class Run:
         return [str(item.code) for item in self.audited(**fields).findings]
 
     def repaired(
-        self,
-        concurrently: Callable[[], object] = lambda: None,
-        workers: int = 4,
-        **options: Any,
+        self, concurrently: Callable[[], object] = lambda: None, **options: Any
     ) -> result.RunReport:
         audited = self.audited(repair=True)
         concurrently()
-        how = apply.Options(
-            limits=executor.RunLimits(workers=workers),
-            check_precondition=location.NovaPreconditions(self.nova),
-            **options,
-        )
-        return plans.apply_new(self.client, audited.planned, "audit", how)
+        check = location.NovaPreconditions(self.nova)
+        return batch_runs.run(self.client, audited.planned, check_precondition=check, **options)
 
 
 def statuses(report: result.RunReport) -> dict[str, str]:
@@ -188,7 +181,7 @@ def test_orphaned_consumer_that_becomes_a_migration_is_skipped(run: Run) -> None
         {"OS-EXT-STS:vm_state": "error", "status": "DELETED"},
     ],
 )
-def test_deleted_server_in_any_state_is_not_healed_and_is_orphaned(
+def test_deleted_server_in_any_state_is_not_healed_and_its_consumer_is_removed(
     run: Run, state: dict[str, str]
 ) -> None:
     run.cloud.answers[DELETED]["servers"] += [
@@ -197,6 +190,11 @@ def test_deleted_server_in_any_state_is_not_healed_and_is_orphaned(
     run.nova = Nova(run.cloud)
     run.holds("vm-0007", cmp_0001=1)
     assert run.codes() == ["orphaned"]
+    deleted = {**run.cloud.server(7), **state}
+    assert statuses(run.repaired(lambda: run.cloud.listed.append(deleted))) == {
+        "vm-0007": "applied"
+    }
+    assert run.has("vm-0007") == {}
 
 
 @pytest.mark.parametrize(
@@ -211,16 +209,6 @@ def test_field_hidden_by_policy_is_a_missing_right(run: Run, hidden: str, rule: 
     (one if hidden in one else one["flavor"]).pop(hidden)
     with pytest.raises(errors.InvalidInput, match=f"missing permission in nova.*{rule}"):
         run.audited()
-
-
-def test_consumer_of_deleted_server_is_removed(run: Run) -> None:
-    deleted = {**run.cloud.server(7), "OS-EXT-STS:vm_state": "deleted", "status": "DELETED"}
-    run.cloud.answers[DELETED]["servers"].append(deleted)
-    run.nova = Nova(run.cloud)
-    run.holds("vm-0007", cmp_0001=1)
-    report = run.repaired(lambda: run.cloud.listed.append(deleted))
-    assert statuses(report) == {"vm-0007": "applied"}
-    assert run.has("vm-0007") == {}
 
 
 def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:

@@ -14,10 +14,11 @@ import pytest
 from osc_placement import errors, microversion
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, executor, file, plan, result
+from osc_placement.plan import apply, file, plan, result
 from osc_placement.workflows.allocations import heal, heal_request, location, observe
 from osc_placement.workflows.allocations.heal_request import HealRequest
-from tests.support import embedded, plans
+from tests.support import batch_runs, embedded, plans
+from tests.support.batch_runs import statuses
 from tests.support.clouds import caching_scheduler
 from tests.support.embedded import uuid_of
 
@@ -54,13 +55,8 @@ class Run:
         return heal.plan_healing(self.client, self.nova, HealRequest(**fields))
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
-        names = ("max_count", "workers")
-        limits = executor.RunLimits(
-            **{name: options.pop(name) for name in names if name in options}
-        )
-        preconditions = location.NovaPreconditions(self.nova)
-        how = apply.Options(limits=limits, check_precondition=preconditions, **options)
-        return plans.apply_new(self.client, planned, "heal", how)
+        check = location.NovaPreconditions(self.nova)
+        return batch_runs.run(self.client, planned, check_precondition=check, **options)
 
     def healed(self, **options: Any) -> dict[str, int]:
         return statuses(self.apply_planned(self.planned(), **options))
@@ -68,10 +64,6 @@ class Run:
     def state(self) -> dict[str, allocation.Consumer]:
         found = [self.client.show_allocations(item["id"]) for item in self.cloud.listed]
         return {item.uuid: dataclasses.replace(item, generation=None) for item in found}
-
-
-def statuses(report: result.RunReport) -> dict[str, int]:
-    return dict(collections.Counter(str(item.status) for item in report.results))
 
 
 @pytest.fixture
@@ -85,7 +77,12 @@ def test_second_run_writes_nothing(run: Run) -> None:
     assert run.state() == expected
     run.client.sent.clear()
     assert run.healed() == {"unchanged": 30}
-    assert run.client.writes == 0
+    # No request per consumer, and no write.
+    assert run.client.count() == {
+        "GET /resource_providers": 2,
+        "GET /resource_providers/{}/allocations": 3,
+        "GET /usages": 3,
+    }
 
 
 @pytest.mark.parametrize(("hosts", "servers"), [(3, 30), (21, 210)])
@@ -112,17 +109,6 @@ def test_requests_grow_with_hosts_and_not_with_servers(hosts: int, servers: int)
         # For the plan, and just before the first write.
         "/servers/detail": 2,
         "/os-migrations": 2,
-    }
-
-
-def test_whole_cloud_needs_no_request_per_consumer(run: Run) -> None:
-    run.healed()
-    run.client.sent.clear()
-    run.healed()
-    assert run.client.count() == {
-        "GET /resource_providers": 2,
-        "GET /resource_providers/{}/allocations": 3,
-        "GET /usages": 3,
     }
 
 
