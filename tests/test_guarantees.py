@@ -123,10 +123,10 @@ PROMISES = {
         "tests/durability/test_kills.py::test_kills_lose_no_acknowledged_write"
     ),
     "A damaged file is refused": (
-        "tests/unit/server/test_integrity.py::test_a_damaged_file_is_refused_with_table_and_row"
+        "tests/unit/server/test_store.py::test_a_damaged_file_is_refused_with_table_and_row"
     ),
     "A deleted or replaced file": (
-        "tests/unit/server/test_integrity.py::test_a_deleted_or_replaced_file_refuses_writes"
+        "tests/unit/server/test_store.py::test_a_deleted_or_replaced_file_refuses_writes"
     ),
     "Random input": "tests/fuzz/test_fuzz.py::test_any_bytes",
     "A database file with any wrong value": (

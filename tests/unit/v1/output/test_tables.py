@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables fit a width: nothing is divided, and columns are dropped in one order."""
+"""Tables fit a width; cells in the formats of cliff; summaries of long tables."""
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from osc_placement.plan import change, result
+from osc_placement.plan.kinds import allocations
 from osc_placement.v1.output import rows, tables
 
 UNLIMITED = argparse.Namespace(max_width=0, fit_width=False, print_empty=False)
@@ -218,3 +222,158 @@ def test_no_width_divides_a_word(width: int) -> None:
     words = {word for cell in row for word in re.split(r"[\s,=;]+", str(cell))} | {"10", "000"}
     for cell in found.rows[0]:
         assert {word for word in re.split(r"[\s,=;]+", str(cell)) if word} <= words
+
+
+TRAITS = rows.lines(["HW_A", "HW_B"])
+
+
+@pytest.mark.parametrize("formatter", ["csv", "value"])
+def test_structures_are_json_in_csv_and_value(formatter: str) -> None:
+    row = rows.format_row(formatter, (TRAITS, {"VCPU": 1}, [1], 4, None, True))
+    assert [json.loads(str(cell)) for cell in row[:3]] == [["HW_A", "HW_B"], {"VCPU": 1}, [1]]
+    assert row[3:] == (4, None, "true")
+
+
+def test_json_gets_the_values() -> None:
+    row = (TRAITS, {"VCPU": 1}, "a\x1b[31m")
+    assert rows.format_row("json", row) == row
+
+
+def test_json_and_yaml_get_a_text_of_a_subclass_as_plain_text() -> None:
+    class Named(str):
+        __slots__ = ()
+
+    assert [type(cell) for cell in rows.format_row("yaml", (Named("a"), "b"))] == [str, str]
+
+
+@pytest.mark.parametrize("formatter", ["table", "value"])
+def test_control_characters_are_escaped(formatter: str) -> None:
+    (text,) = rows.format_row(formatter, ("a\x1b[31m\nb",))
+    assert text == "a\\x1b[31m\\nb"
+
+
+def test_a_table_keeps_the_lines_of_a_structure() -> None:
+    (text,) = rows.format_row("table", (TRAITS,))
+    assert text == "HW_A\nHW_B"
+    (text,) = rows.format_row("table", (rows.usages({"VGPU": {"used": 1, "capacity": 8}}),))
+    assert text == "VGPU=1/8"
+
+
+def test_letters_of_other_scripts_are_kept() -> None:
+    assert rows.printable("├─ Überhost") == "├─ Überhost"
+
+
+_STATE = allocations.ConsumerState({"p": {"VCPU": 2}})
+_RESULTS = [
+    result.ChangeResult("allocations", change.Subject(name, uuid), _STATE, _STATE, status)
+    for name, uuid, status in (
+        ("vm-1", "u1", result.Status.UNCHANGED),
+        ("vm-2", "u2", result.Status.SKIPPED),
+    )
+]
+
+
+def test_rows_can_be_read_more_than_once_and_are_not_kept() -> None:
+    results = rows.ResultRows(_RESULTS, {"p": "cmp-1"})
+    assert len(results) == 2
+    assert [*results] == [*results]
+    assert all(one is not other for one, other in zip(results, results, strict=True))
+    name, uuid, before, _, status, *_ = next(iter(results))
+    assert (name, uuid, status) == ("vm-1", "u1", "unchanged")
+    assert before.machine_readable() == {"p:VCPU": 2}
+    assert before.human_readable() == "cmp-1:VCPU=2"
+
+
+def test_rows_contain_a_row_with_equal_cells() -> None:
+    results = rows.ResultRows(_RESULTS, {})
+    assert [*results][1] in results
+    assert ("vm-3",) not in results
+
+
+COLUMNS = ("name", "before", "after", "status", "reason")
+Row = tuple[Any, ...]
+
+
+def ratio(name: str, before: float, status: str = "planned", reason: str = "") -> Row:
+    facts = [
+        rows.Cell({"VCPU:allocation_ratio": value}, [f"VCPU:allocation_ratio={value}"])
+        for value in (before, 4.0)
+    ]
+    return (name, *facts, status, rows.reasons(reason))
+
+
+def summarized(data: Sequence[Row], columns: Sequence[str] = COLUMNS) -> list[Row]:
+    found = tables.of_table(tables.Table("Summary", columns, data))
+    return [tuple(rows.format_row("table", row)) for row in found.rows]
+
+
+def hosts(count: int) -> list[str]:
+    return [f"cmp-{number:05}" for number in range(count)]
+
+
+def test_a_short_table_is_not_summarized() -> None:
+    table = tables.Table("Summary", COLUMNS, [ratio(name, 16.0) for name in hosts(20)])
+    assert tables.of_table(table) is table
+
+
+def test_equal_changes_are_one_row_and_outliers_have_names() -> None:
+    data = [ratio(name, 16.0) for name in hosts(9997)]
+    data += [ratio("odd-1", 8.0), ratio("odd-2", 8.0), ratio("full-1", 16.0, "failed", "no room")]
+    now = "VCPU:allocation_ratio=4.0"
+    assert summarized(data) == [
+        (1, "VCPU:allocation_ratio=16.0", now, "failed", "no room", "full-1"),
+        (
+            9997,
+            "VCPU:allocation_ratio=16.0",
+            now,
+            "planned",
+            "",
+            "cmp-00000, cmp-00001, cmp-00002 and 9994 more",
+        ),
+        (2, "VCPU:allocation_ratio=8.0", now, "planned", "", "odd-1, odd-2"),
+    ]
+
+
+def test_rows_that_differ_in_names_only_are_one_row() -> None:
+    data = [(f"vm-{n}", "planned", f"on cmp-{n}: DISK_GB=20, VCPU=1") for n in range(30)]
+    data.append(("vm-x", "planned", "on cmp-7: DISK_GB=20, VCPU=2"))
+    assert summarized(data, ("name", "status", "reason")) == [
+        (30, "planned", "on *: DISK_GB=20, VCPU=1", "vm-0, vm-1, vm-2 and 27 more"),
+        (1, "planned", "on cmp-7: DISK_GB=20, VCPU=2", "vm-x"),
+    ]
+
+
+def test_reasons_are_simplified_before_the_changes() -> None:
+    data = [ratio(name, 16.0, reason=f"{n} used") for n, name in enumerate(hosts(100))]
+    data.append(ratio("odd-1", 8.0, reason="7 used"))
+    first, second = summarized(data)
+    assert first[1:5] == (
+        "VCPU:allocation_ratio=16.0",
+        "VCPU:allocation_ratio=4.0",
+        "planned",
+        "* used",
+    )
+    assert (second[1], second[4:]) == ("VCPU:allocation_ratio=8.0", ("7 used", "odd-1"))
+
+
+def test_numbers_differ_last() -> None:
+    data = [(f"vm-{n}", "planned", f"on cmp-{n}: VCPU={n}") for n in range(30)]
+    ((count, _, reason, _),) = summarized(data, ("name", "status", "reason"))
+    assert (count, reason) == (30, "on *: VCPU=*")
+
+
+def test_a_summary_is_short_whatever_the_rows_are() -> None:
+    data = [(f"vm-{chr(97 + n // 26)}{chr(97 + n % 26)}",) * 2 for n in range(300)]
+    found = summarized(data, ("name", "reason"))
+    assert len(found) == tables.MOST_ROWS
+    assert sum(row[0] for row in found) == 300
+    assert found[-1][1] == "(other rows)"
+
+
+def test_a_table_without_names_and_a_tree_are_summarized() -> None:
+    problems = [("note", "heal", f"server vm-{n} is moving") for n in range(40)]
+    columns = ("kind", "migration", "reason")
+    assert summarized(problems, columns) == [(40, "note", "heal", "server * is moving")]
+    tree = [(f"├─ gpu{n}", rows.usages({"VGPU": {"used": 1, "capacity": 8}})) for n in range(21)]
+    ((_, usage, names),) = summarized(tree, ("tree", "before"))
+    assert (usage, names) == ("VGPU=1/8", "gpu0, gpu1, gpu2 and 18 more")
