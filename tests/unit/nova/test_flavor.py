@@ -193,11 +193,7 @@ def test_encrypted_memory_needs_a_context() -> None:
 
 def test_persistent_memory_needs_namespaces_by_label() -> None:
     found = total({"hw:pmem": "6gb, small-one,6GB"})
-    assert found == {
-        **USUAL,
-        "CUSTOM_PMEM_NAMESPACE_6GB": 2,
-        "CUSTOM_PMEM_NAMESPACE_SMALL_ONE": 1,
-    }
+    assert found == {**USUAL, "CUSTOM_PMEM_NAMESPACE_6GB": 2, "CUSTOM_PMEM_NAMESPACE_SMALL_ONE": 1}
 
 
 def test_a_device_profile_is_unknown_and_a_pci_alias_depends_on_the_host() -> None:
@@ -307,10 +303,7 @@ def test_a_contradiction_is_named(
         ({"hw:emulator_threads_policy": "isolate"}, {"hw_cpu_policy": "dedicated"}),
         ({"hw:cpu_realtime": "1", "hw:cpu_realtime_mask": "^0", "hw:cpu_policy": "dedicated"}, {}),
         ({"hw:numa_nodes": "2"}, {}),
-        (
-            {"hw:numa_nodes": "2", "hw:numa_mem.0": "1024", "hw:numa_mem.1": "1024", **NODES},
-            {},
-        ),
+        ({"hw:numa_nodes": "2", "hw:numa_mem.0": "1024", "hw:numa_mem.1": "1024", **NODES}, {}),
         ({"hw:locked_memory": "true", "hw:mem_page_size": "1GB"}, {}),
         ({"hw:mem_page_size": "any"}, {"hw_mem_page_size": "2MB"}),
     ],

@@ -62,9 +62,7 @@ def test_hypervisors_are_read_in_pages() -> None:
 
 
 @pytest.mark.parametrize("near", [0, 1, 15, 16, 999, 1000, 1003])
-def test_with_a_cell_down_its_hosts_and_the_nodes_of_other_cells_are_found(
-    near: int,
-) -> None:
+def test_with_a_cell_down_its_hosts_and_the_nodes_of_other_cells_are_found(near: int) -> None:
     cloud = Cells(near=near, far=3, down=True)
     found = servers.read_hosts(cloud)
     assert found.unreachable == set(cloud.far)

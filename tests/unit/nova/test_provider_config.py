@@ -78,10 +78,7 @@ def test_files_are_merged_by_provider(tmp_path: pathlib.Path) -> None:
             HEAD + "- {identification: {name: a}, inventories: {additional: [{CUSTOM_A: {}}]}}",
             "'total' is a required property",
         ),
-        (
-            "[",
-            ":1: neither YAML nor JSON: expected the node content, but found '<stream end>'",
-        ),
+        ("[", ":1: neither YAML nor JSON: expected the node content, but found '<stream end>'"),
         ("# nothing\n", "it is empty: it needs 'meta'"),
         (
             HEAD + "- &a {identification: {name: a}, traits: {additional: [CUSTOM_A]}}\n- *a\n",

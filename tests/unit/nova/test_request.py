@@ -28,9 +28,7 @@ AGGREGATES = (
 
 
 def spec(
-    specs: Mapping[str, str] | None = None,
-    image: Mapping[str, str] | None = None,
-    **fields: Any,
+    specs: Mapping[str, str] | None = None, image: Mapping[str, str] | None = None, **fields: Any
 ) -> request.ServerSpec:
     embedded = flavor.Flavor(4, 2048, 20, extra_specs=specs or {})
     return request.ServerSpec(embedded, "m1", {} if image is None else image, **fields)
@@ -343,8 +341,7 @@ def test_devices_that_are_not_in_the_query_are_not_judged(
     options: Mapping[str, Any], reason: str
 ) -> None:
     found = request.request_to_placement(
-        spec({"pci_passthrough:alias": "gpu:8"}),
-        options=request.SchedulerOptions(**options),
+        spec({"pci_passthrough:alias": "gpu:8"}), options=request.SchedulerOptions(**options)
     )
     assert any(reason in text for text in found.not_judged)
 

@@ -167,9 +167,7 @@ def test_a_change_of_any_kind_that_an_earlier_run_made_is_read_again(
         put(other, after)
 
 
-def test_applying_a_finished_plan_again_only_reads_each_change(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_applying_a_finished_plan_again_only_reads_each_change(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "plan"
     amend(client, "VCPU:total+=1", plan_out=path)

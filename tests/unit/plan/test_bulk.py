@@ -159,10 +159,7 @@ def test_preconditions_are_checked_just_before_the_write(
     assert statuses(report) == {"applied": 3, "skipped": 1}
     with pytest.raises(plan.PlanRefused, match="nova is not available"):
         plans.apply_file(
-            client,
-            file.read(tmp_path / "plan.json"),
-            tmp_path / "plan.json",
-            apply.Options(),
+            client, file.read(tmp_path / "plan.json"), tmp_path / "plan.json", apply.Options()
         )
     again = plans.apply_file(
         client,

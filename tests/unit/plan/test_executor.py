@@ -72,9 +72,7 @@ def test_the_number_of_workers_is_the_limit_of_concurrent_writes() -> None:
     assert max(busy) <= 3
 
 
-def test_ctrl_c_ends_requests_under_way_and_the_plan_file_continues(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_ctrl_c_ends_requests_under_way_and_the_plan_file_continues(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(30))
 
     def interrupt(request: embedded.Request) -> None:

@@ -145,9 +145,7 @@ def test_a_concurrent_change_of_a_new_kind_is_found(client: api.Client) -> None:
     assert custom(client) == {*NAMES}
 
 
-def test_a_refused_write_of_a_new_kind_fails_alone(
-    client: embedded.Client,
-) -> None:
+def test_a_refused_write_of_a_new_kind_fails_alone(client: embedded.Client) -> None:
     planned = plan_classes(client)
     client.before_write(embedded.about("CUSTOM_B", embedded.refuse(409, "refused")))
     report = plans.apply_new(client, planned)

@@ -56,12 +56,7 @@ PRECONDITIONS = st.none() | st.builds(
     change.Precondition,
     st.none()
     | st.builds(
-        change.ServerState,
-        OPTIONAL,
-        OPTIONAL,
-        OPTIONAL,
-        OPTIONAL,
-        small(TEXTS, st.integers(1, 9)),
+        change.ServerState, OPTIONAL, OPTIONAL, OPTIONAL, OPTIONAL, small(TEXTS, st.integers(1, 9))
     ),
     st.booleans(),
 )

@@ -274,10 +274,7 @@ DAMAGE = {
         "UPDATE provider SET updated_at = 1099511627776",
         "is not a date before the year 10000",
     ),
-    "an invalid custom name": (
-        "INSERT INTO trait VALUES ('x', 1.0)",
-        "'x' is not a name",
-    ),
+    "an invalid custom name": ("INSERT INTO trait VALUES ('x', 1.0)", "'x' is not a name"),
 }
 
 

@@ -344,10 +344,7 @@ def test_any_text_is_parsed_or_an_input_error(text: str) -> None:
         assert amend.parse([text])
 
 
-@given(
-    st.integers(1, 2**31 - 1),
-    st.decimals("0.01", "0.99", places=2),
-)
+@given(st.integers(1, 2**31 - 1), st.decimals("0.01", "0.99", places=2))
 def test_shrinking_a_total_never_makes_it_larger(total: int, factor: decimal.Decimal) -> None:
     try:
         value, _ = one(f"VCPU:total*={factor}").apply(total)

@@ -89,10 +89,7 @@ def test_selecting_by_aggregate_trait_or_all_sends_one_request(fields: dict[str,
     [
         ({}, "nothing is selected"),
         ({"providers": ("unknown-host",)}, "'unknown-host'"),
-        (
-            {"providers": (embedded.uuid_of("unknown-host"),)},
-            embedded.uuid_of("unknown-host"),
-        ),
+        ({"providers": (embedded.uuid_of("unknown-host"),)}, embedded.uuid_of("unknown-host")),
         ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
         ({"member_of": (embedded.uuid_of("nothing"),)}, "the selection is empty"),
         ({"name_globs": ("x*",)}, "--name-glob 'x"),

@@ -158,10 +158,7 @@ NAMED_BY_EXPORTER = (
 
 def test_prometheus_itself_accepts_the_output() -> None:
     """With promtool of Debian's package prometheus, where it is installed."""
-    for text in (
-        metrics.text(hostile_families()),
-        metrics.text(metrics.read(services(), CONTEXT)),
-    ):
+    for text in (metrics.text(hostile_families()), metrics.text(metrics.read(services(), CONTEXT))):
         lines = text.split("\n")
         assert all(line.startswith(("# ", "openstack_placement_")) for line in lines if line)
         program = shutil.which("promtool")

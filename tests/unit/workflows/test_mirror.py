@@ -302,10 +302,7 @@ MEMBERS = strategies.sets(strategies.sampled_from([item.uuid for item in PROVIDE
     prune=strategies.booleans(),
 )
 def test_planning_after_applying_plans_nothing(
-    aggregates: dict[str, set[str]],
-    members: dict[str, set[str]],
-    narrowed: set[str],
-    prune: bool,
+    aggregates: dict[str, set[str]], members: dict[str, set[str]], narrowed: set[str], prune: bool
 ) -> None:
     snapshot = cloud(
         {name: " ".join(sorted(hosts)) for name, hosts in aggregates.items()},
@@ -336,9 +333,7 @@ def run(
 
 
 @pytest.mark.parametrize("changed", [0, 1, 40])
-def test_a_run_sends_one_request_per_aggregate_and_two_per_change(
-    changed: int,
-) -> None:
+def test_a_run_sends_one_request_per_aggregate_and_two_per_change(changed: int) -> None:
     client, nova = host_aggregates.cloud(50)
     run(client, nova)
     for number in range(changed):

@@ -89,14 +89,8 @@ def test_hosts_are_sorted_by_number_and_colored_by_their_scarcest_class() -> Non
 def test_hosts_that_take_no_server_are_marked_and_zones_are_those_of_nova() -> None:
     document = cloud(*((name, None, {"VCPU": {"total": 4}}, 0) for name in ("a", "b", "c")))
     first, second, _ = document["providers"]
-    nodes = (
-        values.ComputeNode(first, "a", "host-a"),
-        values.ComputeNode(second, "b", "host-b"),
-    )
-    services = (
-        values.ComputeService("host-a"),
-        values.ComputeService("host-b", is_enabled=False),
-    )
+    nodes = (values.ComputeNode(first, "a", "host-a"), values.ComputeNode(second, "b", "host-b"))
+    services = (values.ComputeService("host-a"), values.ComputeService("host-b", is_enabled=False))
     figures = report.Figures(
         [values.HostAggregate("1", "rack", "u", ("host-b",), {"availability_zone": "az1"})],
         compute_nodes.ServerHosts(values.Hosts(nodes, services, frozenset({"host-a", "host-b"}))),

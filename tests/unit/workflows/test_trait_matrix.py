@@ -21,10 +21,7 @@ def cloud(count: int = 6) -> embedded.Client:
 
 @pytest.mark.parametrize(
     ("count", "requests"),
-    [
-        (6, {"GET /traits": 1, LISTING: 3}),
-        (2, {"GET /traits": 1, LISTING: 1, PROVIDER_TRAITS: 2}),
-    ],
+    [(6, {"GET /traits": 1, LISTING: 3}), (2, {"GET /traits": 1, LISTING: 1, PROVIDER_TRAITS: 2})],
 )
 def test_one_request_per_trait_or_per_provider_whichever_is_less(
     count: int, requests: dict[str, int]

@@ -10,13 +10,7 @@ import pytest
 
 from osc_placement.engine.candidates import budget as budgets, forest, search as candidates
 from osc_placement.model import candidate as model
-from tests.support.candidates.clouds import (
-    cloud,
-    found,
-    group,
-    provider,
-    query,
-)
+from tests.support.candidates.clouds import cloud, found, group, provider, query
 
 
 def test_too_many_candidates_are_an_error_unless_there_is_a_limit():

@@ -100,10 +100,7 @@ def test_excluded_aggregates_and_trees_are_named():
 def test_a_tree_is_dropped_for_the_traits_of_its_root():
     base = cloud(provider("host", VCPU=4, traits="T"))
     listener = reported(
-        base,
-        group(VCPU=1),
-        root_required=frozenset({"A", "B"}),
-        root_forbidden=frozenset({"T"}),
+        base, group(VCPU=1), root_required=frozenset({"A", "B"}), root_forbidden=frozenset({"T"})
     )
     assert listener.trees == {
         "host": [

@@ -106,13 +106,7 @@ def test_the_width_of_a_table(
 
 
 UUID = "4e8e5957-649f-477b-9e5b-f1f75b21c03c"
-PROVIDER_COLUMNS = (
-    "uuid",
-    "name",
-    "generation",
-    "root_provider_uuid",
-    "parent_provider_uuid",
-)
+PROVIDER_COLUMNS = ("uuid", "name", "generation", "root_provider_uuid", "parent_provider_uuid")
 PROVIDERS = [(UUID, "rack1-node7", 12, UUID, UUID)]
 INVENTORY_COLUMNS = (
     "resource_class",

@@ -68,20 +68,8 @@ TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, s
         "a",
         "ab",
     ),
-    "evacuated, and not cleaned up": (
-        {"host": "b"},
-        (move("evacuation", "done"),),
-        "",
-        "b",
-        "ab",
-    ),
-    "evacuated and cleaned up": (
-        {"host": "b"},
-        (move("evacuation", "completed"),),
-        "",
-        "b",
-        "b",
-    ),
+    "evacuated, and not cleaned up": ({"host": "b"}, (move("evacuation", "done"),), "", "b", "ab"),
+    "evacuated and cleaned up": ({"host": "b"}, (move("evacuation", "completed"),), "", "b", "b"),
     "evacuated from a deleted host": (
         {},
         (dataclasses.replace(move("evacuation", "done"), source_host="z", source_node="z."),),

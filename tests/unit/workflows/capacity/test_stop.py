@@ -131,9 +131,7 @@ def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) ->
     elsewhere = brute_force.without_trees(base, chosen)
     accepted = compute_services.accepted(states)
     expected = brute_force.fit(
-        moves.released(chosen),
-        queries,
-        lambda each: elsewhere(each) and each.root_uuid in accepted,
+        moves.released(chosen), queries, lambda each: elsewhere(each) and each.root_uuid in accepted
     )
     assert found.answer is (Answer.YES if expected else Answer.NO)
     assert {option.root_uuid for option in found.placement.values()} <= accepted

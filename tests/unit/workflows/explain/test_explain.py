@@ -152,11 +152,7 @@ def less(steps: Sequence[changes.Step]) -> Iterator[tuple[changes.Step, ...]]:
     yield from _subsets(steps)
     for at, step in enumerate(steps):
         if step.amount > 1 and step.field not in ("min_unit", "step_size"):
-            yield (
-                *steps[:at],
-                dataclasses.replace(step, amount=step.amount - 1),
-                *steps[at + 1 :],
-            )
+            yield (*steps[:at], dataclasses.replace(step, amount=step.amount - 1), *steps[at + 1 :])
 
 
 def test_each_change_is_sufficient_and_minimal(cloud: Cloud) -> None:
@@ -203,9 +199,7 @@ def test_the_named_field_raises_a_capacity_as_stated(ratio: float, reserved: int
         assert after.capacity >= held.capacity + missing
 
 
-def test_the_number_of_requests_is_exact(
-    placement: service.InProcessPlacement,
-) -> None:
+def test_the_number_of_requests_is_exact(placement: service.InProcessPlacement) -> None:
     hosts = [
         clouds.provider(f"00000000-0000-4000-8000-{n:012}", VCPU=8, MEMORY_MB=64) for n in range(30)
     ]

@@ -167,9 +167,7 @@ def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
 
 
 @pytest.mark.seeds(10, long=500)
-def test_the_hosts_of_random_flavors_are_those_of_brute_force(
-    seed: int,
-) -> None:
+def test_the_hosts_of_random_flavors_are_those_of_brute_force(seed: int) -> None:
     draw = random.Random(f"audit {seed}")
     base = cloud_builder.draw_state(draw)
     nova = recorded(**drawn_flavors(draw))

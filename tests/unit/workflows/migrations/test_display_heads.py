@@ -95,11 +95,7 @@ def test_a_cloud_without_the_class_needs_one_request_per_provider() -> None:
 def test_only_unused_inventories_of_providers_with_a_trait_are_removed() -> None:
     names = ("unused", "used", "untraited")
     client = embedded.Client(
-        [
-            gpu("unused", (trait(4),)),
-            gpu("used", (trait(4),), used=3),
-            gpu("untraited"),
-        ]
+        [gpu("unused", (trait(4),)), gpu("used", (trait(4),), used=3), gpu("untraited")]
     )
     report = applied(client, display_heads.plan_removal(client, CONTEXT))
     assert statuses(report) == {"applied": 1, "refused": 2}

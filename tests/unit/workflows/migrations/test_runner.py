@@ -44,9 +44,7 @@ def counted(result: registry.Result) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("limit", [None, 4, 50])
-def test_failures_do_not_stop_others_and_end_with_2(
-    limit: int | None,
-) -> None:
+def test_failures_do_not_stop_others_and_end_with_2(limit: int | None) -> None:
     client, given = services()
     client.before_write(embedded.about("h3.", embedded.refuse(400, "no")))
     ended = [run(given, max_count=limit)]
@@ -143,18 +141,14 @@ def test_a_lost_cursor_costs_only_time(tmp_path: pathlib.Path) -> None:
     assert registry.run(given, "a test", [item], cursor=path).exit_code is RunEnd.DONE
 
 
-def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(tmp_path: pathlib.Path) -> None:
     _, given = services(6)
     result = registry.run(given, "a test", [numbered(3, [])], cursor=tmp_path)
     assert (result.done, result.exit_code) == (6, RunEnd.DONE)
     assert str(tmp_path) in result.notes[-1]
 
 
-def test_a_run_of_some_migrations_keeps_the_positions_of_the_others(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_run_of_some_migrations_keeps_the_positions_of_the_others(tmp_path: pathlib.Path) -> None:
     cursor = tmp_path / "cursor"
     _, given = services()
     registry.run(given, "a test", MIRROR, cursor=cursor, max_count=2)

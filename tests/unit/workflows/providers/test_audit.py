@@ -383,10 +383,7 @@ def test_the_answer_says_what_was_not_judged() -> None:
         for item in nova.recorded["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
     ]
     texts = audited(client, nova).not_judged
-    assert [text.partition(":")[0] for text in texts] == [
-        "providers of neutron's agents",
-        "totals",
-    ]
+    assert [text.partition(":")[0] for text in texts] == ["providers of neutron's agents", "totals"]
     # What the selected codes do not depend on is not listed.
     assert audited(client, nova, only=frozenset({"wrong-status"})).not_judged == []
 

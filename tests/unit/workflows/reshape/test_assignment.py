@@ -206,10 +206,7 @@ def test_amounts_of_two_classes_share_the_inventory_that_both_become() -> None:
         ("b", "PCPU"): Room(inventory.Inventory(4)),
     }
     targets = (Destination("a", ("PCPU",)), Destination("b", ("PCPU",)))
-    demands = [
-        Demand("c1", "cn1", {"VCPU": 3}, targets),
-        Demand("c2", "cn2", {"PCPU": 3}, targets),
-    ]
+    demands = [Demand("c1", "cn1", {"VCPU": 3}, targets), Demand("c2", "cn2", {"PCPU": 3}, targets)]
     answer = assign(demands, rooms, "pack")
     assert isinstance(answer, Assigned)
     assert {option.target for option in answer.targets} == {"a", "b"}

@@ -20,17 +20,7 @@ from osc_placement.workflows.reshape import (
 from osc_placement.workflows.reshape.changes import make_plan
 from tests.support import plans
 from tests.support.embedded import uuid_of
-from tests.support.reshape.documents import (
-    MOVES,
-    PACK,
-    A,
-    B,
-    changes,
-    cloud,
-    decided,
-    new,
-    refused,
-)
+from tests.support.reshape.documents import MOVES, PACK, A, B, changes, cloud, decided, new, refused
 
 
 def test_vgpus_and_functions_move_to_children_with_their_allocations() -> None:
@@ -112,10 +102,7 @@ moves:
 
 
 def test_a_reserved_amount_moves_along_or_must_be_given() -> None:
-    providers = {
-        "cn1": (None, {"VGPU": {"total": 8, "reserved": 2}}),
-        B: ("cn1", {}),
-    }
+    providers = {"cn1": (None, {"VGPU": {"total": 8, "reserved": 2}}), B: ("cn1", {})}
     before = cloud(providers, {})
     one = decided(f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]", before)
     assert one.after.nodes[uuid_of(B)].inventories["VGPU"].reserved == 2
@@ -235,10 +222,7 @@ rename: {{cn1: cn1-old}}
     found = changes(text, cloud(providers, {"c": {"cn1": {"VCPU": 2}}}))
     assert [
         (item.kind, item.subject.uuid, plans.after(item).get("name")) for item in found[:2]
-    ] == [
-        ("provider", uuid_of("cn1"), "cn1-old"),
-        ("provider", fresh, "cn1"),
-    ]
+    ] == [("provider", uuid_of("cn1"), "cn1-old"), ("provider", fresh, "cn1")]
     assert found[0].stage < found[1].stage < found[2].stage
     assert found[2].subject.name == "cn1, cn1-old"
 

@@ -77,9 +77,7 @@ def test_consumers_that_do_not_fit_are_refused_and_listed() -> None:
     assert uuid_of("one") in reason
 
 
-def test_a_search_at_the_time_limit_has_no_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_search_at_the_time_limit_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "assign", lambda *_: assignment.GaveUp(0.1))
     reason = refused(MOVES, options=consumers_module.AssignOptions("pack", 7))[0]
     assert reason.startswith("gave up the search for targets")

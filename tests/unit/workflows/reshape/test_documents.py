@@ -42,11 +42,7 @@ def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
         "cn1",
         {"VGPU": 4},
         documents.MoveTarget(
-            "cn1_pci_0000_84_00_0",
-            parent="cn1",
-            traits=("CUSTOM_VGPU_A",),
-            described=True,
-            line=4,
+            "cn1_pci_0000_84_00_0", parent="cn1", traits=("CUSTOM_VGPU_A",), described=True, line=4
         ),
         line=2,
     )
@@ -200,10 +196,7 @@ def test_root_is_replaced_by_the_name_of_each_tree() -> None:
 
 def test_the_published_schemas_are_those_of_the_code() -> None:
     folder = pathlib.Path(__file__).parents[4] / "doc" / "source" / "user" / "reshape"
-    for name, expected in (
-        ("reshape", documents.MOVES),
-        ("reshape-tree", documents.TREE),
-    ):
+    for name, expected in (("reshape", documents.MOVES), ("reshape-tree", documents.TREE)):
         assert json.loads((folder / f"{name}.schema.json").read_text()) == expected
 
 

@@ -60,20 +60,13 @@ def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
 
 def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
     evidence = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
-    request = (
-        (recipes.Child(A, {"VGPU": 4}), recipes.Child(B, {"VGPU": 4})),
-        evidence,
-    )
+    request = ((recipes.Child(A, {"VGPU": 4}), recipes.Child(B, {"VGPU": 4})), evidence)
     recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), *request)
     after = outcome(recipe, cloud())
     assert held(after, "b")[f"cn1_{A}"] == {"VGPU": 1}
     assert held(after, "b")[f"cn1_{B}"] == {"VGPU": 2}
     (reason,) = problems(
-        device_recipes.plan_vgpu,
-        cloud(),
-        uuid_of("cn1"),
-        request[0],
-        evidence[:2],
+        device_recipes.plan_vgpu, cloud(), uuid_of("cn1"), request[0], evidence[:2]
     )
     assert f"uses {A} once and {B} once, and has" in reason
 
@@ -211,7 +204,7 @@ def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathl
 
 CONTEXT = device_recipes.MEM_ENCRYPTION_CONTEXT
 DENSE: cloud_builder.Providers = {
-    "cn1": (None, {"VCPU": 16, "PCPU": 8, "MEMORY_MB": 1001, CONTEXT: 15, "CUSTOM_GPU": 3}),
+    "cn1": (None, {"VCPU": 16, "PCPU": 8, "MEMORY_MB": 1001, CONTEXT: 15, "CUSTOM_GPU": 3})
 }
 DENSE_CONSUMERS: cloud_builder.Consumers = {
     "a": {"cn1": {"PCPU": 4, "MEMORY_MB": 100, CONTEXT: 1}},

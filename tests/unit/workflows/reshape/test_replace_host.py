@@ -7,11 +7,7 @@ import dataclasses
 from typing import Any
 
 from osc_placement.nova import values
-from osc_placement.workflows.reshape import (
-    recipes,
-    replace_host,
-    snapshot,
-)
+from osc_placement.workflows.reshape import recipes, replace_host, snapshot
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.recipes import (

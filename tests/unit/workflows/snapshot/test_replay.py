@@ -56,11 +56,7 @@ COMBINED_LOG = (
         (COMBINED_LOG, "resources=VCPU:1", ""),
         ("resources=VCPU:1&limit=10", "resources=VCPU:1&limit=10", ""),
         ("?resources_COMPUTE=VCPU:1", "resources_COMPUTE=VCPU:1", ""),
-        (
-            "http://placement.example/allocation_candidates?resources=VCPU:1",
-            "resources=VCPU:1",
-            "",
-        ),
+        ("http://placement.example/allocation_candidates?resources=VCPU:1", "resources=VCPU:1", ""),
     ],
 )
 def test_a_line_has_a_query(line: str, text: str, version: str) -> None:

@@ -42,11 +42,7 @@ OFFLOADED: dict[str, Any] = {"vm_state": "shelved_offloaded", "host": None}
 HEALTHY: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, Any]]] = {
     "on its host": (server(), (), {"s": on(a=USES)}),
     "with its disk on a share": (server(), (), {"s": on(a=CPUS, nfs=DISK)}),
-    "whose image was put on a volume": (
-        server(has_volumes=True),
-        (),
-        {"s": on(a=CPUS)},
-    ),
+    "whose image was put on a volume": (server(has_volumes=True), (), {"s": on(a=CPUS)}),
     "pinned on a host without PCPU": (server(flavor=PINNED), (), {"s": on(a=USES)}),
     "with a port's device": (
         server("b"),
@@ -471,11 +467,7 @@ def test_a_one_time_use_device_in_use_is_not_over_capacity() -> None:
     [
         ({}, {"computes": frozenset({"n-gone."})}, "stale-provider"),
         ({}, {}, "unknown"),
-        (
-            {"deleted_servers": {"s": dataclasses.replace(GONE, node="gone.")}},
-            {},
-            "stale-provider",
-        ),
+        ({"deleted_servers": {"s": dataclasses.replace(GONE, node="gone.")}}, {}, "stale-provider"),
         (
             {"hosts": values.Hosts(nodes=(*NODES, values.ComputeNode("other", "gone.", "gone")))},
             {},
@@ -549,9 +541,7 @@ def test_missing_binding_is_repaired_with_the_rest() -> None:
     egress = {"NET_BW_EGR_KILOBIT_PER_SEC": 10}
     port = api.Port("t", "t", "s", {"t": RequestGroup("t", egress)})
     snapshot = cloud(
-        [server("b", flavor=LARGE)],
-        allocations={"s": on(b=USES, nic=egress)},
-        ports={"s": (port,)},
+        [server("b", flavor=LARGE)], allocations={"s": on(b=USES, nic=egress)}, ports={"s": (port,)}
     )
     found = find(snapshot)
     assert codes(found) == ["missing", "wrong-size"]
@@ -574,10 +564,7 @@ def test_repairs_that_free_capacity_come_first() -> None:
     assert codes(found) == ["missing", "orphaned"]
     assert {
         item.subject.uuid: item.stage for item in audit.plan_repair(snapshot, found).changes
-    } == {
-        "x": 0,
-        "s": 1,
-    }
+    } == {"x": 0, "s": 1}
 
 
 def test_select_narrows_to_hosts_and_codes() -> None:

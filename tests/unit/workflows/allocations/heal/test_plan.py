@@ -267,9 +267,7 @@ def test_image_with_dedicated_cpus_gets_pcpu() -> None:
 def test_wrong_owner_is_replaced_and_type_and_allocations_stay() -> None:
     zero = "00000000-0000-0000-0000-000000000000"
     snapshot = cloud(
-        [server("a")],
-        allocations={"s": {"n-a.": USES}},
-        owners={"s": Owner(zero, zero, "unknown")},
+        [server("a")], allocations={"s": {"n-a.": USES}}, owners={"s": Owner(zero, zero, "unknown")}
     )
     item = only_change(plan_heal(snapshot))
     changed = {
