@@ -59,8 +59,10 @@ def and_more(texts: Sequence[str], limit: int = 3) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 host``, ``2 hosts``: a number with its noun; ``plural`` if it does not only add an s."""
-    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+    """``1 host``, ``2 hosts``, ``3 classes``: a number with its noun, or with its ``plural``."""
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {plural or noun + ('es' if noun.endswith('s') else 's')}"
 
 
 def _bare(text: str) -> str:

@@ -49,10 +49,6 @@ class ProviderTree:
             yield depth, provider
             pending.extend((depth + 1, child) for child in reversed(self.children(provider.uuid)))
 
-    def bottom_up(self) -> tuple[Provider, ...]:
-        """Every provider, each child before its parent: the order of deletion."""
-        return tuple(provider for _, provider in reversed(list(self.walk())))
-
     def __len__(self) -> int:
         return len(self._providers)
 

@@ -401,11 +401,6 @@ def _set(value: str) -> frozenset[str]:
     return frozenset(value.removeprefix("in:").split(","))
 
 
-def provider_texts(groups: Sequence[GroupArguments]) -> list[str]:
-    """The names and UUIDs of all providers of ``--in-tree``, for one look-up."""
-    return [text for group in groups for text in group.in_tree]
-
-
 #: What a batch operation does with an empty selection, and a list.
 REQUIRED = "An empty selection is an error."
 OPTIONAL = "Without options all providers match."

@@ -271,12 +271,12 @@ class PlacementCommand(command.Command):
         streams.write_message(f"Interrupted: {text}")
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[ReadContext]:
-        """What a workflow reads with; a progress bar is shown during the block."""
+    def reading(self, *, is_shown: bool = True) -> Iterator[ReadContext]:
+        """What a workflow reads with; ``is_shown``: with a progress bar during the block."""
         from osc_placement.v1.output import progress
         from osc_placement.workflows.context import ReadContext
 
-        with progress.shown(quiet=self.is_quiet) as shown:
+        with progress.shown(quiet=self.is_quiet or not is_shown) as shown:
             yield ReadContext(self._arguments.workers, shown)
 
     def read_each(self, title: str, read: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -284,12 +284,7 @@ class PlacementCommand(command.Command):
 
         A read is repeated while the server fails. Errors: those of ``read``.
         """
-        from osc_placement.client import retry
-        from osc_placement.v1.output import progress
-        from osc_placement.workflows.context import ReadContext
-
-        with progress.shown(quiet=self.is_quiet or len(items) == 1) as shown:
-            context = ReadContext(progress=shown)
+        with self.reading(is_shown=len(items) != 1) as context:
             return list(context.each(lambda item: retry.read(lambda: read(item)), items, title))
 
     def usage_error(self, text: str) -> NoReturn:

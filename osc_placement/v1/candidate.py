@@ -350,7 +350,7 @@ def read(
     uuids: dict[str, str] = {}
     parsed = [arguments.read_group(group, problems) for group in groups]
     with problems.collected():
-        texts = arguments.provider_texts(groups)
+        texts = [text for group in groups for text in group.in_tree]
         uuids = lookup.provider_uuids(client, texts, check=True)
     named = [name for group in parsed for names in _aggregates(group) for name in names]
     if named:

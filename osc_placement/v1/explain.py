@@ -457,18 +457,14 @@ def _command(step: Step, host: str | None, aggregates: Aggregates) -> str:
     if action == "remove_trait" and not step.name.startswith("CUSTOM_"):
         template += f" --allow {guards.STANDARD_TRAITS}"
     return template.format(
-        provider=_quoted(step.provider),
+        provider=shlex.quote(step.provider),
         name=step.name,
         field=step.field,
         amount=step.amount,
         value=step.value,
-        host=_quoted(host or step.provider),
-        aggregate=_quoted(aggregate.name) if aggregate else "",
+        host=shlex.quote(host or step.provider),
+        aggregate=shlex.quote(aggregate.name) if aggregate else "",
     )
-
-
-def _quoted(text: str) -> str:
-    return shlex.quote(text)
 
 
 def change_text(item: SmallestChange) -> str:

@@ -91,7 +91,9 @@ openstack placement migration run --migration import_aggregate_ratios"""
             quiet=self.is_quiet, log=parsed_args.log_json, command=self.cmd_name or ""
         ) as shown:
             result = registry.run(
-                registry.CloudServices(client, cloud, self._context(parsed_args, shown)),
+                registry.CloudServices(
+                    client, cloud, services.read_context(self, parsed_args.workers, shown)
+                ),
                 self.cmd_name or "",
                 selected,
                 max_count=parsed_args.max_count,

@@ -78,7 +78,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         return 0
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_file(parser)
+        arguments.add_file(parser, "file", "The plan file")
         arguments.add_flag(
             parser, "--impact", "Show flavors and servers before and after the plan, on a snapshot"
         )
@@ -195,7 +195,7 @@ class _PlanFileCommand(plan_command.PlanCommand):
     _plan: plan.Plan
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_file(parser)
+        arguments.add_file(parser, "file", "The plan file")
         self.add_change_options(parser)
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -266,10 +266,6 @@ def _target(plan: plan.Plan) -> str:
     """What a plan was made for, and the cloud of a snapshot."""
     text = f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
     return errors.without_credentials(text)
-
-
-def _add_file(parser: argparse.ArgumentParser) -> None:
-    arguments.add_file(parser, "file", "The plan file")
 
 
 _DAYS = 30

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import apply, result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.plan.progress import Progress
     from osc_placement.workflows.context import ReadContext
     from osc_placement.workflows.selector import Selector
 
@@ -49,7 +48,6 @@ class CommandRun:
 
     client: api.Client
     context: ReadContext
-    progress: Progress
     services: services.NovaServices
 
 
@@ -101,7 +99,7 @@ class PlanCommand(base.ReportLister):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command, after a check of arguments that would hide its result."""
         columns = self.columns_of(parsed_args)
-        unknown = [text for text in parsed_args.columns if _normalized(text) not in columns]
+        unknown = [text for text in parsed_args.columns if tables.normalized(text) not in columns]
         if unknown:
             names = ", ".join(columns)
             self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {names}")
@@ -124,7 +122,8 @@ class PlanCommand(base.ReportLister):
         with progress.shown(
             quiet=self.is_quiet, log=parsed_args.log_json, command=self.cmd_name or ""
         ) as shown:
-            run = CommandRun(client, self._context(parsed_args, shown), shown, cloud)
+            context = services.read_context(self, parsed_args.workers, shown)
+            run = CommandRun(client, context, cloud)
             report = self.execute(run, parsed_args)
         return self.finish(report, parsed_args)
 
@@ -186,7 +185,7 @@ class PlanCommand(base.ReportLister):
                 max_count=parsed_args.max_count,
                 stop_on_error=parsed_args.on_error == "stop",
             ),
-            progress=run.progress,
+            progress=run.context.progress,
             **(run.services.apply_options() if self.uses_nova else {}),
         )
 
@@ -244,9 +243,6 @@ class PlanCommand(base.ReportLister):
         if summarized != several:
             self.summary = [*self.summary, "To print every row: --rows all"]
         return summarized
-
-    def _context(self, parsed_args: argparse.Namespace, shown: Progress) -> ReadContext:
-        return services.read_context(self, parsed_args.workers, shown)
 
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of every changing command."""
@@ -367,11 +363,6 @@ def to_continue(command: str, path: pathlib.Path | str | None, *, undoes: bool) 
 def plan_command(verb: str, path: pathlib.Path | str) -> str:
     """The command line that applies or undoes a plan file."""
     return f"openstack placement plan {verb} {shlex.quote(str(path))}"
-
-
-def _normalized(column: str) -> str:
-    """A column name in the form that cliff compares."""
-    return column.lower().strip().replace(" ", "_")
 
 
 def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:

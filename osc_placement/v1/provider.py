@@ -293,16 +293,15 @@ def _with_descendants(client: api.Client, uuids: Sequence[str]) -> list[str]:
     ordered: dict[str, None] = {}
     for uuid in uuids:
         tree = provider.ProviderTree(client.list_providers(in_tree=uuid))
-        below = _below(tree, uuid)
-        # The DELETE of a provider that does not exist reports the error.
-        descendants = [item.uuid for item in tree.bottom_up() if item.uuid in below] or [uuid]
-        ordered.update(dict.fromkeys(descendants))
+        ordered.update(dict.fromkeys(_bottom_up(tree, uuid)))
     return list(ordered)
 
 
-def _below(tree: provider.ProviderTree, uuid: str) -> set[str]:
-    """The UUIDs of the provider and all its descendants."""
-    return {uuid}.union(*(_below(tree, child.uuid) for child in tree.children(uuid)))
+def _bottom_up(tree: provider.ProviderTree, uuid: str) -> Iterator[str]:
+    """All descendants of a provider, and the provider last; only it if it is not in the tree."""
+    for child in tree.children(uuid):
+        yield from _bottom_up(tree, child.uuid)
+    yield uuid
 
 
 def _parent_feature(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:

@@ -150,7 +150,7 @@ def page(written: report.Report) -> str:
         undefined=jinja2.ChainableUndefined,
     )
     environment.filters.update(
-        amount=amount, counted=_counted, grouped=_grouped, short=_short, step=_step
+        amount=amount, counted=_counted, grouped="{:,}".format, short=_short, step=_step
     )
     environment.filters["breakable"] = lambda text: markupsafe.Markup("<wbr>").join(
         _WORDS.findall(rows.printable(text))
@@ -187,13 +187,9 @@ def _short(text: str, most: int = _MOST_CHARACTERS) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}\u2026"
 
 
-def _grouped(number: int) -> str:
-    return f"{number:,}"
-
-
 def _counted(number: int, noun: str) -> str:
     """``10,000 hosts``"""
-    return name.counted(number, noun).replace(str(number), _grouped(number), 1)
+    return name.counted(number, noun).replace(str(number), f"{number:,}", 1)
 
 
 def amount(number: int, resource_class: str) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.model.name import counted
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
 
 #: The word that names the cloud of the command line where a file could be named.
 LIVE = "live"
-
-_PLURALS = {
-    "provider": "providers",
-    "consumer": "consumers",
-    "trait": "traits",
-    "resource class": "resource classes",
-}
 
 #: Notes that a table shows.
 _MOST_NOTES = 10
@@ -207,10 +201,7 @@ openstack placement snapshot diff monday.sqlite live"""
 def _summary(differences: list[diff.StateDifference]) -> str:
     """How many objects of each kind were added, removed and changed."""
     counts = collections.Counter((item.kind, item.change) for item in differences)
-    parts = [
-        f"{count} {_PLURALS[kind] if count > 1 else kind} {change}"
-        for (kind, change), count in counts.items()
-    ]
+    parts = [f"{counted(count, str(kind))} {change}" for (kind, change), count in counts.items()]
     return "; ".join(parts) or "The states are equal"
 
 

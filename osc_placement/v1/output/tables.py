@@ -261,7 +261,7 @@ def _measure(name: str, cells: Iterable[Any]) -> _Column:
 
 def _droppable(columns: Sequence[_Column]) -> list[_Column]:
     """The columns that may be dropped, in this order; at least one column stays."""
-    by_name = {_normalized(item.name): item for item in columns}
+    by_name = {normalized(item.name): item for item in columns}
     order = [item for item in columns[1:] if item.is_empty]
     for name in DROP_ORDER:
         named_by = _NAMED_BY.get(name)
@@ -308,12 +308,12 @@ def _fold_line(line: str, width: int, column: str) -> list[str]:
 
 def _parts(line: str, column: str) -> list[str]:
     """The parts of a line that stay together, with the spaces after them."""
-    return [line] if _normalized(column) in _NAMES else _PLACE.split(line)
+    return [line] if normalized(column) in _NAMES else _PLACE.split(line)
 
 
 def _pieces(part: str, column: str) -> list[str]:
     """The pieces of a part that is too long."""
-    return [part] if _normalized(column) in _NAMES else _SECOND_PLACE.split(part)
+    return [part] if normalized(column) in _NAMES else _SECOND_PLACE.split(part)
 
 
 def _width(text: str) -> int:
@@ -328,8 +328,9 @@ def _table_width(widths: Iterable[int]) -> int:
     return 1 + sum(width + 3 for width in widths)
 
 
-def _normalized(column: str) -> str:
-    return column.lower().replace(" ", "_")
+def normalized(column: str) -> str:
+    """A column name in the form that cliff compares."""
+    return column.lower().strip().replace(" ", "_")
 
 
 #: A summary replaces a table with more rows than this, and has at most as many itself.
