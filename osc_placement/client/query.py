@@ -196,7 +196,7 @@ def read_candidates(pairs: Pairs) -> candidate.CandidateQuery:
     if limit and not limit.isdecimal():
         problems.add(f"limit={limit} in the query is not a number")
     problems.check()
-    required, forbidden = _signed(whole.get("root_required", []))
+    required, forbidden = signed(whole.get("root_required", []))
     return candidate.CandidateQuery(
         read,
         isolate="isolate" in whole.get("group_policy", []),
@@ -212,8 +212,8 @@ def _read_group(
 ) -> candidate.RequestGroup:
     from osc_placement.model import candidate
 
-    required, forbidden = _signed(values.get("required", []))
-    member_of, not_member_of = _signed(values.get("member_of", []))
+    required, forbidden = signed(values.get("required", []))
+    member_of, not_member_of = signed(values.get("member_of", []))
     return candidate.RequestGroup(
         suffix,
         _read_resources(f"resources{suffix}", values.get("resources", []), problems),
@@ -238,7 +238,7 @@ def _read_resources(
     return amounts
 
 
-def _signed(values: Iterable[str]) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
+def signed(values: Iterable[str]) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
     """The required sets of alternatives, and the forbidden names, of ``A,!B`` and ``in:A,B``."""
     required: list[frozenset[str]] = []
     forbidden: set[str] = set()

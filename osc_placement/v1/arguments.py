@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
-from osc_placement.client import lookup
+from osc_placement.client import lookup, query
 from osc_placement.v1.output import help_text
 
 if TYPE_CHECKING:
@@ -375,30 +375,20 @@ def read_group(group: GroupArguments, problems: errors.InputErrors) -> candidate
     """The request group; the provider of ``--in-tree`` is not looked up yet."""
     from osc_placement.model import candidate
 
-    member_of, forbidden = _aggregates(group)
+    traits, forbidden = query.signed(required(group.required, group.forbidden))
+    members, not_members = query.signed(member_of(aggregates(group), group.not_member_of))
     title = f"group {group.suffix}" if group.suffix else "the unsuffixed group"
     if len(group.in_tree) > 1:
         problems.add(f"--in-tree is given twice for {title}")
     return candidate.RequestGroup(
         suffix=group.suffix,
         resources=resources(group.resource, problems),
-        required=tuple(_set(value) for value in group.required),
-        forbidden=frozenset(group.forbidden),
-        member_of=member_of,
-        forbidden_aggregates=forbidden,
+        required=traits,
+        forbidden=forbidden,
+        member_of=members,
+        forbidden_aggregates=not_members,
         in_tree=group.in_tree[-1] if group.in_tree else None,
     )
-
-
-def _aggregates(group: GroupArguments) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
-    values = member_of(aggregates(group), group.not_member_of)
-    required = tuple(_set(value) for value in values if not value.startswith("!"))
-    forbidden = frozenset[str]().union(*(_set(value[1:]) for value in values if value[:1] == "!"))
-    return required, forbidden
-
-
-def _set(value: str) -> frozenset[str]:
-    return frozenset(value.removeprefix("in:").split(","))
 
 
 #: What a batch operation does with an empty selection, and a list.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from osc_placement.model.name import counted
 from osc_placement.plan import removal_limit, result
@@ -12,7 +12,23 @@ from osc_placement.plan.plan import Plan
 from osc_placement.v1.output import markdown, rows
 from osc_placement.workflows.capacity import impact
 
-_IMPACT = ("flavor", "hosts", "fits", "N-1", "effect", "stranded servers")
+#: Cells of the page are Markdown.
+_IMPACT: rows.Columns[impact.FlavorImpact] = {
+    "flavor": lambda item: markdown.code(item.name),
+    "hosts": lambda item: _arrow(item.before.hosts, item.after.hosts),
+    "fits": lambda item: _arrow(item.before.fits, item.after.fits),
+    "N-1": lambda item: item.n_minus_1,
+    "effect": lambda item: _effect(item) or markdown.code(item.refused),
+    "stranded servers": lambda item: markdown.lines(
+        server.name or server.uuid for server in item.stranded
+    ),
+}
+
+_WITHOUT_CHANGE: rows.Columns[result.ChangeResult] = {
+    "name": lambda item: markdown.code(item.subject.name),
+    "status": lambda item: str(item.status),
+    "reason": lambda item: markdown.code(item.reason),
+}
 
 
 def page(plan: Plan, impact_of: impact.Impact | None = None) -> list[str]:
@@ -55,26 +71,18 @@ def _impact(shown: impact.Impact) -> Iterator[str]:
     yield from ("### Impact", "")
     yield f"Flavors lost: **{len(shown.lost)}**; on one host only: **{alone}**;"
     yield from (f"servers stranded: **{stranded}**", "")
-    yield from markdown.table(_IMPACT, map(_impact_row, differing)) if differing else ()
+    yield from markdown.table(*rows.listing(_IMPACT, differing)) if differing else ()
     same = [item for item in shown.flavors if item not in differing]
     if same:
-        body = markdown.table(_IMPACT, map(_impact_row, same))
+        body = markdown.table(*rows.listing(_IMPACT, same))
         yield from markdown.folded(counted(len(same), "unchanged flavor"), body)
     for name, texts in (("not applied to the copy", shown.failures), ("assumed", shown.notes)):
         yield from (f"* {name}: {markdown.code(text)}" for text in texts)
     yield ""
 
 
-def _impact_row(item: impact.FlavorImpact) -> Sequence[str]:
-    effect = "**lost**" if item.is_lost else "one host" if item.is_without_spare else ""
-    return (
-        markdown.code(item.name),
-        _arrow(item.before.hosts, item.after.hosts),
-        _arrow(item.before.fits, item.after.fits),
-        item.n_minus_1,
-        effect or markdown.code(item.refused),
-        markdown.lines(server.name or server.uuid for server in item.stranded),
-    )
+def _effect(item: impact.FlavorImpact) -> str:
+    return "**lost**" if item.is_lost else "one host" if item.is_without_spare else ""
 
 
 def _arrow(before: int, after: int) -> str:
@@ -90,34 +98,17 @@ def _changes(plan: Plan) -> Iterator[str]:
         name = kind.replace("_", " ")
         if planned:
             yield from (f"### Changes of {markdown.escaped(name)}", "")
-            yield from _folded(plan, planned, counted(len(planned), "change"))
+            changes = [
+                (markdown.code(row[0]), *(markdown.lines(_lines(cell)) for cell in row[2:4]))
+                for row in rows.ResultRows(planned, plan.names)
+            ]
+            body = markdown.table(("name", "before", "after"), changes)
+            yield from markdown.folded(counted(len(planned), "change"), body)
         if others:
             without = f"of {name} without a change"
             summary = counted(len(others), f"item {without}", f"items {without}")
-            yield from _folded(plan, others, summary, reasons=True)
-
-
-def _folded(
-    plan: Plan,
-    items: Sequence[result.ChangeResult],
-    summary: str,
-    *,
-    reasons: bool = False,
-) -> list[str]:
-    cells: Iterable[Sequence[str]]
-    if reasons:
-        columns = ("name", "status", "reason")
-        cells = [
-            (markdown.code(item.subject.name), str(item.status), markdown.code(item.reason))
-            for item in items
-        ]
-    else:
-        columns = ("name", "before", "after")
-        cells = [
-            (markdown.code(row[0]), *(markdown.lines(_lines(cell)) for cell in row[2:4]))
-            for row in rows.ResultRows(items, plan.names)
-        ]
-    return markdown.folded(markdown.escaped(summary), markdown.table(columns, cells))
+            body = markdown.table(*rows.listing(_WITHOUT_CHANGE, others))
+            yield from markdown.folded(markdown.escaped(summary), body)
 
 
 def _lines(cell: rows.Cell) -> list[str]:

@@ -25,6 +25,7 @@ from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
 from osc_placement.nova import api as nova_api, filters, request, values
+from osc_placement.plan import change
 from osc_placement.workflows import (
     aggregate_ratios,
     compute_nodes,
@@ -269,28 +270,21 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
     planned = mirror.decide_mirror(reading.snapshot, reading.request)
     command = "placement aggregate mirror"
     missing_members = [
-        HealthProblem(
-            "missing-member",
-            item.subject.uuid,
-            f"{item.subject.name} {item.reason}",
-            f"{command} --dry-run",
-            command,
-        )
-        for item in planned.changes
+        _about("missing-member", item.subject, command, item.reason) for item in planned.changes
     ]
     extra = [
-        HealthProblem(
-            "extra-member",
-            item.subject.uuid,
-            item.subject.name,
-            f"{command} --prune --dry-run",
-            f"{command} --prune",
-        )
+        _about("extra-member", item.subject, f"{command} --prune")
         for item in planned.skipped
         if mirror.is_stale(item)
     ]
     count = len(reading.snapshot.aggregates)
     return Area("host-aggregates", [*missing_members, *extra], counted(count, "host aggregate"))
+
+
+def _about(code: str, subject: change.Subject, repair: str, reason: str = "") -> HealthProblem:
+    """The problem of a subject that ``repair`` repairs; its dry run shows the problem."""
+    text = f"{subject.name} {reason}".strip()
+    return HealthProblem(code, subject.uuid, text, f"{repair} --dry-run", repair)
 
 
 def _ratios(services: HealthServices, context: ReadContext) -> Area:
@@ -303,16 +297,7 @@ def _ratios(services: HealthServices, context: ReadContext) -> Area:
     command = "placement aggregate mirror --ratios"
     return Area(
         "allocation-ratios",
-        [
-            HealthProblem(
-                "allocation-ratio",
-                item.subject.uuid,
-                item.subject.name,
-                f"{command} --dry-run",
-                command,
-            )
-            for item in planned.changes
-        ],
+        [_about("allocation-ratio", item.subject, command) for item in planned.changes],
         f"{counted(len(planned.changes) + len(planned.skipped), 'host')} with ratios",
     )
 
