@@ -13,11 +13,8 @@ from osc_placement import errors, microversion
 from osc_placement.v1 import arguments, base, services
 
 if TYPE_CHECKING:
-    from osc_placement.neutron.api import Neutron
-    from osc_placement.nova.api import Nova
     from osc_placement.workflows import health
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.snapshot.nova import Recording
 
 #: The mode of a file that the node exporter reads as another user.
 _MODE = 0o644
@@ -48,12 +45,8 @@ openstack placement metrics write --refresh cloud.sqlite \\
             "The file (name.prom) of the node exporter's textfile collector, which is replaced"
             " at once, mode 0644; without it the metrics are printed",
         )
-        parser.add_argument(
-            "--trait",
-            metavar="<trait>",
-            action="append",
-            default=[],
-            help="Also list the providers with this trait. May be repeated.",
+        arguments.add_repeated(
+            parser, "--trait", "<trait>", "Also list the providers with this trait."
         )
         arguments.add_file(
             parser,
@@ -89,7 +82,7 @@ openstack placement metrics write --refresh cloud.sqlite \\
     ) -> Iterator[tuple[health.HealthServices, float | None]]:
         """The file to read, and when its cloud was saved."""
         from osc_placement.workflows import health
-        from osc_placement.workflows.snapshot import save
+        from osc_placement.workflows.snapshot import nova, save
 
         finished: float | None = None
         database = self._database()
@@ -102,7 +95,9 @@ openstack placement metrics write --refresh cloud.sqlite \\
         if database is not None:
             yield live, finished
             return
-        also = _recording(live.nova, live.neutron)
+        also = None
+        if not isinstance(live.nova, str):
+            also = nova.Recording(live.nova, live.neutron_or_none)
         with contextlib.ExitStack() as stack:
             path = parsed_args.refresh
             if path is None:
@@ -123,13 +118,3 @@ def _finished(path: pathlib.Path) -> float | None:
 
     with file.opened(path) as saved:
         return saved.metadata.finished if saved.metadata else None
-
-
-def _recording(nova_or_reason: Nova | str, neutron_or_reason: Neutron | str) -> Recording | None:
-    """What to save of nova and neutron; None without nova."""
-    from osc_placement.workflows.snapshot import nova
-
-    if isinstance(nova_or_reason, str):
-        return None
-    neutron = None if isinstance(neutron_or_reason, str) else neutron_or_reason
-    return nova.Recording(nova_or_reason, neutron)
