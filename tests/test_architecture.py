@@ -466,7 +466,7 @@ LINES = {
     "search": 675,
     "server": 4855,
     "testing": 1105,
-    "v1": 9830,
+    "v1": 9715,
     "workflows": 22290,
     "": 1900,
 }
