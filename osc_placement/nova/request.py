@@ -57,7 +57,6 @@ _ALIASES_CHECKED_SINCE = 31
 #: The beginning of the names of the groups of PCI devices; nova uses random UUIDs.
 _DEVICE = "_pci-"
 _ZONE = "availability_zone"
-_OWNER = "OWNER_NOVA"
 _TENANT_KEY = "filter_tenant_id"
 _TRAIT_KEY = "trait:"
 
@@ -543,10 +542,10 @@ class _Builder:
         self._root_trait(Kind.ROOT_FORBIDDEN, "COMPUTE_STATUS_DISABLED", STATUS)
 
     def _owner(self) -> None:
-        self._root_trait(Kind.ROOT_REQUIRED, _OWNER, OWNER)
+        self._root_trait(Kind.ROOT_REQUIRED, traits.OWNER, OWNER)
         for suffix in self._groups:
             if suffix.startswith(_DEVICE):
-                self._require(suffix, {_OWNER}, Source(OWNER, ""))
+                self._require(suffix, {traits.OWNER}, Source(OWNER, ""))
 
     def _routed_networks(self) -> None:
         self._not_judged.append(NETWORKS_NOT_JUDGED)

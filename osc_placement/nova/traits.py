@@ -26,7 +26,8 @@ FIRMWARE = "stateless firmware"
 PCI_AFFINITY = "NUMA affinity of PCI devices"
 ENCRYPTION = "memory encryption"
 
-#: Nova requires OWNER_NOVA from this release on.
+#: The trait of providers that nova-compute created; nova requires it from this release on.
+OWNER = "OWNER_NOVA"
 OWNER_SINCE = 34
 
 #: The releases of nova whose rules are known.
@@ -50,7 +51,7 @@ _PACKED_NEVER_AGREES = 29
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 #: ``{model: (the first release that has it, trait)}``
-_ENCRYPTION_MODELS = {
+ENCRYPTION_MODELS = {
     "amd-sev": (32, _SEV),
     "amd-sev-es": (32, "HW_CPU_X86_AMD_SEV_ES"),
     _SNP: (34, "HW_CPU_X86_AMD_SEV_SNP"),
@@ -192,9 +193,7 @@ def encryption(specs: Properties, image: Properties, release: int) -> Iterator[T
     machine = image.get("hw_machine_type")
     if machine and "q35" not in machine:
         raise FlavorRefused(f"{origins[0]} needs the machine type q35, not {machine}")
-    models = {
-        name: trait for name, (since, trait) in _ENCRYPTION_MODELS.items() if since <= release
-    }
+    models = {name: trait for name, (since, trait) in ENCRYPTION_MODELS.items() if since <= release}
     if not models:
         return
     model = _agreed(specs, image, "hw:mem_encryption_model", "hw_mem_encryption_model")

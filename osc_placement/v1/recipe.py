@@ -161,12 +161,12 @@ class RecipeInput:
 
     def models(self) -> dict[str, int]:
         """``{model of encryption: number of servers}`` of ``--model``."""
-        from osc_placement.workflows.reshape.device_recipes import MODEL_TRAITS
+        from osc_placement.nova.traits import ENCRYPTION_MODELS
 
         models: dict[str, int] = {}
         for model, total in self.pairs("--model", self.parsed_args.model):
-            if model not in MODEL_TRAITS:
-                self.problems.add(f"--model {model}: the models are {', '.join(MODEL_TRAITS)}")
+            if model not in ENCRYPTION_MODELS:
+                self.problems.add(f"--model {model}: the models are {', '.join(ENCRYPTION_MODELS)}")
             elif model in models:
                 self.problems.add(f"the model {model} is given more than once")
             elif not total.isdecimal() or not int(total):

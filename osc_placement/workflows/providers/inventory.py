@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from osc_placement.model import provider
 from osc_placement.model.name import counted, is_custom
 from osc_placement.nova import flavor, provider_config
+from osc_placement.nova.traits import OWNER
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.findings import Remedy
 from osc_placement.workflows.providers.observe import (
@@ -108,7 +109,6 @@ MISSING_TRAIT = ProviderProblem(
 TRAIT_CODES = (WRONG_STATUS.code, MISSING_OWNER.code, MISSING_TRAIT.code)
 
 _DISABLED = "COMPUTE_STATUS_DISABLED"
-_OWNER = "OWNER_NOVA"
 
 #: Traits of the driver and its version. HW_ traits differ with the hardware.
 _OF_DRIVER = "COMPUTE_"
@@ -124,7 +124,7 @@ def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node whose traits were read."""
     read = [item for item in snapshot.host_nodes if item.provider.uuid in snapshot.traits]
     owned = {
-        item.node.hypervisor[0] for item in read if _OWNER in snapshot.traits[item.provider.uuid]
+        item.node.hypervisor[0] for item in read if OWNER in snapshot.traits[item.provider.uuid]
     }
     services = {host_service.host: host_service for host_service in snapshot.hosts.compute_services}
     for item in read:
@@ -138,11 +138,11 @@ def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
                 text += f" {'no' if is_disabled else 'the'} trait {_DISABLED}"
                 repair = {_DISABLED: is_disabled}
                 yield WRONG_STATUS.repaired(item, repair, text, {"service_status": status})
-        if kind in owned and _OWNER not in traits:
+        if kind in owned and OWNER not in traits:
             text = (
-                f"other {kind} hosts have the trait {_OWNER}: nova's scheduler can exclude this one"
+                f"other {kind} hosts have the trait {OWNER}: nova's scheduler can exclude this one"
             )
-            yield MISSING_OWNER.repaired(item, {_OWNER: True}, text, {"traits": [_OWNER]})
+            yield MISSING_OWNER.repaired(item, {OWNER: True}, text, {"traits": [OWNER]})
     yield from _compare_peers(snapshot, read)
 
 

@@ -13,6 +13,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from osc_placement.nova import pci, traits
+from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
 from osc_placement.workflows.reshape import evidence, recipes, snapshot
 
 VGPU = "VGPU"
@@ -65,7 +67,7 @@ def plan_vgpu(
     Errors: InvalidInput with all contradictions to the cloud.
     """
     gpus = tuple(map(_with_driver_fields, devices))
-    moving = recipes.ChildrenRequest(gpus, evidence, "device", "--device", counted=VGPU)
+    moving = recipes.ChildrenRequest(gpus, evidence, "device", counted=VGPU)
     return recipes.plan_children(trees, root, moving, _GPU_HEAD, _described(gpus))
 
 
@@ -79,9 +81,6 @@ def _with_driver_fields(device: recipes.Child) -> recipes.Child:
 def _described(children: Iterable[recipes.Child]) -> str:
     return ", ".join(f"{child.name} ({recipes.describe(child.resources)})" for child in children)
 
-
-#: The traits that nova-compute gives each provider of a PCI device.
-PCI_TRAITS = ("COMPUTE_MANAGED_PCI_DEVICE", recipes.OWNER)
 
 _ID = re.compile(r"([0-9a-f]{4}):([0-9a-f]{4})", re.IGNORECASE)
 
@@ -140,7 +139,6 @@ def plan_pci(
         children,
         evidence,
         "device",
-        "--device",
         counted=next(iter(classes)) if len(classes) == 1 else None,
         lists_all=True,
     )
@@ -151,7 +149,7 @@ def _device_child(device: recipes.Child, becomes: Mapping[str, str]) -> recipes.
     new = {name: becomes[name] for name in device.resources if name in becomes}
     return dataclasses.replace(
         device,
-        traits=(*PCI_TRAITS, *device.traits),
+        traits=(pci.MANAGED, traits.OWNER, *device.traits),
         becomes=new,
         fields={
             new.get(name, name): recipes.driver_fields(total)
@@ -159,17 +157,6 @@ def _device_child(device: recipes.Child, becomes: Mapping[str, str]) -> recipes.
         },
     )
 
-
-MEM_ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
-
-AMD_SEV = "amd-sev"
-#: ``{the value of hw:mem_encryption_model: the trait of its provider}``
-MODEL_TRAITS: Mapping[str, str] = {
-    AMD_SEV: "HW_CPU_X86_AMD_SEV",
-    "amd-sev-es": "HW_CPU_X86_AMD_SEV_ES",
-    "amd-sev-snp": "HW_CPU_X86_AMD_SEV_SNP",
-    "intel-tdx": "HW_CPU_X86_INTEL_TDX",
-}
 
 _SEV_HEAD = """\
 MEM_ENCRYPTION_CONTEXT of {node}, from its own provider to one provider per model of memory \
@@ -208,12 +195,11 @@ def plan_sev(
     """
     node = trees.nodes[root]
     present = node.inventories.get(MEM_ENCRYPTION_CONTEXT)
-    models = models or {AMD_SEV: present.total if present is not None else 0}
+    models = models or {"amd-sev": present.total if present is not None else 0}
     moving = recipes.ChildrenRequest(
         tuple(_model_child(model, total) for model, total in models.items()),
         evidence,
         "model",
-        "--model",
         counted=MEM_ENCRYPTION_CONTEXT,
     )
     shown = ", ".join(f"{model} ({total})" for model, total in models.items())
@@ -225,7 +211,7 @@ def _model_child(model: str, total: int) -> recipes.Child:
     return recipes.Child(
         model,
         {MEM_ENCRYPTION_CONTEXT: total},
-        (MODEL_TRAITS[model], recipes.OWNER),
+        (traits.ENCRYPTION_MODELS[model][1], traits.OWNER),
         # A server uses one.
         fields={MEM_ENCRYPTION_CONTEXT: recipes.driver_fields(total, max_unit=1)},
         suffix=model.replace("-", "_"),

@@ -112,10 +112,6 @@ def _is_nested(value: Any) -> bool:
     return isinstance(value, list | dict)
 
 
-#: The trait of providers that nova-compute created.
-OWNER = "OWNER_NOVA"
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Child:
     """The child ``<node>_<suffix>``, which an operator calls ``name``.
@@ -136,15 +132,14 @@ class Child:
 class ChildrenRequest:
     """``evidence`` are pairs of a consumer's UUID and a child's name, as a host reports them.
 
-    ``noun`` and ``option`` describe a child in messages. A host lists a child once for each unit
-    of the class ``counted``; without that class it cannot say how much is on which child. With
-    ``lists_all`` a host also lists servers and devices that do not move: these are skipped.
+    ``noun`` is a child in messages, and its option is ``--<noun>``. A host lists a child once for
+    each unit of the class ``counted``; without that class it cannot say how much is on which child.
+    With ``lists_all`` a host also lists servers and devices that do not move: these are skipped.
     """
 
     children: tuple[Child, ...]
     evidence: tuple[tuple[str, str], ...]
     noun: str
-    option: str
     counted: str | None = None
     lists_all: bool = False
 
@@ -259,7 +254,7 @@ def _contradicted(uses: Uses, amounts: Amounts, request: ChildrenRequest) -> Ite
         if consumer not in amounts:
             yield f"consumer {consumer} has no resources that move"
         elif unknown := sorted(used.keys() - names):
-            yield f"consumer {consumer} uses {unknown[0]}, which is not a {request.option}"
+            yield f"consumer {consumer} uses {unknown[0]}, which is not a --{request.noun}"
         elif request.counted is not None and len(used) > 1 and used.total() != counted:
             yield (
                 f"consumer {consumer} uses {_counted(used)}, and has {describe(amounts[consumer])}:"

@@ -202,7 +202,7 @@ def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathl
         assert evidence.read(files, reader) == ([(SERVER, used)], [])
 
 
-CONTEXT = device_recipes.MEM_ENCRYPTION_CONTEXT
+CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 DENSE: cloud_builder.Providers = {
     "cn1": (None, {"VCPU": 16, "PCPU": 8, "MEMORY_MB": 1001, CONTEXT: 15, "CUSTOM_GPU": 3})
 }
