@@ -228,18 +228,17 @@ class _Items:
             if demand.consumer not in lost:
                 self.consumers.setdefault(demand.consumer, []).append(name)
         options: dict[Hashable, list[placing.Option]] = {}
+        free: dict[placing.Slot, int] = {}
         owners: dict[Hashable, str] = {}
         sums: dict[tuple[Hashable, placing.Slot], placing.SumRule] = {}
         for kind in self.kinds.values():
             options[kind] = [placing.Option(root, dict(amounts)) for root, amounts in kind.options]
             if kind.owner:
-                owner = owners[kind] = kind.owner[0]
-                for slot in placing.slots_of(options[kind]):
-                    sums[owner, slot] = self.rooms[slot].sum_rule(owner)
-        free = {
-            slot: self.rooms[slot].free
-            for slot in placing.slots_of(itertools.chain.from_iterable(options.values()))
-        }
+                owners[kind] = kind.owner[0]
+            for slot in (slot for _, amounts in kind.options for slot, _ in amounts):
+                free[slot] = self.rooms[slot].free
+                if kind.owner:
+                    sums[kind.owner[0], slot] = self.rooms[slot].sum_rule(kind.owner[0])
         self.problem = placing.Problem(self.kinds, options, free, owners, sums)
         if self.unplaceable:
             self.problem = self.of(self.consumers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.model import allocation, inventory, provider
+from osc_placement.model import allocation, provider
 from osc_placement.model.name import and_more, counted, is_custom
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships, reshape
@@ -69,6 +69,12 @@ class _Changes:
         self._strip = self._reshape + 1
         self._delete = self._strip + 2
         self._moving = before.changed_allocations(after)
+        #: ``{provider: the classes whose inventories change}``
+        self._classes = {
+            uuid: classes
+            for uuid, node in after.inside.items()
+            if (classes := snapshot.differing(before.offers(uuid), node.inventories))
+        }
         self._groups = self._grouped(resolved)
 
     def all(self) -> Iterator[change.Change]:
@@ -165,10 +171,10 @@ class _Changes:
         """One reshape per group of trees, with everything that changes in them."""
         providers: dict[str, list[str]] = {}
         moving: dict[str, list[str]] = {}
-        for uuid in self._changed_providers():
+        for uuid in self._classes:
             providers.setdefault(self._group_of(uuid), []).append(uuid)
         for uuid, changed in self._moving.items():
-            moving.setdefault(self._group_of(changed[0]), []).append(uuid)
+            moving.setdefault(self._group_of(next(iter(changed))), []).append(uuid)
         for name in sorted(providers):
             yield self._reshape_group(name, providers[name], moving.get(name, []))
 
@@ -193,35 +199,42 @@ class _Changes:
         )
 
     def _states(
-        self, providers: Iterable[str], consumers: Sequence[str]
+        self, providers: Iterable[str], consumers: Iterable[str]
     ) -> tuple[reshape.ReshapeState, reshape.ReshapeState]:
         """The states of one reshape, before and after."""
-        was: dict[str, reshape.Classes] = {}
-        now: dict[str, reshape.Classes] = {}
+        moving = {uuid: self._moving[uuid] for uuid in consumers}
         others: dict[str, dict[str, int]] = {}
-        moving = [self._before.consumers[uuid].allocations for uuid in consumers]
         for uuid in providers:
-            old = self._before.nodes.get(uuid, snapshot.Node(self._after.nodes[uuid].provider))
-            offered, offers = old.inventories, self._after.nodes[uuid].inventories
-            classes = _differing(offered, offers)
-            was[uuid] = {name: offered.get(name) for name in classes}
-            now[uuid] = {name: offers.get(name) for name in classes}
-            moved = allocation.add_resources(*(has.get(uuid, {}) for has in moving))
-            others[uuid] = {name: old.used.get(name, 0) - moved.get(name, 0) for name in classes}
-        pairs = {
-            uuid: _differing_amounts(
-                self._before.consumers[uuid].allocations, self._after.consumers[uuid].allocations
+            used = self._before.nodes[uuid].used if uuid in self._before.nodes else {}
+            moved = allocation.add_resources(
+                *(self._before.consumers[key].allocations.get(uuid, {}) for key in moving)
             )
-            for uuid in consumers
-        }
-        return (
-            reshape.ReshapeState(was, {uuid: pair[0] for uuid, pair in pairs.items()}, others),
-            reshape.ReshapeState(now, {uuid: pair[1] for uuid, pair in pairs.items()}, others),
-        )
+            others[uuid] = {
+                name: used.get(name, 0) - moved.get(name, 0) for name in self._classes[uuid]
+            }
+
+        def state(trees: snapshot.TreeSnapshot) -> reshape.ReshapeState:
+            inventories = {
+                uuid: {name: trees.offers(uuid).get(name) for name in self._classes[uuid]}
+                for uuid in others
+            }
+            allocations = {
+                uuid: {
+                    key: {
+                        name: trees.consumers[uuid].allocations.get(key, {}).get(name, 0)
+                        for name in names
+                    }
+                    for key, names in by_provider.items()
+                }
+                for uuid, by_provider in moving.items()
+            }
+            return reshape.ReshapeState(inventories, allocations, others)
+
+        return state(self._before), state(self._after)
 
     def _grouped(self, resolved: resolve.Resolved) -> dict[str, set[str]]:
         """``{root: all roots that go in one request with it}``."""
-        changed = itertools.chain(self._changed_providers(), *self._moving.values())
+        changed = itertools.chain(self._classes, *self._moving.values())
         touched = {self._after.root_of(key) for key in changed}
         before, after = self._before.consumers, self._after.consumers
         together: list[Iterable[str]] = [
@@ -232,12 +245,6 @@ class _Changes:
         roots = [touched & {self._after.root_of(key) for key in keys} for keys in together]
         groups = (set().union(*parts) for parts in placing.separate(filter(None, roots), set))
         return {root: group for group in groups for root in group}
-
-    def _changed_providers(self) -> Iterator[str]:
-        for uuid, node in self._after.inside.items():
-            old = self._before.nodes.get(uuid)
-            if (old.inventories if old is not None else {}) != node.inventories:
-                yield uuid
 
 
 def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -> Mapping[str, str]:
@@ -263,25 +270,3 @@ def _changed(before: ProviderState, after: ProviderState) -> ProviderState:
     old = before.values()
     changed = {field: value for field, value in after.values().items() if value != old[field]}
     return ProviderState(**changed)
-
-
-def _differing(before: inventory.Inventories, after: inventory.Inventories) -> list[str]:
-    """The classes that differ."""
-    return sorted(
-        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
-    )
-
-
-def _differing_amounts(
-    before: allocation.Allocations, after: allocation.Allocations
-) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """The amounts of a consumer that differ, before and after; 0 for none."""
-    was: dict[str, dict[str, int]] = {}
-    now: dict[str, dict[str, int]] = {}
-    for uuid in sorted({*before, *after}):
-        had, has = before.get(uuid, {}), after.get(uuid, {})
-        for name in sorted(had.keys() | has.keys()):
-            if had.get(name) != has.get(name):
-                was.setdefault(uuid, {})[name] = had.get(name, 0)
-                now.setdefault(uuid, {})[name] = has.get(name, 0)
-    return was, now

@@ -25,6 +25,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
 from osc_placement.nova import pci
+from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
+from osc_placement.nova.traits import ENCRYPTION_MODELS, OWNER
 from osc_placement.plan import guards
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
 from osc_placement.plan.reasons import Code
@@ -69,13 +71,11 @@ def _allocations_change_by_moves(decision: consumers.ReshapeDecision) -> Iterato
     """No consumer has another amount where nothing moves; so nothing changes in other trees."""
     before, after, growth = decision.before, decision.after, _expected_growth(decision.resolved)
     for uuid, providers in before.changed_allocations(after).items():
-        was, now = before.consumers[uuid].allocations, after.consumers[uuid].allocations
         unexpected = [
             f"{name} of {after.name_of(key)}"
-            for key in providers
-            for name in sorted({*was.get(key, {}), *now.get(key, {})})
-            if was.get(key, {}).get(name) != now.get(key, {}).get(name)
-            and (key, name) not in growth
+            for key, names in providers.items()
+            for name in names
+            if (key, name) not in growth
         ]
         if unexpected:
             names = ", ".join(unexpected)
@@ -161,16 +161,14 @@ def _counted(consumer: allocation.Consumer, classes: Mapping[str, str]) -> dict[
     return total
 
 
-#: A trait of this name, or with this prefix, shows that nova-compute owns the provider.
-_OWNER = "OWNER_NOVA"
+#: A trait with this prefix shows that nova-compute owns the provider, as ``OWNER`` does.
 _COMPUTE = "COMPUTE_"
 
 #: Libvirt's driver reports memory encryption on a child ``<root's name>_<one of these>``.
-_ENCRYPTION = "MEM_ENCRYPTION_CONTEXT"
-_ENCRYPTED = frozenset({"amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"})
+_ENCRYPTED = frozenset(model.replace("-", "_") for model in ENCRYPTION_MODELS)
 
 #: The classes that drivers of nova-compute report.
-_REPORTED = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})
+_REPORTED = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", MEM_ENCRYPTION_CONTEXT})
 
 
 class Refused(errors.InvalidInput):
@@ -341,12 +339,8 @@ def _owned_roots(before: snapshot.TreeSnapshot) -> frozenset[str]:
     return frozenset(
         before.root_of(uuid)
         for uuid, node in before.inside.items()
-        if _has_trait_of_nova(node.traits)
+        if any(name == OWNER or name.startswith(_COMPUTE) for name in node.traits)
     )
-
-
-def _has_trait_of_nova(traits: Iterable[str]) -> bool:
-    return any(name == _OWNER or name.startswith(_COMPUTE) for name in traits)
 
 
 def _reverted(
@@ -413,4 +407,6 @@ def _matches_nova_compute(
     suffix = target.name.removeprefix(f"{before.name_of(root)}_")
     if target.parent_uuid != root or suffix == target.name or move.resource_class != move.becomes:
         return False
-    return move.becomes == "VGPU" or (move.becomes == _ENCRYPTION and suffix in _ENCRYPTED)
+    return move.becomes == "VGPU" or (
+        move.becomes == MEM_ENCRYPTION_CONTEXT and suffix in _ENCRYPTED
+    )

@@ -51,8 +51,8 @@ def decided(
     resolved: resolve.Resolved, placed: Sequence[Placed], before: snapshot.TreeSnapshot
 ) -> ReshapeDecision:
     """The decision to move these allocations, with the snapshot after it."""
-    after = before.after(resolved.nodes, _moved(before.consumers, placed))
-    return ReshapeDecision(resolved, placed, before, after)
+    moved = _moved(before.consumers, placed)
+    return ReshapeDecision(resolved, placed, before, before.after(resolved.nodes, moved))
 
 
 def _moved(

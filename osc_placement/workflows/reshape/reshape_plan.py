@@ -115,20 +115,17 @@ def decide_request(
     With ``roots``, a tree that cannot be reshaped is skipped instead.
     """
     document = target_tree.moves(request.tree, before) if request.tree else request.document
-    parts: Iterable[target_tree.Part] = [(None, document, before)]
-    if request.roots:
-        parts = target_tree.for_trees(document, request.roots, before)
+    if not request.roots:
+        return decide(document, before, request.options, request.allow), []
     taken = {text for uuid, node in before.nodes.items() for text in (uuid, node.provider.name)}
     decisions, skipped = [], []
-    for root, own, tree in parts:
+    for root, own, tree in target_tree.for_trees(document, request.roots, before):
+        code = Code.RESHAPE_REFUSED if own else Code.NOTHING_TO_MOVE
         try:
             if own is None:
                 raise errors.InvalidInput([_NOTHING_TO_MOVE])
-            decision = decide(own, tree, request.options, request.allow, taken if root else ())
+            decision = decide(own, tree, request.options, request.allow, taken)
         except errors.InvalidInput as error:
-            if root is None:
-                raise
-            code = error.code if isinstance(error, checks.Refused) else Code.RESHAPE_REFUSED
             reason = "; ".join(error.reasons)
             LOG.info("skipping the tree of %s: %s", root.name, reason)
             skipped.append(
@@ -136,14 +133,14 @@ def decide_request(
                     reshape.TYPE.name,
                     change.Subject(root.name, root.uuid),
                     reason=reason,
-                    code=Code.NOTHING_TO_MOVE if own is None else code,
+                    code=error.code if isinstance(error, checks.Refused) else code,
                     refused=own is not None,
                 )
             )
         else:
             taken |= decision.resolved.new_names
             decisions.append(decision)
-    return (_merge(decisions, before) if request.roots else decisions[0]), skipped
+    return _merge(decisions, before), skipped
 
 
 def decide(

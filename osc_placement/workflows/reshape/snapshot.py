@@ -68,6 +68,10 @@ class TreeSnapshot:
         """``{provider uuid: name}``"""
         return {uuid: node.provider.name for uuid, node in self.nodes.items()}
 
+    def offers(self, uuid: str) -> inventory.Inventories:
+        """The inventories of a provider; empty if it does not exist."""
+        return self.nodes[uuid].inventories if uuid in self.nodes else {}
+
     @property
     def inside(self) -> dict[str, Node]:
         """The providers of the named trees by UUID."""
@@ -91,18 +95,17 @@ class TreeSnapshot:
             if (amount := item.allocations.get(uuid, {}).get(resource_class))
         }
 
-    def changed_allocations(self, after: TreeSnapshot) -> dict[str, list[str]]:
-        """``{consumer: the providers on which it has other amounts afterwards}``, both sorted."""
-        changed = {}
+    def changed_allocations(self, after: TreeSnapshot) -> dict[str, dict[str, list[str]]]:
+        """``{consumer: {provider: the classes of which it has another amount afterwards}}``.
+
+        Consumers and providers without a change are left out; all are sorted.
+        """
+        changed: dict[str, dict[str, list[str]]] = {}
         for uuid, consumer in sorted(self.consumers.items()):
             was, now = consumer.allocations, after.consumers[uuid].allocations
-            providers = [
-                key
-                for key in sorted({*was, *now})
-                if dict(was.get(key, {})) != dict(now.get(key, {}))
-            ]
-            if providers:
-                changed[uuid] = providers
+            for key in sorted({*was, *now}):
+                if names := differing(was.get(key, {}), now.get(key, {})):
+                    changed.setdefault(uuid, {})[key] = names
         return changed
 
     def after(
@@ -170,6 +173,11 @@ class TreeSnapshot:
 
         nodes = {uuid: restricted(uuid, node) for uuid, node in self.nodes.items()}
         return dataclasses.replace(self, nodes=nodes, roots=roots, consumers=consumers)
+
+
+def differing(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    """The classes whose amounts, or inventories, differ."""
+    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
 
 
 def _usage(consumers: Iterable[allocation.Consumer]) -> collections.Counter[tuple[str, str]]:
