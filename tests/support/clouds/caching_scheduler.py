@@ -81,6 +81,13 @@ class OldCloud:
         uuid = uuid_of(f"vm-{number:04d}")
         return allocation.Consumer(uuid, allocations, project, user, None, "INSTANCE")
 
+    def migration(self, name: str, of: str, status: str, kind: str = "migration") -> dict[str, Any]:
+        """A migration of a server by its name, as nova lists it."""
+        ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
+        move = {"uuid": uuid_of(name), "instance_uuid": uuid_of(of), "status": status, **ends}
+        times = {"created_at": "2026-01-01", "updated_at": None}
+        return {**move, **times, "migration_type": kind}
+
     def moves(self, number: int, **fields: Any) -> None:
         """Change the fields of a server that nova reports."""
         self.listed[number] |= fields

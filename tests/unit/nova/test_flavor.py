@@ -32,14 +32,9 @@ def request(
     return flavor.request_of(requested, None if hidden else image or {}, booted_from_volume=volume)
 
 
-def total(
-    specs: Mapping[str, str] | None = None,
-    image: Mapping[str, str] | None = None,
-    *,
-    volume: bool = False,
-    **amounts: int,
-) -> dict[str, int]:
-    return request(specs, image, volume=volume, **amounts).total()
+def total(*properties: Mapping[str, str], **amounts: int) -> dict[str, int]:
+    """Of extra specs and an image."""
+    return request(*properties, **amounts).total()
 
 
 def test_a_flavor_sets_the_standard_amounts() -> None:

@@ -23,16 +23,6 @@ def provider_names(client: api.Client) -> set[str]:
 
 
 @BOTH
-def test_the_server_answers_after_start(kind: type[service.EmbeddedPlacement]) -> None:
-    placement = kind().start()
-    try:
-        answer = placement.session().get(f"{placement.url}/resource_providers")
-        assert (answer.status_code, answer.json()) == (200, {"resource_providers": []})
-    finally:
-        placement.stop()
-
-
-@BOTH
 def test_a_server_can_load_a_sample_cloud(kind: type[service.EmbeddedPlacement]) -> None:
     with kind(load="12-hosts") as placement:
         assert "cmp-0001.lab.example.org" in provider_names(placement.client())
@@ -40,9 +30,11 @@ def test_a_server_can_load_a_sample_cloud(kind: type[service.EmbeddedPlacement])
 
 @BOTH
 def test_a_client_can_be_pinned(kind: type[service.EmbeddedPlacement]) -> None:
-    version = microversion.Microversion(1, 14)
     with kind() as placement:
-        assert placement.client(version).microversion == version
+        for version in ("1.14", microversion.Microversion(1, 14)):
+            assert placement.client(version).microversion == (1, 14)
+            with pytest.raises(api_errors.UnsupportedVersion):
+                placement.client(version).check_reshape()
         assert placement.client().microversion == microversion.MAXIMUM
 
 
@@ -302,12 +294,6 @@ def test_a_microversion_that_does_not_exist_is_an_error(
         kind(max_version=version)
     with kind() as placement, pytest.raises(ValueError, match="microversion"):
         placement.client(version)
-
-
-@BOTH
-def test_a_client_has_the_microversion_of_a_text(kind: type[service.EmbeddedPlacement]) -> None:
-    with kind() as placement, pytest.raises(api_errors.UnsupportedVersion):
-        placement.client("1.14").check_reshape()
 
 
 @BOTH

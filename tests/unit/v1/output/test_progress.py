@@ -26,57 +26,37 @@ def use_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return found
 
 
-@pytest.mark.parametrize(
-    ("seconds", "lines"),
-    [
-        (0.1, []),
-        (
-            1.0,
-            [
-                "reading providers: 60 of 200, 1.0/s, about 2 min left",
-                "reading providers: 120 of 200, 1.0/s, about 80 s left",
-                "reading providers: 180 of 200, 1.0/s, about 20 s left",
-            ],
-        ),
-    ],
-)
-def test_without_a_terminal_a_line_per_minute_is_written(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, lines: list[str]
-) -> None:
-    now, written = [0.0], []
-    monkeypatch.setattr(streams, "write_message", written.append)
+def written(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, steps: int, of: int, *parts: str
+) -> list[str]:
+    """The lines about parts whose steps take so many seconds, without a terminal."""
+    now, lines = [0.0], list[str]()
+    monkeypatch.setattr(streams, "write_message", lines.append)
     shown = progress.RunProgress(lambda: now[0])
     shown.display = progress.ProgressLines()
-    shown.start("reading providers", 200)
-    for _ in range(200):
-        now[0] += seconds
-        shown.advance()
-    assert written == lines
+    for part in parts:
+        shown.start(part, of)
+        for _ in range(steps):
+            now[0] += seconds
+            shown.advance()
+    return lines
 
 
-def test_the_estimate_of_a_long_part_is_in_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, written = [0.0], []
-    monkeypatch.setattr(streams, "write_message", written.append)
-    shown = progress.RunProgress(lambda: now[0])
-    shown.display = progress.ProgressLines()
-    shown.start("applying", 10_000)
-    for _ in range(960):
-        now[0] += 0.0625
-        shown.advance()
-    assert written == ["applying: 960 of 10000, 16/s, about 9 min left"]
+def test_without_a_terminal_a_line_per_minute_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert written(monkeypatch, 0.1, 200, 200, "reading providers") == []
+    assert written(monkeypatch, 1.0, 200, 200, "reading providers") == [
+        "reading providers: 60 of 200, 1.0/s, about 2 min left",
+        "reading providers: 120 of 200, 1.0/s, about 80 s left",
+        "reading providers: 180 of 200, 1.0/s, about 20 s left",
+    ]
+    assert written(monkeypatch, 0.0625, 960, 10_000, "applying") == [
+        "applying: 960 of 10000, 16/s, about 9 min left"
+    ]
 
 
 def test_each_part_has_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, written = [0.0], []
-    monkeypatch.setattr(streams, "write_message", written.append)
-    shown = progress.RunProgress(lambda: now[0])
-    shown.display = progress.ProgressLines()
-    for what in ("reading", "applying"):
-        shown.start(what, 4)
-        for _ in range(3):
-            now[0] += 25
-            shown.advance()
-    assert [line.partition(":")[0] for line in written] == ["reading", "applying"]
+    lines = written(monkeypatch, 25, 3, 4, "reading", "applying")
+    assert [line.partition(":")[0] for line in lines] == ["reading", "applying"]
 
 
 def drawn_after(steps: int, of: int, terminal: Terminal) -> str:

@@ -165,10 +165,8 @@ def test_orphaned_consumer_that_becomes_a_server_is_skipped(run: Run) -> None:
 
 
 def test_orphaned_consumer_that_becomes_a_migration_is_skipped(run: Run) -> None:
-    uuid = run.holds("a move", cmp_0001=1)
-    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
-    old = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "resize"}
-    move = {"uuid": uuid, "instance_uuid": uuid_of("vm-0000"), "status": "finished", **ends, **old}
+    run.holds("a move", cmp_0001=1)
+    move = run.cloud.migration("a move", "vm-0000", "finished", "resize")
     (ended,) = run.repaired(lambda: run.cloud.migrations.append(move)).results
     assert (ended.status, "has a migration" in ended.reason) == (result.Status.SKIPPED, True)
     assert run.has("a move") == {"cmp-0001": 1}

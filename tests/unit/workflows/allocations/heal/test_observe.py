@@ -164,10 +164,7 @@ def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     run.cloud.moves(4, **{"OS-EXT-SRV-ATTR:host": "cmp-0002"})
     run.cloud.moves(5, **{"OS-EXT-STS:vm_state": "deleted"})
     run.cloud.moves(6, flavor=dict(caching_scheduler.FLAVOR, vcpus=2))
-    move = {"uuid": uuid_of("a move"), "instance_uuid": uuid_of("vm-0007"), "status": "queued"}
-    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
-    times = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
-    run.cloud.migrations.append({**move, **ends, **times})
+    run.cloud.migrations.append(run.cloud.migration("a move", "vm-0007", "queued"))
     report = run.apply_planned(planned)
     assert statuses(report) == {"applied": 19, "skipped": 5, "unchanged": 6}
     reasons = {item.subject.name: item.reason for item in report.results}
@@ -217,9 +214,7 @@ def test_migration_is_noticed_before_its_server_changes(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = run.planned().plan.changes[-1]
-    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
-    times = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
-    move = {"uuid": "m", "instance_uuid": item.subject.uuid, "status": "queued", **ends, **times}
+    move = run.cloud.migration("a move", item.subject.name, "queued")
     changed = {"servers": [], "migrations": [move]}
     monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
     assert location.NovaPreconditions(run.nova)(item) == "its migration is queued"
