@@ -11,7 +11,7 @@ import pytest
 from benchmarks import large_cloud
 from osc_placement import testing
 from tests.support.clouds import large
-from tests.support.peer import shell, target as targets
+from tests.support.peer import target as targets
 
 FLAT, NESTED, SERVERS = 60, 2, 600
 
@@ -130,8 +130,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int
             if operation.is_local:  # It reads a file or the tables, and sends no request.
                 continue
             placement.requests.clear()
-            options = targets.admin_options(placement.url)
-            outcome = shell.run([*options, *operation.arguments, "-f", "json"])
+            outcome = targets.run_at(placement.url, "", *operation.arguments, "-f", "json")
             assert outcome.code in operation.codes, outcome
             counts[operation.name] = placement.count()
     return counts

@@ -7,7 +7,7 @@ import copy
 import json
 import pathlib
 import re
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
@@ -85,174 +85,122 @@ def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Targ
     assert [row["status"] for row in openstack.rows(AUDIT, *only, code=9)] == ["applied"]
 
 
-@pytest.mark.parametrize("what", ["trait", "aggregate"])
-def test_a_removal_by_hand_has_a_limit_on_request(openstack: shell.OpenStack, what: str) -> None:
-    name = "CUSTOM_GOLD" if what == "trait" else "4d1c1c2e-3a0d-4a3b-9f0e-0f6f3a6b7c11"
-    hosts = [f"cmp-00{number:02}.lab.example.org" for number in range(1, 9)]
-    option = (f"--{what}", name)
-    create = ("--create",) if what == "trait" else ()
-    openstack.run(f"resource provider {what} add", *option, *create, *hosts)
-    remove = (f"resource provider {what} remove", *option, *hosts[:4])
-    refused = openstack.rows(*remove, "--max-percent", "49", code=6)
-    assert [(row["status"], row["code"]) for row in refused] == [("refused", "many")] * 4
-    assert "removes 4 of 8" in refused[0]["reason"]
-    allowed = openstack.rows(*remove, "--max-percent", "50", "--dry-run", code=0)
-    assert [row["status"] for row in allowed] == ["planned"] * 4
-    limits = ("--max-percent", "0", "--allow", "many")
-    assert len(openstack.rows(*remove, *limits, code=0)) == 4
-    rest = (f"resource provider {what} remove", *option, *hosts[4:])
-    assert [row["status"] for row in openstack.rows(*rest, code=0)] == ["applied"] * 4
-
-
-AMEND = "resource provider inventory amend"
-RATIOS = "placement aggregate mirror --ratios"
-
-
-def test_an_amendment_has_a_limit_of_capacity_on_request(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    hosts = [f"cmp-00{number:02}.lab.example.org" for number in range(1, 5)]
-    before = target.inventories()
-    sum_before = sum(capacity(before[host]["VCPU"]) for host in hosts)
-    amend = (AMEND, "--resource", "VCPU:allocation_ratio*=0.5", "--allow", "over-capacity")
-    refused = openstack.rows(*amend, *hosts, "--max-percent", "49", code=6)
-    assert [(row["status"], row["code"]) for row in refused] == [("refused", "many")] * 4
-    assert f"removes {sum_before // 2} of {sum_before} units of VCPU" in refused[0]["reason"]
-    assert target.inventories() == before
-    planned = (*amend, *hosts, "--dry-run", "--plan-out", "plan.json", "--max-percent")
-    assert [row["status"] for row in openstack.rows(*planned, "49", code=0)] == ["refused"] * 4
-    # What one selected host loses is compared with the capacity of all of them.
-    reserved = before[hosts[0]]["VCPU"]["reserved"]
-    one = (AMEND, "--resource", f"VCPU:reserved={reserved + 8}", hosts[0], "--dry-run")
-    (row,) = openstack.rows(*one, "--max-percent", "1", code=0)
-    assert row["status"] == "refused"
-    (row,) = openstack.rows(*one, "--max-percent", "40", code=0)
-    assert row["status"] == "planned"
-    assert len(openstack.rows(*amend, *hosts, "--max-percent", "50", code=0)) == 4
-    assert target.inventories() != before
-    assert len(openstack.rows(*amend, *hosts, "--max-percent", "0", *MANY, code=0)) == 4
-
-
-def test_ratios_have_a_limit_of_capacity_on_request(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    recorded = ("--os-nova-recording", "12-hosts", *ALLOWED, "--allow", "over-capacity")
-    node = "cmp-0001.lab.example.org"
-    openstack.run(AMEND, "--resource", "VCPU:allocation_ratio=64", node)
-    before = target.inventories()
-    refused = openstack.rows(RATIOS, *recorded, "--max-percent", "10", code=6)
-    reasons = [row["reason"] for row in refused if row["code"] == "many"]
-    assert reasons
-    assert all("units of VCPU capacity, and the limit is" in reason for reason in reasons)
-    assert target.inventories() == before
-    # The sample has hosts with an invalid ratio, which are refused in every run.
-    rest = openstack.rows(RATIOS, *recorded, "--max-percent", "100", code=6)
-    assert "many" not in {row["code"] for row in rest}
-    assert target.inventories() != before
-
-
-def test_a_reshape_has_a_limit_of_capacity_and_providers_on_request(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    node = "cmp-0012.lab.example.org"
-    vcpu = target.inventories()[node]["VCPU"]
-    before = target.inventories()
-    move = f"{{from: {node}, resources: {{VCPU: 16}}, to: {node}, as: {{VCPU: PCPU}}}}"
-    pathlib.Path("pcpu.yaml").write_text(f"moves:\n- {move}\n")
-    reshape = ("placement reshape pcpu.yaml", "--allow", "nova-owned", "--max-percent")
-    refused = openstack.rows(*reshape, "5", code=6)
-    had, has = capacity(vcpu), capacity({**vcpu, "total": vcpu["total"] - 16})
-    text = f"removes {had - has} of {had} units of VCPU capacity"
-    assert any("many" in row["code"] and text in row["reason"] for row in refused), refused
-    assert target.inventories() == before
-    assert openstack.rows(*reshape, "5", *MANY, "--undo-out", "undo.json", code=0)
-    assert "PCPU" in target.inventories()[node]
-    openstack.do("placement plan undo", "undo.json")
-    assert target.inventories() == before
-
-
-def test_a_reshape_counts_the_providers_that_it_deletes(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    target.ask("POST", "/resource_providers", {"name": "parent"})
-    parent = target.ask("GET", "/resource_providers?name=parent")["resource_providers"][0]
-    for name in ("child-0", "child-1"):
-        body = {"name": name, "parent_provider_uuid": parent["uuid"]}
-        target.ask("POST", "/resource_providers", body)
-    openstack.do(f"{AMEND} --resource VGPU:total=2 --create child-0")
-    pathlib.Path("delete.yaml").write_text(
-        "moves:\n- {from: child-0, resources: {VGPU: 2}, to: parent}\ndelete: [child-0]\n"
-    )
-    refused = openstack.rows("placement reshape delete.yaml --max-percent 33", code=6)
-    assert any("removes 1 of 3 providers" in row["reason"] for row in refused), refused
-    assert openstack.rows("placement reshape delete.yaml --max-percent 34", code=0)
-
-
-NODES = [f"cmp-00{number:02}.lab.example.org" for number in (1, 2, 4, 5)]
+HOSTS = " ".join(f"cmp-000{number}.lab.example.org" for number in (1, 2, 4, 5))
+HOST, FREE = HOSTS.split()[0], "cmp-0012.lab.example.org"
 GROUP = "4d1c1c2e-3a0d-4a3b-9f0e-0f6f3a6b7c11"
+GROUPED = f"resource provider aggregate add --aggregate {GROUP}"
+GOLDEN = "resource provider trait add --create --trait CUSTOM_GOLD"
+NEIGHBOURS = " ".join(f"cmp-000{number}.lab.example.org" for number in (6, 7, 8, 9))
+AMEND = "resource provider inventory amend"
+RECORDED = "--os-nova-recording 12-hosts --allow recorded-nova"
+SET = "resource provider inventory set"
+#: With given UUIDs, so that the states of two runs can be compared.
+CREATE = "resource provider create --uuid 00000000-0000-4000-8000-00000000000"
+CREATED = (f"{CREATE}0 empty", f"{SET} empty --resource VCPU=64 --resource PCPU=8")
+TREE = (
+    f"{CREATE}1 parent",
+    f"{CREATE}2 child-0 --parent-provider parent",
+    f"{CREATE}3 child-1 --parent-provider parent",
+    f"{AMEND} --resource VGPU:total=2 --create child-0",
+)
 
 
-def test_one_inventory_has_a_limit_on_request(
-    openstack: shell.OpenStack, target: targets.Target
+class Limited(NamedTuple):
+    """A command that removes more than ``refused`` percent, and at most ``allowed`` percent.
+
+    ``before`` are commands that prepare the cloud. A command with a plan refuses with the code 6.
+    """
+
+    command: str
+    refused: int
+    allowed: int
+    reason: str
+    before: tuple[str, ...] = ()
+    code: int = 6
+
+
+LIMITED = {
+    "memberships with a trait": Limited(
+        f"resource provider trait remove --trait CUSTOM_GOLD {HOSTS}",
+        *(49, 50, "removes 4 of 8", (f"{GOLDEN} {HOSTS} {NEIGHBOURS}",)),
+    ),
+    "memberships of an aggregate": Limited(
+        f"resource provider aggregate remove --aggregate {GROUP} {HOSTS}",
+        *(49, 50, "removes 4 of 8", (f"{GROUPED} {HOSTS} {NEIGHBOURS}",)),
+    ),
+    "capacity by an amendment": Limited(
+        f"{AMEND} {HOSTS} --resource VCPU:allocation_ratio*=0.5 --allow over-capacity",
+        *(49, 50, "removes 496 of 992 units of VCPU capacity, and the limit is 486"),
+    ),
+    # What one host loses is compared with the capacity of all that are selected.
+    "capacity of one host": Limited(
+        f"{AMEND} {HOST} --resource VCPU:reserved=10",
+        *(1, 40, "units of VCPU capacity, and the limit is"),
+    ),
+    "capacity by the ratios of host aggregates": Limited(
+        f"placement aggregate mirror --ratios {RECORDED} --allow over-capacity"
+        " --host-aggregate ssd",
+        *(10, 100, "units of VCPU capacity, and the limit is"),
+        (f"{AMEND} --resource VCPU:allocation_ratio=64 {HOST}",),
+    ),
+    "capacity by a reshape": Limited(
+        "placement reshape pcpu.yaml --allow nova-owned",
+        *(5, 100, "removes 64 of 248 units of VCPU capacity, and the limit is 12"),
+    ),
+    "providers by a reshape": Limited(
+        "placement reshape delete.yaml", *(33, 34, "removes 1 of 3 providers", TREE)
+    ),
+    "capacity of one class": Limited(
+        "resource provider inventory class set empty VCPU --total 32",
+        *(49, 50, "removes 32 of 64 units of VCPU capacity, and the limit is 31", CREATED, 1),
+    ),
+    "all inventories": Limited(
+        f"{SET} empty --resource MEMORY_MB=64",
+        *(49, 100, "removes 64 of 64 units of VCPU capacity, and the limit is 31", CREATED, 1),
+    ),
+    "inventories of an aggregate": Limited(
+        f"{SET} {GROUP} --aggregate --amend --resource VCPU:allocation_ratio=2",
+        *(49, 50, "removes 496 of 992 units of VCPU capacity, and the limit is 486"),
+        *((f"{GROUPED} {HOSTS}",), 1),
+    ),
+    "traits of an aggregate": Limited(
+        f"resource provider trait set {GROUP} --aggregate --trait COMPUTE_NODE",
+        *(1, 100, "traits of providers, and the limit is", (f"{GROUPED} {HOSTS}",), 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("removed", LIMITED)
+def test_a_removal_has_a_limit_on_request(
+    openstack: shell.OpenStack, target: targets.Target, removed: str
 ) -> None:
-    openstack.run("resource provider create empty")
-    openstack.do("resource provider inventory set empty --resource VCPU=64 --resource PCPU=8")
-    before = target.inventories()["empty"]
-    one_class = ("resource provider inventory class set empty VCPU --total 32",)
-    replaced = ("resource provider inventory set empty --resource MEMORY_MB=64",)
-    for command, text in (
-        (one_class, "removes 32 of 64 units of VCPU capacity, and the limit is 31"),
-        (replaced, "removes 64 of 64 units of VCPU capacity, and the limit is 31"),
-        ((*replaced, "--dry-run"), "removes 64 of 64 units of VCPU capacity, and the limit is 31"),
-    ):
-        code, message = openstack.fails(*command, "--max-percent", "49")
-        assert (code, text in message) == (1, True), message
-    assert target.inventories()["empty"] == before
-    openstack.do(*one_class, "--max-percent", "50")
-    assert target.inventories()["empty"]["VCPU"]["total"] == 32
-    openstack.do(*replaced, "--max-percent", "0", *MANY)
-    assert {*target.inventories()["empty"]} == {"MEMORY_MB"}
-
-
-def test_the_inventories_of_an_aggregate_have_a_limit_on_request(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    openstack.run("resource provider aggregate add", "--aggregate", GROUP, *NODES)
-    before = target.inventories()
-    sum_before = sum(capacity(before[node]["VCPU"]) for node in NODES)
-    ratio = f"VCPU:allocation_ratio={before[NODES[0]]['VCPU']['allocation_ratio'] / 2}"
-    amend = ("resource provider inventory set", GROUP, "--aggregate", "--amend")
-    amend = (*amend, "--resource", ratio)
-    text = f"removes {sum_before // 2} of {sum_before} units of VCPU capacity, and the limit is"
-    for extra in ((), ("--dry-run",)):
-        code, message = openstack.fails(*amend, "--max-percent", "49", *extra)
-        assert (code, text in message) == (1, True), message
-    assert target.inventories() == before
-    openstack.do(*amend, "--max-percent", "50", "--dry-run")
-    assert target.inventories() == before
-    openstack.do(*amend, "--max-percent", "50")
-    after = target.inventories()
-    assert sum(capacity(after[node]["VCPU"]) for node in NODES) == sum_before // 2
-
-
-def test_the_traits_of_an_aggregate_have_a_limit_on_request(openstack: shell.OpenStack) -> None:
-    openstack.run("resource provider aggregate add", "--aggregate", GROUP, *NODES[:2])
-    openstack.run("resource provider trait add --trait CUSTOM_GOLD --create", *NODES)
-    traits = openstack("resource provider trait list", NODES[0])
-    keep = [
-        word for row in traits if row["name"] != "CUSTOM_GOLD" for word in ("--trait", row["name"])
-    ]
-    replace = ("resource provider trait set", GROUP, "--aggregate", *keep)
-    code, message = openstack.fails(*replace, "--max-percent", "1")
-    assert (code, "traits of providers, and the limit is" in message) == (1, True), message
-    assert openstack("resource provider trait list", NODES[0]) == traits
-    openstack.do(*replace, "--max-percent", "50")
-    assert openstack("resource provider trait list", NODES[0]) != traits
-    code, message = openstack.fails(
-        "resource provider trait set", NODES[0], *keep, "--max-percent", "50"
+    case = LIMITED[removed]
+    moves = f"{{from: {FREE}, resources: {{VCPU: 16}}, to: {FREE}, as: {{VCPU: PCPU}}}}"
+    pathlib.Path("pcpu.yaml").write_text(f"moves: [{moves}]")
+    pathlib.Path("delete.yaml").write_text(
+        "moves: [{from: child-0, resources: {VGPU: 2}, to: parent}]\ndelete: [child-0]"
     )
-    assert (code, "--max-percent: requires --aggregate" in message) == (2, True), message
+    for command in case.before:
+        openstack.do(command)
+    before = target.state()
 
+    def run(percent: int, *more: str) -> shell.Outcome:
+        return openstack.run(case.command, "--max-percent", str(percent), *more, "-f", "json")
 
-def capacity(item: dict[str, Any]) -> int:
-    return int((item["total"] - item["reserved"]) * item["allocation_ratio"])
+    refused = run(case.refused)
+    assert (refused.code, '"code": "many"' in refused.stdout) == (case.code, case.code == 6)
+    assert case.reason in refused.stdout + refused.stderr
+    if " set " not in case.command or case.command.startswith(SET):
+        # A plan shows what it refuses, and the dry run itself succeeds.
+        shown = run(case.refused, "--dry-run")
+        assert shown.code == (0 if case.code == 6 else 1), shown
+        assert case.reason in shown.stdout + shown.stderr
+    assert target.state() == before
+    assert run(case.allowed).code == 0
+    after = target.state()
+    assert after != before
+    target.load("12-hosts")
+    for command in case.before:
+        openstack.do(command)
+    assert run(0, "--allow", "many").code == 0
+    assert target.state() == after

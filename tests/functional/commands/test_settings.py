@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.peer import shell
-from tests.support.peer.target import OverHttp, Target, admin_options
+from tests.support.peer.target import OverHttp, Target, run_at
 
 LIST = ["resource", "provider", "list", "-f", "csv"]
 FLAT = '"uuid","name","generation"'
@@ -95,7 +95,7 @@ def test_a_named_cloud_overrides_the_database_of_the_environment(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OSC_PLACEMENT_DATABASE", str(tmp_path / "cloud.db"))
-    outcome = run_at("http://127.0.0.1:1", "resource", "provider", "create", "node")
+    outcome = run_at("http://127.0.0.1:1", "resource provider create node")
     assert outcome.code == 1
     assert "127.0.0.1:1" in outcome.stderr
     assert not (tmp_path / "cloud.db").exists()
@@ -158,10 +158,6 @@ class Page(http.server.BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
-def run_at(url: str, *arguments: str) -> shell.Outcome:
-    return shell.run([*admin_options(url), *arguments])
-
-
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
@@ -177,7 +173,7 @@ def test_a_foreign_response_is_reported_in_one_line(status: int, body: bytes, me
     handler = type("Handler", (Page,), {"status": status, "body": body})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        outcome = run_at(f"http://127.0.0.1:{server.server_port}", *LIST)
+        outcome = run_at(f"http://127.0.0.1:{server.server_port}", "", *LIST)
         server.shutdown()
     assert outcome.code == 1
     assert message in outcome.stderr
@@ -188,7 +184,7 @@ def test_an_unreachable_server_is_reported_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     for pinned in ([], ["--os-placement-api-version", "1.20"]):
-        outcome = run_at(f"http://127.0.0.1:{port}", *pinned, "trait", "create", "CUSTOM_A")
+        outcome = run_at(f"http://127.0.0.1:{port}", "", *pinned, "trait", "create", "CUSTOM_A")
         assert outcome.code == 1
         assert "Connection refused" in outcome.stderr
         assert len(outcome.stderr.strip().splitlines()) == 1

@@ -7,27 +7,26 @@ import json
 
 import pytest
 
-from tests.support.peer import chaos, fixtures, shell, target as targets
+from tests.support.peer import chaos, fixtures, target as targets
 
 AMEND = "resource provider inventory amend"
 MOODS = {"conflict": 0.3, "refuse": 0.1, "cut_before": 0.07, "cut_after": 0.07, "lose_after": 0.07}
 
-pytestmark = fixtures.WITH_SOCKET
+pytestmark = [
+    fixtures.WITH_SOCKET,
+    pytest.mark.usefixtures("openstack"),
+    pytest.mark.timeout(300),
+]
 
 
-@pytest.mark.usefixtures("openstack")
-@pytest.mark.timeout(300)
 def test_the_final_state_equals_the_plan(target: targets.OverHttp) -> None:
     target.load("200-hosts")
     before = target.inventories()
     with chaos.between(target.url, **MOODS, reads=0.1) as proxy:
-        outcome = shell.run(
-            [
-                *targets.admin_options(proxy.url),
-                *AMEND.split(),
-                *("--name-glob", "cmp-00[0-4]*", "--resource", "VCPU:allocation_ratio+=1"),
-                *("--resource", "MEMORY_MB:reserved+=7", "-f", "json"),
-            ]
+        outcome = targets.run_at(
+            proxy.url,
+            f"{AMEND} --name-glob cmp-00[0-4]* --resource VCPU:allocation_ratio+=1"
+            " --resource MEMORY_MB:reserved+=7 -f json",
         )
     rows = json.loads(outcome.stdout)
     after = target.inventories()
@@ -66,8 +65,6 @@ def assert_trouble(proxy: chaos.Proxy) -> None:
     assert {"refuse", "cut before", "cut after", "lose after"} <= proxy.fates.keys()
 
 
-@pytest.mark.usefixtures("openstack")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("verb", ["add", "remove"])
 def test_traits_and_aggregates_are_added_and_none_is_lost(
     target: targets.OverHttp, verb: str
@@ -76,15 +73,15 @@ def test_traits_and_aggregates_are_added_and_none_is_lost(
     name, aggregate = "CUSTOM_NEW", "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
     before = memberships(target)
     kinds = {"trait": name, "aggregate": aggregate}
-    shell.run(f"{' '.join(targets.admin_options(target.url))} trait create {name}".split())
+    targets.run_at(target.url, "trait create", name)
     if verb == "remove":
         for kind, value in kinds.items():
             command = f"resource provider {kind} add --all --{kind} {value}"
-            assert shell.run([*targets.admin_options(target.url), *command.split()]).code == 0
+            assert targets.run_at(target.url, command).code == 0
     with chaos.between(target.url, **MOODS, reads=0.1, seed=5) as proxy:
         for kind, value in kinds.items():
             command = f"resource provider {kind} {verb} --all --{kind} {value} -f json"
-            outcome = shell.run([*targets.admin_options(proxy.url), *command.split()])
+            outcome = targets.run_at(proxy.url, command)
             assert outcome.code == 0, outcome.stderr
             assert {row["status"] for row in json.loads(outcome.stdout)} == {"applied"}
     assert proxy.fates["conflict"] > 0
@@ -107,20 +104,17 @@ def memberships(target: targets.OverHttp) -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.usefixtures("openstack")
-@pytest.mark.timeout(300)
 def test_upstreams_batch_form_has_the_same_result(target: targets.OverHttp) -> None:
     target.load("12-hosts")
     hosts = target.ask("GET", "/resource_providers?required=COMPUTE_NODE")["resource_providers"]
     aggregate = "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
     join = f"resource provider aggregate add --required COMPUTE_NODE --aggregate {aggregate}"
-    assert shell.run([*targets.admin_options(target.url), *join.split()]).code == 0
+    assert targets.run_at(target.url, join).code == 0
     before = target.inventories()
     with chaos.between(target.url, **MOODS, reads=0.1, seed=9) as proxy:
         command = f"resource provider inventory set {aggregate} --aggregate --amend"
-        arguments = "--resource VCPU:max_unit=7 -f json"
-        outcome = shell.run(
-            [*targets.admin_options(proxy.url), *command.split(), *arguments.split()]
+        outcome = targets.run_at(
+            proxy.url, command, *["--resource", "VCPU:max_unit=7", "-f", "json"]
         )
     assert (outcome.code, outcome.messages) == (0, "")
     assert set(proxy.effective_writes.values()) == {1}
@@ -138,8 +132,6 @@ def test_upstreams_batch_form_has_the_same_result(target: targets.OverHttp) -> N
         assert after[name]["MEMORY_MB"] == before[name]["MEMORY_MB"]
 
 
-@pytest.mark.usefixtures("openstack")
-@pytest.mark.timeout(300)
 def test_undo_under_faults_restores_everything(target: targets.OverHttp) -> None:
     target.load("12-hosts")
     before = target.inventories()
@@ -148,7 +140,7 @@ def test_undo_under_faults_restores_everything(target: targets.OverHttp) -> None
             f"{AMEND} --all --resource VCPU:total*=2 --undo-out undo.json",
             "placement plan undo undo.json",
         ):
-            outcome = shell.run([*targets.admin_options(proxy.url), *command.split()])
+            outcome = targets.run_at(proxy.url, command)
             assert outcome.code == 0, outcome
     after = target.inventories()
     for found in (before, after):
@@ -157,8 +149,6 @@ def test_undo_under_faults_restores_everything(target: targets.OverHttp) -> None
     assert after == before
 
 
-@pytest.mark.usefixtures("openstack")
-@pytest.mark.timeout(300)
 def test_the_number_of_requests_is_as_documented(target: targets.OverHttp) -> None:
     target.load("12-hosts")
     with chaos.between(target.url) as proxy:
@@ -166,7 +156,7 @@ def test_the_number_of_requests_is_as_documented(target: targets.OverHttp) -> No
         def counted(command: str) -> tuple[int, int, int]:
             """Listings, reads of one thing, and writes; the version document is not counted."""
             proxy.requests.clear()
-            outcome = shell.run([*targets.admin_options(proxy.url), *command.split(), "-f", "json"])
+            outcome = targets.run_at(proxy.url, command, "-f", "json")
             assert outcome.code == 0, outcome
             found = proxy.requests
             listings = found["GET /resource_providers"] + found["GET /allocation_candidates"]

@@ -11,17 +11,17 @@ import pytest
 
 from tests.support.peer import chaos, fixtures, forked, shell, target as targets
 
-RESERVE = "resource provider inventory amend cmp-0001.lab.example.org --resource"
+AMEND = "resource provider inventory amend"
 HOST = "cmp-0001.lab.example.org"
 
-pytestmark = fixtures.WITH_SOCKET
+pytestmark = [fixtures.WITH_SOCKET, pytest.mark.usefixtures("openstack")]
 
 
 def run_overtaken(
     target: targets.OverHttp, folder: pathlib.Path, resource: str
 ) -> tuple[shell.Outcome, shell.Outcome]:
     """Two runs of one command: the second runs between the first one's read and its write."""
-    arguments = [*RESERVE.split(), resource, "-f", "json"]
+    arguments = [*AMEND.split(), HOST, "--resource", resource, "-f", "json"]
     second = folder / "second.json"
 
     def overtake(method: str, _: str) -> None:
@@ -37,11 +37,10 @@ def run_overtaken(
 
     with chaos.between(target.url) as proxy:
         proxy.on_request = overtake
-        first = shell.run([*targets.admin_options(proxy.url), *arguments])
+        first = targets.run_at(proxy.url, "", *arguments)
     return first, shell.Outcome(*json.loads(second.read_text()))
 
 
-@pytest.mark.usefixtures("openstack")
 def test_of_two_relative_runs_the_overtaken_one_is_stale(
     target: targets.OverHttp, tmp_path: pathlib.Path
 ) -> None:
@@ -56,7 +55,6 @@ def test_of_two_relative_runs_the_overtaken_one_is_stale(
     assert (row["status"], row["code"]) == ("stale", "changed-concurrently")
 
 
-@pytest.mark.usefixtures("openstack")
 def test_of_two_absolute_runs_the_overtaken_one_finds_nothing_to_do(
     target: targets.OverHttp, tmp_path: pathlib.Path
 ) -> None:

@@ -28,13 +28,9 @@ def proxy(target: targets.Target, openstack: shell.OpenStack) -> Iterator[chaos.
     target.load("12-hosts")
     with chaos.between(target.url) as proxy:  # type: ignore[attr-defined]
         plan = (AMEND, *HOSTS, "--resource", "VCPU:total=99", "--dry-run", "--plan-out", "plan")
-        assert run(proxy, *plan).code == 0
+        assert targets.run_at(proxy.url, *plan).code == 0
         proxy.requests.clear()
         yield proxy
-
-
-def run(proxy: chaos.Proxy, command: str, *arguments: str) -> shell.Outcome:
-    return shell.run([*targets.admin_options(proxy.url), *command.split(), *arguments])
 
 
 def changed(**fields: Any) -> Damage:
@@ -65,7 +61,7 @@ def test_a_damaged_plan_file_is_refused_before_any_request(
 ) -> None:
     path = pathlib.Path("plan")
     path.write_text(damage(path.read_text()))
-    outcome = run(proxy, f"placement plan {command}", "plan")
+    outcome = targets.run_at(proxy.url, f"placement plan {command}", "plan")
     assert outcome.code == 1
     assert outcome.stderr.startswith("plan: ")
     assert message in outcome.stderr
@@ -78,7 +74,7 @@ def test_a_plan_of_another_cloud_is_refused_before_any_request(
     target: targets.Target, proxy: chaos.Proxy, command: str
 ) -> None:
     with chaos.between(target.url) as other:  # type: ignore[attr-defined]
-        outcome = run(other, f"placement plan {command}", "plan")
+        outcome = targets.run_at(other.url, f"placement plan {command}", "plan")
         assert outcome.code == 1
         assert f"made for {proxy.url}" in outcome.stderr
         assert other.url in outcome.stderr
@@ -90,7 +86,7 @@ def test_a_completely_stale_plan_changes_nothing(
     openstack: shell.OpenStack, proxy: chaos.Proxy
 ) -> None:
     openstack.rows(AMEND, *HOSTS, "--resource", "VCPU:total=50")
-    outcome = run(proxy, "placement plan apply", "plan", "-f", "json")
+    outcome = targets.run_at(proxy.url, "placement plan apply", "plan", "-f", "json")
     assert outcome.code == 7
     assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "stale")
     assert "VCPU:total=50" in outcome.stdout
@@ -99,12 +95,12 @@ def test_a_completely_stale_plan_changes_nothing(
 
 def test_a_limited_relative_run_names_the_command_that_continues(proxy: chaos.Proxy) -> None:
     relative = (AMEND, *HOSTS, "--resource", "VCPU:reserved+=2", "--max-count", "1", "-f", "json")
-    outcome = run(proxy, *relative)
+    outcome = targets.run_at(proxy.url, *relative)
     assert outcome.code == 5
     assert list(status_of(json.loads(outcome.stdout)).values()) == ["applied", "planned"]
     (line,) = (line for line in outcome.stderr.splitlines() if "To continue" in line)
     again = line.partition("openstack ")[2]
-    outcome = run(proxy, again, "-f", "json")
+    outcome = targets.run_at(proxy.url, again, "-f", "json")
     assert outcome.code == 0
     assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "applied")
     after = [row["after"] for row in json.loads(outcome.stdout)]
@@ -115,7 +111,7 @@ def test_a_limited_relative_run_names_the_command_that_continues(proxy: chaos.Pr
 def test_no_file_contains_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> None:
     where = [*targets.admin_options(proxy.url)[:-1], "admin:very-secret"]
     shell.run([*where, *AMEND.split(), HOSTS[0], "--resource", "VCPU:reserved+=2"])
-    assert run(proxy, "placement plan apply", "plan").code == 0
+    assert targets.run_at(proxy.url, "placement plan apply", "plan").code == 0
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(kept) > 3
     assert [path for path in kept if b"very-secret" in path.read_bytes()] == []
@@ -160,7 +156,7 @@ def test_no_file_and_no_output_has_the_password_of_the_endpoint(
 def test_wrong_columns_and_files_are_refused_before_any_request(
     proxy: chaos.Proxy, arguments: tuple[str, ...], message: str
 ) -> None:
-    outcome = run(proxy, *arguments)
+    outcome = targets.run_at(proxy.url, *arguments)
     assert outcome.code == 2
     assert message in outcome.stderr
     assert not proxy.requests

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from osc_placement.client import retry
-from tests.support.peer import chaos, faults, shell, target as targets
+from tests.support.peer import chaos, faults, target as targets
 
 #: Requests that the service answers before it becomes fast.
 SLOW_REQUESTS = 60
@@ -58,7 +58,7 @@ def test_a_slow_service_gets_fewer_requests_until_it_is_fast(target: targets.Loo
     with service:
         command = "resource provider inventory amend --name-glob cmp-00*"
         command += " --resource VCPU:allocation_ratio=3 -f json"
-        outcome = shell.run([*targets.admin_options(service.url), *command.split()])
+        outcome = targets.run_at(service.url, command)
     assert outcome.code == 0, outcome.stderr
     # Five requests take six times as long as the two at the start, and more than 0.25 s.
     slow = service.at_the_same_time[SLOW_REQUESTS // 2 : SLOW_REQUESTS]

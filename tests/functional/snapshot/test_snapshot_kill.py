@@ -173,7 +173,6 @@ def test_a_cloud_that_disappears_is_reported_and_the_save_continues(
     sample: targets.Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("osc_placement.client.retry._LONGEST", 0.01)
-    arguments = [*SAVE.split(), "-f", "json"]
     with chaos.between(sample.url) as proxy:
 
         def vanish(method: str, path: str) -> None:
@@ -181,12 +180,12 @@ def test_a_cloud_that_disappears_is_reported_and_the_save_continues(
                 raise OSError("the cloud is gone")
 
         proxy.on_request = vanish
-        failed = shell.run([*targets.admin_options(proxy.url), *arguments])
+        failed = targets.run_at(proxy.url, SAVE)
         assert failed.code == 1
         assert "run the same command again to continue" in failed.stderr
         assert not pathlib.Path(CLOUD).exists()
         proxy.on_request = lambda method, path: None
-        again = shell.run([*targets.admin_options(proxy.url), *arguments])
+        again = targets.run_at(proxy.url, SAVE, "-f", "json")
     assert json.loads(again.stdout)["continued"] is True
     assert saved(CLOUD) == plain_reading.comparable(plain_reading.read(sample.ask))
 

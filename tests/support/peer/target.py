@@ -20,7 +20,7 @@ from osc_placement import microversion, testing
 from osc_placement.client import api, transport, wsgi
 from osc_placement.testing import service
 from tests.support import plain_reading
-from tests.support.peer import loading, state
+from tests.support.peer import loading, shell, state
 from tests.support.reshape import cloud_builder
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
 def admin_options(url: str) -> list[str]:
     """The global options of ``openstack`` for a service without keystone."""
     return ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+
+
+def run_at(url: str, command: str, *arguments: str) -> shell.Outcome:
+    """The outcome of ``openstack COMMAND`` with a service without keystone."""
+    return shell.run([*admin_options(url), *command.split(), *arguments])
 
 
 class Target(abc.ABC):
@@ -117,6 +122,7 @@ class OnFile(Target):
             )
 
     def load(self, sample: str) -> None:
+        self._database.unlink()
         with service.InProcessPlacement(database=str(self._database), load=sample):
             pass
 
