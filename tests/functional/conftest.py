@@ -7,9 +7,17 @@ import pathlib
 
 import pytest
 
+from tests.support.peer import target as targets
 from tests.support.peer.fixtures import offline_placement, openstack, real_placement, target
 
 __all__ = ["offline_placement", "openstack", "real_placement", "target"]
+
+
+@pytest.fixture
+def sample(target: targets.Target) -> targets.Target:
+    """The target with the sample cloud of 12 hosts."""
+    target.load("12-hosts")
+    return target
 
 
 FOLDER = pathlib.Path(__file__).parent

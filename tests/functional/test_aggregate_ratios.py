@@ -11,6 +11,8 @@ import pytest
 from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 RATIOS = "placement aggregate mirror --ratios"
 RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
 NOVA = testing.sample_nova("12-hosts")
@@ -18,11 +20,6 @@ NODES = {
     item["hypervisor_hostname"]: item["service"]["host"]
     for item in NOVA["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
 }
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def use(target: targets.Target, name: str, **resources: int) -> None:

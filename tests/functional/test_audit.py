@@ -17,6 +17,8 @@ from osc_placement.workflows import findings
 from tests.support import commands, guide
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 AUDIT = "placement allocation audit"
 RECORDED = ("--os-nova-recording", "12-hosts")
 
@@ -89,11 +91,6 @@ def codes(found: list[dict[str, Any]]) -> dict[str, set[str]]:
     for row in found:
         found_codes[row["name"]].add(row["code"])
     return dict(found_codes)
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def test_every_wrong_allocation_has_its_code_and_right_ones_have_none(

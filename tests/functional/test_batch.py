@@ -11,16 +11,13 @@ import pytest
 
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 HOSTS = ("cmp-0007.lab.example.org", "cmp-0008.lab.example.org")
 SHARE = "nfs-share"
 AMEND = "resource provider inventory amend"
 TRAIT = "resource provider trait"
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def status_of(found: list[Any]) -> dict[str, str]:

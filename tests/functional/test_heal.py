@@ -13,6 +13,8 @@ import pytest
 from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 HEAL = "placement allocation heal"
 RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
 DOMAIN = "lab.example.org"
@@ -44,11 +46,6 @@ def rows(
 
 def named(found: dict[str, Any], status: str) -> set[str]:
     return {name for name, row in found.items() if row["status"] == status}
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def test_servers_get_what_they_lack_and_others_a_reason(

@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.peer import shell, target as targets
+from tests.support.peer import shell
+
+pytestmark = pytest.mark.usefixtures("sample")
 
 RECORDED = ("--os-nova-recording", "12-hosts")
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def rows(openstack: shell.OpenStack, command: str, *arguments: str) -> list[dict[str, Any]]:

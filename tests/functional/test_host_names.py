@@ -11,6 +11,8 @@ import pytest
 from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 RECORDED = ("--os-nova-recording", "12-hosts")
 REQUEST = ("--flavor", "m1.small")
 NODES = testing.sample_nova("12-hosts")["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
@@ -21,11 +23,6 @@ def names_of(node: dict[str, Any], target: targets.Target) -> list[str]:
     name = node["hypervisor_hostname"]
     listed = target.ask("GET", f"/resource_providers?name={name}")["resource_providers"]
     return [node["service"]["host"], *(text for item in listed for text in (name, item["uuid"]))]
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,10 @@ from prometheus_client import parser
 
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 WRITE = "placement metrics write"
 RECORDED = ("--os-nova-recording", "12-hosts")
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def values(text: str) -> dict[str, float]:

@@ -9,7 +9,9 @@ import pathlib
 
 import pytest
 
-from tests.support.peer import fixtures, shell, target as targets
+from tests.support.peer import fixtures, shell
+
+pytestmark = pytest.mark.usefixtures("sample")
 
 RUN = "placement migration run"
 
@@ -20,11 +22,6 @@ EXPECTED = {
     "complete_consumers": 7,
 }
 Counts = dict[str, tuple[int, int]]
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def run(openstack: shell.OpenStack, *arguments: str) -> tuple[int, Counts, str]:

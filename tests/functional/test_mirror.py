@@ -15,6 +15,8 @@ from osc_placement import testing
 from osc_placement.testing import service
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 PAGE = 4
 
 
@@ -127,11 +129,6 @@ def rows(
 
 def status_of(found: dict[str, Any]) -> dict[str, str]:
     return {name: row["status"] for name, row in found.items()}
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def test_a_cloud_is_mirrored_and_problems_are_reported(

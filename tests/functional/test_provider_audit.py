@@ -16,6 +16,8 @@ from osc_placement.workflows import findings
 from tests.support import embedded
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 AUDIT = "placement provider audit"
 ALLOWED = ("--allow", "recorded-nova")
 DOMAIN = "lab.example.org"
@@ -54,11 +56,6 @@ FAULTS = {
     "unconfigured-trait": {f"cmp-0003.{DOMAIN}"},
     "used-up": {"bm-1"},
 }
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def recording() -> dict[str, Any]:

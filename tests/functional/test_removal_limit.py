@@ -14,16 +14,13 @@ import pytest
 from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 AUDIT = "placement allocation audit"
 MIRROR = "placement aggregate mirror"
 ALLOWED = ("--allow", "recorded-nova")
 MANY = ("--allow", "many")
 NOVA = testing.sample_nova("12-hosts")
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 def hiding(tmp_path: pathlib.Path, path: str, name: str) -> tuple[str, ...]:

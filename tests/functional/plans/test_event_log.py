@@ -17,12 +17,7 @@ from tests.support.peer import fixtures, shell, target as targets
 
 AMEND = "resource provider inventory amend --all --resource"
 
-pytestmark = fixtures.ON_ONE_TARGET
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
+pytestmark = [fixtures.ON_ONE_TARGET, pytest.mark.usefixtures("sample")]
 
 
 def events(path: str) -> list[dict[str, Any]]:

@@ -9,17 +9,12 @@ import sys
 
 import pytest
 
-from tests.support.peer import fixtures, process, shell, target as targets
+from tests.support.peer import fixtures, process, shell
 
 POLICY = process.ROOT / "doc" / "source" / "user" / "reference" / "policy" / "test_plan.py"
 TRAIT = "resource provider trait add --trait HW_CPU_X86_AVX512F cmp-0009.lab.example.org"
 
-pytestmark = fixtures.ON_ONE_TARGET
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
+pytestmark = [fixtures.ON_ONE_TARGET, pytest.mark.usefixtures("sample")]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from tests.functional.reshape import test_reshape
 from tests.functional.reshape.test_reshape import offered
 from tests.support.peer import shell, target as targets
 
+pytestmark = pytest.mark.usefixtures("sample")
+
 RECIPE = "placement recipe"
 A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
 RECORDED = ("--os-nova-recording", "12-hosts")
@@ -84,11 +86,6 @@ def allocate(target: targets.Target, name: str, provider: str, **amounts: int) -
         "consumer_generation": present.get("consumer_generation"),
     }
     target.ask("PUT", f"/allocations/{SERVERS[name]}", body)
-
-
-@pytest.fixture(autouse=True)
-def cloud(target: targets.Target) -> None:
-    target.load("12-hosts")
 
 
 @pytest.fixture

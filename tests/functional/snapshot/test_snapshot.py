@@ -19,12 +19,6 @@ CLOUD = "cloud.sqlite"
 ON_FILE = ["--os-placement-database", CLOUD]
 
 
-@pytest.fixture
-def sample(target: targets.Target) -> targets.Target:
-    target.load("12-hosts")
-    return target
-
-
 def plain(target: targets.Target) -> dict[str, Any]:
     return plain_reading.comparable(plain_reading.read(target.ask))
 
