@@ -59,6 +59,8 @@ class Client(api.Client):
         self.after, self.after_write = placement.after, placement.after_write
         self.count, self.export = placement.count, placement.export
         super().__init__(wsgi.in_process(placement._shared(), target), microversion.MAXIMUM)
+        # Workflows read it as a service, by requests, and not as a database file.
+        self.transport.local = lambda: None
         for host in given:
             for resource_class, amount in host.used.items():
                 self.stored(host.name).use(resource_class, amount)
