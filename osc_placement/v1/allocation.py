@@ -299,7 +299,7 @@ def _without(
     for uuid, resources in consumer.allocations.items():
         kept = dict(resources)
         if not providers or uuid in providers:
-            kept = {n: a for n, a in kept.items() if classes and n not in classes}
+            kept = {rc: amount for rc, amount in kept.items() if classes and rc not in classes}
         if kept:
             left[uuid] = kept
     return dataclasses.replace(consumer, allocations=left)
@@ -309,9 +309,12 @@ def _amended(consumer: allocation.Consumer, changes: allocation.Allocations) -> 
     amended = {uuid: dict(resources) for uuid, resources in consumer.allocations.items()}
     for uuid, resources in changes.items():
         amended[uuid] = {**amended.get(uuid, {}), **resources}
-    kept = {uuid: {n: a for n, a in res.items() if a} for uuid, res in amended.items()}
+    kept = {
+        uuid: {resource_class: amount for resource_class, amount in resources.items() if amount}
+        for uuid, resources in amended.items()
+    }
     return dataclasses.replace(
-        consumer, allocations={uuid: res for uuid, res in kept.items() if res}
+        consumer, allocations={uuid: resources for uuid, resources in kept.items() if resources}
     )
 
 

@@ -275,7 +275,10 @@ def parse_allocations(
         elif consumer is not None and consumer not in parts:
             problems.add(f"{consumer} in {text!r} is not one of the consumers given")
         else:
-            amounts = {n: integer(a, text, problems, minimum) for n, a in fields.items()}
+            amounts = {
+                resource_class: integer(amount, text, problems, minimum)
+                for resource_class, amount in fields.items()
+            }
             for uuid in consumers if consumer is None else [consumer]:
                 _add(parts[uuid], provider, amounts, problems)
     if not all(parts.values()) and not problems.reasons:

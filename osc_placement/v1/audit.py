@@ -121,10 +121,10 @@ class AuditCommand(plan_command.PlanCommand):
         from osc_placement.workflows.findings import unjudged
 
         findings, strict = self.findings, parsed_args.strict
-        listed = [*findings]
+        reported = [*findings]
         if parsed_args.formatter != "table":
             # Below a table, the summary says it.
-            listed += map(unjudged, self.not_judged)
+            reported += map(unjudged, self.not_judged)
         if not parsed_args.repair:
             code = _code(findings, strict=strict)
             self.exit_code = services.exit_code(code, self.not_judged, parsed_args)
@@ -132,7 +132,7 @@ class AuditCommand(plan_command.PlanCommand):
             notes += services.judgement_lines({}, self.not_judged)
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
             self.table_columns = ("code", "name", "evidence", "proposed")
-            return rows.listing(_COLUMNS, listed)
+            return rows.listing(_COLUMNS, reported)
         super().finish(report, parsed_args)
         self.summary = [
             *self.summary[:1],
@@ -146,7 +146,9 @@ class AuditCommand(plan_command.PlanCommand):
         elif not self.exit_code:
             self.exit_code = _code_after(findings, results, strict=strict)
         self.exit_code = services.exit_code(self.exit_code, self.not_judged, parsed_args)
-        return _REPAIR_COLUMNS, [rows.row(_COLUMNS, item) + _end(item, results) for item in listed]
+        return _REPAIR_COLUMNS, [
+            rows.row(_COLUMNS, item) + _end(item, results) for item in reported
+        ]
 
     def _counts(self) -> str:
         """``7 findings: 4 orphaned, 2 doubled, 1 unknown``."""

@@ -153,7 +153,7 @@ def _row(
         "traits": ",".join(summary.traits or ()),
         "root_provider_uuid": summary.root_uuid,
         "parent_provider_uuid": summary.parent_uuid,
-        "mappings": rows.mappings({k: list(v) for k, v in (mappings or {}).items()}),
+        "mappings": rows.mappings(mappings or {}),
     }
     used = {name: f"{amount.used}/{amount.capacity}" for name, amount in summary.resources.items()}
     return (_pairs(resources), uuid, _pairs(used), *(values[name] for name in extra))

@@ -158,19 +158,19 @@ openstack allocation candidate explain \\
 
 def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
     """One table per section; without the columns that have no value."""
-    shown = []
+    answer = []
     for title, section, columns in _TABLES:
-        listed = [fact for fact in facts if fact["section"] == section]
-        kept = {
+        of_section = [fact for fact in facts if fact["section"] == section]
+        filled = {
             name: key
             for name, key in columns.items()
-            if any(fact.get(key) not in (None, "") for fact in listed)
+            if any(fact.get(key) not in (None, "") for fact in of_section)
         }
-        cells = [[fact.get(key) for key in kept.values()] for fact in listed]
-        shown.append(tables.Table(title, tuple(kept), cells))
-    typed = (fact["commands"].machine_readable() for fact in facts if "commands" in fact)
-    commands = [[text] for text in dict.fromkeys(itertools.chain.from_iterable(typed))]
-    return [*shown, tables.Table("Commands for the changes", ("command",), commands)]
+        cells = [[fact.get(key) for key in filled.values()] for fact in of_section]
+        answer.append(tables.Table(title, tuple(filled), cells))
+    to_type = (fact["commands"].machine_readable() for fact in facts if "commands" in fact)
+    commands = [[text] for text in dict.fromkeys(itertools.chain.from_iterable(to_type))]
+    return [*answer, tables.Table("Commands for the changes", ("command",), commands)]
 
 
 def _host_aggregates(asked: explain.ExplainRequest, nova: Nova | None) -> dict[str, HostAggregate]:

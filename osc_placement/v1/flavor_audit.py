@@ -95,22 +95,22 @@ openstack placement flavor audit --fail-on unknown_name \\
                 compute,
             )
         fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
-        if any(str(single.code) in fails for single in flavors):
+        if any(str(flavor.code) in fails for flavor in flavors):
             self.exit_code = 3
         open_questions = [
             *compute.not_judged,
-            *(text for one in flavors for text in one.not_judged),
+            *(text for flavor in flavors for text in flavor.not_judged),
         ]
         self.exit_code = services.exit_code(self.exit_code, open_questions, parsed_args)
         counts = collections.Counter(str(flavor.code) for flavor in flavors)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        refused = {name: why for single in flavors for name, why in single.not_counted.items()}
+        refused = {name: why for flavor in flavors for name, why in flavor.not_counted.items()}
         self.summary = [
-            f"On {target}: {counted(len({single.id for single in flavors}), 'flavor')}: {parts}",
+            f"On {target}: {counted(len({flavor.id for flavor in flavors}), 'flavor')}: {parts}",
             *(f"Not applied to the copy: {line}" for line in failures),
-            *_notes("Assumed", flavors, [single.assumptions for single in flavors]),
+            *_notes("Assumed", flavors, [flavor.assumptions for flavor in flavors]),
             *services.judgement_lines(refused, compute.not_judged),
-            *_notes("Not judged", flavors, [single.not_judged for single in flavors]),
+            *_notes("Not judged", flavors, [flavor.not_judged for flavor in flavors]),
         ]
         return rows.listing(_columns(compute.not_judged), flavors)
 
@@ -120,10 +120,10 @@ def _notes(
 ) -> list[str]:
     """A line for each text, with the flavors that it concerns, if not all with a query."""
     flavors: dict[str, dict[str, None]] = {}
-    for single, notes in zip(audited, texts, strict=True):
+    for flavor, notes in zip(audited, texts, strict=True):
         for note in notes:
-            flavors.setdefault(note, {})[single.name] = None
-    with_query = len({single.name for single in audited if single.releases})
+            flavors.setdefault(note, {})[flavor.name] = None
+    with_query = len({flavor.name for flavor in audited if flavor.releases})
     return [
         f"{title}: {note}"
         if len(names) == with_query

@@ -93,20 +93,20 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows import health
 
-        read = services.or_reasons(self, parsed_args)
+        cloud = services.or_reasons(self, parsed_args)
         with self.reading() as context:
             before = None
             if parsed_args.since is not None:
                 with health.of_snapshot(parsed_args.since) as earlier:
                     before = health.examine(earlier, context)
-            areas = health.examine(read, context)
+            areas = health.examine(cloud, context)
         today = datetime.datetime.now(datetime.UTC).date()
         mutes = [health.Mute.parse(text) for text in parsed_args.mute]
         lines = health.lines(areas, mutes, today=today, before=before)
         code = _exit_code(lines, parsed_args.fail_on)
         not_judged = [line.text for line in lines if line.severity == "not judged"]
         self.exit_code = services.exit_code(code, not_judged, parsed_args)
-        self.summary = _summary(read.client.target, lines)
+        self.summary = _summary(cloud.client.target, lines)
         if before is None:
             self.table_columns = tuple(name for name in self.table_columns if name != "since")
         return rows.listing(_COLUMNS, lines)
@@ -122,8 +122,8 @@ def _mutes(text: str) -> list[str]:
             content = pathlib.Path(text[1:]).read_text(encoding="utf-8")
             words = (line.partition("#")[0].strip() for line in content.splitlines())
             texts = [word for word in words if word]
-        for single in texts:
-            health.Mute.parse(single)
+        for mute in texts:
+            health.Mute.parse(mute)
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return texts

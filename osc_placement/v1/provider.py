@@ -128,8 +128,8 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
                 return rows.row(columns, item)
             return None
 
-        data = [listed for listed in self.read_each("reading providers", row, providers) if listed]
-        return tuple(columns), data
+        data = self.read_each("reading providers", row, providers)
+        return tuple(columns), [cells for cells in data if cells]
 
 
 class ShowResourceProvider(base.ShowOne):

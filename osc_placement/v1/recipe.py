@@ -106,9 +106,9 @@ class RecipeInput:
     def pairs(self, option: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
         """``(name, value)`` of each text."""
         for text in texts:
-            one, equals, other = text.partition("=")
-            if one and equals and other:
-                yield one, other
+            name, equals, value = text.partition("=")
+            if name and equals and value:
+                yield name, value
             else:
                 self.problems.add(f"{option} {text}: must be of the form <name>=<value>")
 

@@ -99,7 +99,7 @@ def mappings(providers: Mapping[str, Iterable[str]]) -> Cell:
 
 
 def names(items: Iterable[str]) -> list[Row]:
-    """One column."""
+    """A row with one cell for each item."""
     return [(item,) for item in items]
 
 
@@ -140,7 +140,7 @@ def format_rows(formatter: str, rows: Collection[Sequence[Any]]) -> Collection[S
 
 
 def format_row(formatter: str, row: Sequence[Any]) -> Sequence[Any]:
-    """One row."""
+    """A row, as ``format_rows`` makes it."""
     if formatter not in _TEXT_FORMATS:
         # YAML cannot represent a subclass of str.
         return tuple(str(cell) if isinstance(cell, str) else cell for cell in row)
