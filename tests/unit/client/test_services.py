@@ -125,32 +125,22 @@ def test_an_interim_response_is_not_the_outcome(method: str) -> None:
     assert len(received) == 1
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", id="another protocol"),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
-            id="a negative chunk",
-        ),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n",
-            id="a word as chunk",
-        ),
-        pytest.param(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 200, id="many headers"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * 100_000, id="a long header"),
-        pytest.param(b"HTTP/1.1 twenty OK\r\n\r\n", id="a status that is no number"),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", id="two lengths"
-        ),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
-            id="no gzip",
-        ),
-        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n", id="another server"),
-        pytest.param(b"\xff" * 100, id="bytes"),
-    ],
-)
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+DAMAGED = {
+    "another protocol": b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+    "a negative chunk": CHUNKED + b"-2\r\n{}\r\n0\r\n\r\n",
+    "a word as chunk": CHUNKED + b"x\r\n{}\r\n",
+    "many headers": b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 200,
+    "a long header": b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * 100_000,
+    "a status that is no number": b"HTTP/1.1 twenty OK\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "no gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+    "another server": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "bytes": b"\xff" * 100,
+}
+
+
+@pytest.mark.parametrize("answer", DAMAGED.values(), ids=DAMAGED)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_damaged_response_is_an_error_of_the_request(call: Call, answer: bytes) -> None:
     with listening(answer) as (url, _), pytest.raises(errors.PlacementError) as caught:
@@ -213,18 +203,16 @@ def dripping(head: bytes) -> Iterator[str]:
         thread.join(5)
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        pytest.param(b"", id="the status line"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", id="a header"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", id="the body"),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000\r\n", id="a chunk"
-        ),
-        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n", id="a body until the end of the connection"),
-    ],
-)
+HEADS = {
+    "the status line": b"",
+    "a header": b"HTTP/1.1 200 OK\r\nX-Slow: ",
+    "the body": b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n",
+    "a chunk": CHUNKED + b"10000\r\n",
+    "a body until the end of the connection": b"HTTP/1.1 200 OK\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_response_that_drips_ends_in_time(
     call: Call, head: bytes, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from osc_placement.client import retry
 from osc_placement.plan import apply, file as plan_file, progress, result
 from tests.support import embedded, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
@@ -97,25 +98,27 @@ def test_ctrl_c_ends_requests_under_way_and_the_plan_file_continues(tmp_path: pa
 
 
 @pytest.mark.parametrize(
-    ("reply", "message"),
+    ("reply", "message", "attempts"),
     [
         (
             scripted.Reply(307, headers={"location": "http://other.example/placement"}),
             "the server redirects to http://other.example/placement",
+            1,
         ),
-        (scripted.fault(403, "Policy does not allow placement:x to be performed."), "placement:x"),
-        (scripted.fault(503, "busy"), "busy"),
+        (scripted.fault(403, "Policy does not allow placement:x"), "placement:x", 1),
+        (scripted.fault(503, "busy"), "busy (HTTP 503)", retry.WRITES - 1),
     ],
     ids=["redirect", "no-right", "no-service"],
 )
 def test_an_error_that_concerns_all_changes_is_reported_once(
-    reply: scripted.Reply, message: str
+    reply: scripted.Reply, message: str, attempts: int
 ) -> None:
     client = embedded.Client(embedded.hosts(12))
     client.before_write(lambda request: reply)
     report = amend(client, "VCPU:allocation_ratio=20", workers=1)
     assert message in report.halted
     assert statuses(report) == {"failed": 1, "planned": 11}
+    assert client.writes == attempts
 
 
 READ_ONE = "GET /resource_providers/{}/inventories"

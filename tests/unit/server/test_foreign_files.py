@@ -43,10 +43,11 @@ FOREIGN = {
     " updated_at REAL NOT NULL CHECK (length(hex(zeroblob(500000000))) > 0))",
 }
 
+MISSING = object()
 METADATA: dict[str, tuple[Any, ...]] = {
-    "origin": (None, 7, [], "x" * 5000),
-    "target": (None, {}),
-    "started": (None, "now", -1, 1e300, True),
+    "origin": (None, 7, [], "x" * 5000, MISSING),
+    "target": (None, {}, MISSING),
+    "started": (None, "now", -1, 1e300, True, MISSING),
     "finished": ("now", -1, 1e300, []),
     "nova_saved": ("now", 1e300),
     "microversion": (None, 1.39),
@@ -110,28 +111,22 @@ def test_statements_of_another_program_are_refused_by_every_opening(
 
 
 @pytest.mark.parametrize("field", METADATA)
-def test_wrong_metadata_is_named_by_every_opening(
+def test_wrong_and_missing_metadata_is_named_by_every_opening(
     path: pathlib.Path, field: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for value in METADATA[field]:
-        execute(path, "UPDATE snapshot SET value = ? WHERE key = ?", json.dumps(value), field)
+        if value is MISSING:
+            execute(path, "DELETE FROM snapshot WHERE key = ?", field)
+        else:
+            execute(path, "UPDATE snapshot SET value = ? WHERE key = ?", json.dumps(value), field)
+        reason = f"{field} is missing" if value is MISSING else field
         for opening in OPENINGS:
-            with pytest.raises(errors.NotADatabase, match=rf"{path} is damaged \({field}"):
+            with pytest.raises(errors.NotADatabase, match=rf"{path} is damaged \({reason}"):
                 opening(path)
-    assert run.main(["--check", str(path)]) == 1
-    assert f"{field} " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("field", ["origin", "target", "started"])
-def test_missing_metadata_is_one_error_with_the_name_of_the_file(
-    path: pathlib.Path, field: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    execute(path, "DELETE FROM snapshot WHERE key = ?", field)
-    for opening in OPENINGS:
-        with pytest.raises(errors.NotADatabase, match=f"{field} is missing"):
-            opening(path)
-    assert run.main(["--check", str(path)]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+        assert run.main(["--check", str(path)]) == 1
+        message = capsys.readouterr().err
+        assert f"{field} " in message
+        assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize("value", [b"\xff", 7, "not json", None])
@@ -279,17 +274,6 @@ def test_a_partial_file_that_others_can_read_becomes_private(tmp_path: pathlib.P
     assert mode(path) == 0o600
 
 
-def test_a_copy_does_not_follow_a_link(
-    path: pathlib.Path, tmp_path: pathlib.Path, victim: pathlib.Path
-) -> None:
-    goal = tmp_path / "copy.sqlite"
-    (tmp_path / "copy.sqlite.copy").symlink_to(victim)
-    with file.SnapshotFile(str(path)) as opened:
-        opened.copy_to(str(goal))
-    assert mode(goal) == 0o600
-    assert not victim.exists()
-
-
 def test_a_new_database_is_private_and_does_not_follow_a_link(
     tmp_path: pathlib.Path, victim: pathlib.Path
 ) -> None:
@@ -319,12 +303,17 @@ def test_a_command_creates_a_private_database(tmp_path: pathlib.Path) -> None:
     assert mode(database) == 0o600
 
 
-def test_an_export_is_private_and_does_not_follow_a_link(
-    path: pathlib.Path, tmp_path: pathlib.Path, victim: pathlib.Path
+@pytest.mark.parametrize("suffix", [".part", ".copy"])
+def test_an_export_and_a_copy_are_private_and_do_not_follow_a_link(
+    path: pathlib.Path, tmp_path: pathlib.Path, victim: pathlib.Path, suffix: str
 ) -> None:
-    goal = tmp_path / "cloud.json"
-    (tmp_path / "cloud.json.part").symlink_to(victim)
-    assert run.main(["--database", str(path), "--export", str(goal)]) == 0
-    assert json.loads(goal.read_text())["providers"]
+    goal = tmp_path / "goal"
+    (tmp_path / f"goal{suffix}").symlink_to(victim)
+    if suffix == ".part":
+        assert run.main(["--database", str(path), "--export", str(goal)]) == 0
+        assert json.loads(goal.read_text())["providers"]
+    else:
+        with file.SnapshotFile(str(path)) as opened:
+            opened.copy_to(str(goal))
     assert mode(goal) == 0o600
     assert not victim.exists()

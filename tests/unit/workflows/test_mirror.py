@@ -95,152 +95,125 @@ OLD = dataclasses.replace(HOSTS, lists_down_cells=False)
 TWO = {"az": "a b", "ssd": "a"}
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "request_", "expected"),
-    [
-        pytest.param(cloud({}), ALL, [], id="no aggregates"),
-        pytest.param(cloud({"az": ""}), ALL, ["az ()"], id="an aggregate without hosts"),
-        pytest.param(cloud(TWO), ALL, ["a. +az +ssd", "b. +az"], id="one change per provider"),
-        pytest.param(
-            cloud(TWO, {"az": "n-a. n-b.", "ssd": "n-a."}),
-            PRUNE,
-            ["a. = +az +ssd", "b. = +az"],
-            id="nothing to do",
+PLANS = {
+    "no aggregates": (cloud({}), ALL, []),
+    "an aggregate without hosts": (cloud({"az": ""}), ALL, ["az ()"]),
+    "one change per provider": (cloud(TWO), ALL, ["a. +az +ssd", "b. +az"]),
+    "nothing to do": (
+        cloud(TWO, {"az": "n-a. n-b.", "ssd": "n-a."}),
+        PRUNE,
+        ["a. = +az +ssd", "b. = +az"],
+    ),
+    "only what is lacking": (cloud(TWO, {"az": "n-a."}), ALL, ["a. +ssd", "b. +az"]),
+    "stale members are reported": (
+        cloud(TWO, {"az": "n-a. n-b. n-c.", "ssd": "n-a. n-b."}),
+        ALL,
+        ["a. = +az +ssd", "b. (-ssd)", "c. (-az)"],
+    ),
+    "and pruned on request, in the same change": (
+        cloud(TWO, {"az": "n-a. n-c.", "ssd": "n-a. n-b."}),
+        PRUNE,
+        ["a. = +az +ssd", "b. +az -ssd", "c. -az"],
+    ),
+    "an aggregate that lost its hosts is emptied": (
+        cloud({"az": "", "rack": "a"}, {"az": "n-a.", "rack": "n-a."}),
+        PRUNE,
+        ["a. -az", "az ()"],
+    ),
+    "all nodes of a host": (cloud({"bare": "bm"}), ALL, ["bm1. +bare", "bm2. +bare"]),
+    "hosts without a node do not stop others": (
+        cloud({"az": "a ghost idle"}),
+        ALL,
+        ["a. +az", "ghost (+az)!", "idle (+az)!"],
+    ),
+    "a node without a provider does not stop others": (
+        cloud(TWO, providers=PROVIDERS[1:]),
+        ALL,
+        ["a. (+az +ssd)!", "b. +az"],
+    ),
+    "a provider of another UUID is found by its name": (
+        cloud(TWO, providers=(compute("a.", "u-other"), *PROVIDERS[1:])),
+        ALL,
+        ["a. +az +ssd", "b. +az"],
+    ),
+    "but such a one is not pruned": (
+        cloud({"az": "b"}, {"az": "u-other"}, providers=(compute("a.", "u-other"), *PROVIDERS)),
+        PRUNE,
+        ["a. (-az)", "b. +az"],
+    ),
+    "a child is not taken for the node of its name": (
+        cloud({"az": "a"}, providers=(dataclasses.replace(CHILD, name="a."), *PROVIDERS[1:])),
+        ALL,
+        ["a. (+az)!"],
+    ),
+    "a provider without compute node is not pruned": (
+        cloud({"az": "a"}, {"az": "n-a. u-segment u-share u-child"}),
+        PRUNE,
+        ["Neutron segment (-az)", "a. = +az", "a._gpu (-az)", "nfs (-az)"],
+    ),
+    "unless it is named": (
+        cloud({"az": "a"}, {"az": "n-a. u-segment u-share"}),
+        MirrorRequest(prune=True, providers=frozenset({"u-segment"})),
+        ["Neutron segment -az", "a. = +az", "nfs (-az)"],
+    ),
+    "not even then while a cell is down": (
+        cloud({"az": "a far"}, {"az": "n-a. u-segment"}, hosts=DOWN),
+        MirrorRequest(prune=True, providers=frozenset({"u-segment"})),
+        ["Neutron segment (-az)!", "a. = +az", "far (+az)!"],
+    ),
+    "nor where nova would not tell whether one is": (
+        cloud({"az": "a ghost", "ssd": "a"}, {"az": "u-segment", "ssd": "u-share"}, hosts=OLD),
+        MirrorRequest(prune=True, providers=frozenset({"u-segment", "u-share"})),
+        ["Neutron segment (-az)!", "a. +az +ssd", "ghost (+az)!", "nfs -ssd"],
+    ),
+    "what the provider list does not have is passed over": (
+        cloud({"az": "a"}, {"az": "n-b. u-gone"}, hosts=DOWN),
+        PRUNE,
+        ["a. +az", "b. -az"],
+    ),
+    "one host": (
+        cloud(TWO, {"az": "n-c.", "ssd": "n-b. u-share"}),
+        MirrorRequest(prune=True, hosts=frozenset({"b"})),
+        ["b. +az -ssd"],
+    ),
+    "hosts in no aggregate": (
+        cloud(TWO, {"az": "n-c."}),
+        MirrorRequest(prune=True, hosts=frozenset({"c", "bm"})),
+        ["bm ()", "c ()", "c. -az"],
+    ),
+    "one aggregate": (
+        cloud(TWO, {"az": "n-c.", "ssd": "n-b."}),
+        MirrorRequest(prune=True, host_aggregates=frozenset({"U-ssd"})),
+        ["a. +ssd", "b. -ssd"],
+    ),
+    "a deleted aggregate is reported": (
+        cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
+        ALL,
+        ["a. +az", "a. (-old)", "b. (-old)", "nfs (-old)"],
+    ),
+    "and pruned": (
+        cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
+        PRUNE,
+        ["a. +az -old", "b. -old", "nfs (-old)"],
+    ),
+    "forgetting takes out of that one alone": (
+        cloud(
+            {"az": "a"},
+            {"az": "n-b.", "old": "n-b.", "older": "n-c."},
+            deleted={"U-old": "old", "U-older": "older"},
         ),
-        pytest.param(
-            cloud(TWO, {"az": "n-a."}), ALL, ["a. +ssd", "b. +az"], id="only what is lacking"
-        ),
-        pytest.param(
-            cloud(TWO, {"az": "n-a. n-b. n-c.", "ssd": "n-a. n-b."}),
-            ALL,
-            ["a. = +az +ssd", "b. (-ssd)", "c. (-az)"],
-            id="stale members are reported",
-        ),
-        pytest.param(
-            cloud(TWO, {"az": "n-a. n-c.", "ssd": "n-a. n-b."}),
-            PRUNE,
-            ["a. = +az +ssd", "b. +az -ssd", "c. -az"],
-            id="and pruned on request, in the same change",
-        ),
-        pytest.param(
-            cloud({"az": "", "rack": "a"}, {"az": "n-a.", "rack": "n-a."}),
-            PRUNE,
-            ["a. -az", "az ()"],
-            id="an aggregate that lost its hosts is emptied",
-        ),
-        pytest.param(
-            cloud({"bare": "bm"}), ALL, ["bm1. +bare", "bm2. +bare"], id="all nodes of a host"
-        ),
-        pytest.param(
-            cloud({"az": "a ghost idle"}),
-            ALL,
-            ["a. +az", "ghost (+az)!", "idle (+az)!"],
-            id="hosts without a node do not stop others",
-        ),
-        pytest.param(
-            cloud(TWO, providers=PROVIDERS[1:]),
-            ALL,
-            ["a. (+az +ssd)!", "b. +az"],
-            id="a node without a provider does not stop others",
-        ),
-        pytest.param(
-            cloud(TWO, providers=(compute("a.", "u-other"), *PROVIDERS[1:])),
-            ALL,
-            ["a. +az +ssd", "b. +az"],
-            id="a provider of another UUID is found by its name",
-        ),
-        pytest.param(
-            cloud({"az": "b"}, {"az": "u-other"}, providers=(compute("a.", "u-other"), *PROVIDERS)),
-            PRUNE,
-            ["a. (-az)", "b. +az"],
-            id="but such a one is not pruned",
-        ),
-        pytest.param(
-            cloud({"az": "a"}, providers=(dataclasses.replace(CHILD, name="a."), *PROVIDERS[1:])),
-            ALL,
-            ["a. (+az)!"],
-            id="a child is not taken for the node of its name",
-        ),
-        pytest.param(
-            cloud({"az": "a"}, {"az": "n-a. u-segment u-share u-child"}),
-            PRUNE,
-            ["Neutron segment (-az)", "a. = +az", "a._gpu (-az)", "nfs (-az)"],
-            id="a provider without compute node is not pruned",
-        ),
-        pytest.param(
-            cloud({"az": "a"}, {"az": "n-a. u-segment u-share"}),
-            MirrorRequest(prune=True, providers=frozenset({"u-segment"})),
-            ["Neutron segment -az", "a. = +az", "nfs (-az)"],
-            id="unless it is named",
-        ),
-        pytest.param(
-            cloud({"az": "a far"}, {"az": "n-a. u-segment"}, hosts=DOWN),
-            MirrorRequest(prune=True, providers=frozenset({"u-segment"})),
-            ["Neutron segment (-az)!", "a. = +az", "far (+az)!"],
-            id="not even then while a cell is down",
-        ),
-        pytest.param(
-            cloud({"az": "a ghost", "ssd": "a"}, {"az": "u-segment", "ssd": "u-share"}, hosts=OLD),
-            MirrorRequest(prune=True, providers=frozenset({"u-segment", "u-share"})),
-            ["Neutron segment (-az)!", "a. +az +ssd", "ghost (+az)!", "nfs -ssd"],
-            id="nor where nova would not tell whether one is",
-        ),
-        pytest.param(
-            cloud({"az": "a"}, {"az": "n-b. u-gone"}, hosts=DOWN),
-            PRUNE,
-            ["a. +az", "b. -az"],
-            id="what the provider list does not have is passed over",
-        ),
-        pytest.param(
-            cloud(TWO, {"az": "n-c.", "ssd": "n-b. u-share"}),
-            MirrorRequest(prune=True, hosts=frozenset({"b"})),
-            ["b. +az -ssd"],
-            id="one host",
-        ),
-        pytest.param(
-            cloud(TWO, {"az": "n-c."}),
-            MirrorRequest(prune=True, hosts=frozenset({"c", "bm"})),
-            ["bm ()", "c ()", "c. -az"],
-            id="hosts in no aggregate",
-        ),
-        pytest.param(
-            cloud(TWO, {"az": "n-c.", "ssd": "n-b."}),
-            MirrorRequest(prune=True, host_aggregates=frozenset({"U-ssd"})),
-            ["a. +ssd", "b. -ssd"],
-            id="one aggregate",
-        ),
-        pytest.param(
-            cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
-            ALL,
-            ["a. +az", "a. (-old)", "b. (-old)", "nfs (-old)"],
-            id="a deleted aggregate is reported",
-        ),
-        pytest.param(
-            cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
-            PRUNE,
-            ["a. +az -old", "b. -old", "nfs (-old)"],
-            id="and pruned",
-        ),
-        pytest.param(
-            cloud(
-                {"az": "a"},
-                {"az": "n-b.", "old": "n-b.", "older": "n-c."},
-                deleted={"U-old": "old", "U-older": "older"},
-            ),
-            MirrorRequest(forget=frozenset({"U-old"})),
-            ["a. +az", "b. -old", "b. (-az)", "c. (-older)"],
-            id="forgetting takes out of that one alone",
-        ),
-        pytest.param(
-            cloud(
-                {"az": "a"}, {"old": "n-b.", "older": "n-c."}, deleted={"U-old": "", "U-older": ""}
-            ),
-            MirrorRequest(forget=frozenset({"U-old"}), host_aggregates=frozenset({"U-az"})),
-            ["a. +az", "b. -old"],
-            id="a narrowed run passes over other deleted ones",
-        ),
-    ],
-)
+        MirrorRequest(forget=frozenset({"U-old"})),
+        ["a. +az", "b. -old", "b. (-az)", "c. (-older)"],
+    ),
+    "a narrowed run passes over other deleted ones": (
+        cloud({"az": "a"}, {"old": "n-b.", "older": "n-c."}, deleted={"U-old": "", "U-older": ""}),
+        MirrorRequest(forget=frozenset({"U-old"}), host_aggregates=frozenset({"U-az"})),
+        ["a. +az", "b. -old"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("snapshot", "request_", "expected"), PLANS.values(), ids=PLANS)
 def test_the_plan_of(
     snapshot: mirror.MirrorSnapshot, request_: MirrorRequest, expected: list[str]
 ) -> None:

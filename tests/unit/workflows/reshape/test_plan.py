@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -261,29 +260,6 @@ def test_the_check_of_the_policy_rule_is_retried(cloud: Cloud, tmp_path: pathlib
     cloud.client.before(embedded.at("POST /reshaper", cut))
     assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
     assert left == []
-
-
-def test_a_service_that_stays_unavailable_stops_the_run_after_one_change(
-    cloud: Cloud, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retry, "_FIRST", 0.0)
-    cloud.client.before_write(embedded.at("POST /reshaper", lambda request: scripted.Reply(503)))
-    moves = "moves:\n" + "".join(
-        f"- {{from: {name}, resources: {{VCPU: 1}}, to: {{name: {name}_numa0}}}}\n"
-        for name in ("cn1", "cn3")
-    )
-    cloud.rival.create_provider("cn3", uuid_of("cn3"))
-    cloud.rival.replace_inventories(uuid_of("cn3"), 0, {"VCPU": inventory.Inventory(2)})
-    options = plan_apply.Options(
-        plan_out=tmp_path / "plan", undo_out=tmp_path / "undo", limits=executor.RunLimits(workers=1)
-    )
-    planned = cloud.prepare(moves).planned
-    report = plans.apply_new(cloud.client, planned, "reshape", options)
-    reshapes = [item for item in report.results if item.kind == "reshape"]
-    assert [str(item.status) for item in reshapes] == ["failed", "planned"]
-    assert re.search(r"given up after 19 attempts in \d+ s: POST /reshaper", reshapes[0].reason)
-    assert cloud.writes.count("POST /reshaper") == retry.WRITES - 1
-    assert "HTTP 503" in report.halted
 
 
 class Clock(threading.Event):
