@@ -21,6 +21,9 @@ from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 
 _NO_PROVIDER = "it has no resource provider: nova-compute on {host} creates one when it starts"
+_NAME_TAKEN = (
+    "it has no resource provider, and cannot get one: the compute node of {other} has this name too"
+)
 _NO_NODE = Reason(
     Code.NO_COMPUTE_NODE, "nova lists a compute service of this host, but no compute node"
 )
@@ -83,8 +86,20 @@ class ComputeCloud:
         return (item.root_uuid if item else None) or provider_uuid
 
     def provider_of(self, node: values.ComputeNode) -> provider.Provider | None:
-        """The provider with the UUID of a node, or the root provider with its hostname."""
-        return self.providers.get(node.uuid) or self.roots.get(node.hostname)
+        """The provider with the UUID of a node, or the root provider with its hostname.
+
+        But never that of another node: hosts of two cells may have one hostname.
+        """
+        of_name = self.roots.get(node.hostname)
+        if of_name is not None and of_name.uuid in self.compute_nodes:
+            of_name = None
+        return self.providers.get(node.uuid) or of_name
+
+    def name_taken_by(self, node: values.ComputeNode) -> values.ComputeNode | None:
+        """The other compute node whose provider has the hostname of this one."""
+        of_name = self.roots.get(node.hostname)
+        other = self.compute_nodes.get(of_name.uuid) if of_name else None
+        return None if other == node else other
 
     def providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
         """The providers of a host's nodes; and its nodes, or the host, without a provider."""
@@ -97,8 +112,11 @@ class ComputeCloud:
     def why_missing(self, subject: change.Subject) -> Reason:
         """Why a node, or a host, of ``providers_of`` has no provider."""
         if subject.uuid:
-            host = self.compute_nodes[subject.uuid].host
-            return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=host))
+            node = self.compute_nodes[subject.uuid]
+            other = self.name_taken_by(node)
+            if other is not None:
+                return Reason(Code.NO_PROVIDER, _NAME_TAKEN.format(other=other.host))
+            return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=node.host))
         if subject.name in self.hosts.unreachable:
             return _CELL_DOWN
         if self.hosts.unreachable:

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
@@ -195,7 +195,8 @@ def host_uuids(
     """``{text: provider UUIDs}`` for names and UUIDs of providers, and nova's names of hosts.
 
     ``find`` gives the UUIDs of providers by name or UUID. A host of nova has the providers of its
-    compute nodes: one, or with Ironic several. ``hosts`` is None if nova was not read.
+    compute nodes: one, or with Ironic several. The provider of a node has its UUID; one that has
+    only its hostname counts if it is of no other node. ``hosts`` is None if nova was not read.
     Requests: those of ``find``, and if no provider has a name, those of ``find`` for the compute
     nodes of the host. Errors: UnknownProvider with every name.
     """
@@ -204,10 +205,12 @@ def host_uuids(
     others = [text for text in requested if text not in uuids]
     if others and hosts is not None:
         of_host = hosts.of_host()
-        names = {text: _node_names(of_host.get(text, [])) for text in others}
-        by_name = find([item for several in names.values() for item in several])
-        for text, several in names.items():
-            uuids[text] = list(dict.fromkeys(by_name[item] for item in several if item in by_name))
+        nodes = {text: of_host.get(text, []) for text in others}
+        by_name = find([item for several in nodes.values() for item in _node_names(several)])
+        of_nodes = {node.uuid for node in hosts.nodes}
+        for text, several in nodes.items():
+            providers = (_provider_of(node, by_name, of_nodes) for node in several)
+            uuids[text] = list(dict.fromkeys(filter(None, providers)))
     unknown = [_unknown_host(text, hosts) for text in requested if not uuids.get(text)]
     if unknown:
         raise api_errors.UnknownProvider(unknown)
@@ -217,6 +220,14 @@ def host_uuids(
 def _node_names(nodes: Iterable[values.ComputeNode]) -> list[str]:
     """What the providers of nodes may be called: the UUIDs of the nodes, and their hostnames."""
     return [item for node in nodes for item in (node.uuid, node.hostname)]
+
+
+def _provider_of(
+    node: values.ComputeNode, by_name: Mapping[str, str], of_nodes: Collection[str]
+) -> str:
+    """The UUID of the provider of a node; empty without one. ``of_nodes`` are those of nodes."""
+    of_name = by_name.get(node.hostname, "")
+    return by_name.get(node.uuid) or ("" if of_name in of_nodes else of_name)
 
 
 def _unknown_host(text: str, hosts: values.Hosts | None) -> str:

@@ -30,6 +30,13 @@ MISSING_PROVIDER = ProviderProblem(
     Remedy.RESTART_COMPUTE,
     "start nova-compute on the host; it creates the provider",
 )
+#: Nova-compute cannot create the provider: names of providers are unique.
+_NAME_TAKEN = ProviderProblem(
+    MISSING_PROVIDER.code,
+    Code.SAME_HOST,
+    Remedy.CHECK_CONFIGURATION,
+    "give one of the two hosts another hostname, before servers run on it",
+)
 OTHER_UUID = ProviderProblem(
     "other-uuid",
     Code.OTHER_UUID,
@@ -91,6 +98,10 @@ def find_identity(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
         if of_uuid is not None and of_uuid.name != node.hostname:
             text = f"nova's compute node of this UUID is called {node.hostname}"
             yield OTHER_NAME.about(of_uuid, hosts, text, {"hostname": node.hostname})
+        elif of_uuid is None and (twin := snapshot.name_taken_by(node)) is not None:
+            text = f"nova has two compute nodes of this name, and {twin.host} has the provider"
+            missing = change.Subject(node.hostname, node.uuid)
+            yield _NAME_TAKEN.about(missing, hosts, text, {"node": node.uuid, "other": twin.uuid})
         elif of_uuid is None and of_name is not None:
             text = f"nova's compute node of this name has the UUID {node.uuid}"
             yield OTHER_UUID.about(of_name, hosts, text, {"node": node.uuid})

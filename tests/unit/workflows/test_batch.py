@@ -395,6 +395,16 @@ def test_a_host_of_nova_has_the_providers_of_all_its_nodes() -> None:
     assert list(found) == ["rack-1", "cmp-1", "node-2"]
 
 
+def test_a_provider_of_another_node_is_not_taken_by_its_name() -> None:
+    """Hosts of two cells have one hostname; a renamed provider keeps the UUID of its node."""
+    twin = values.ComputeNode("uuid-5", "cmp-1.example.org", "cmp-2")
+    renamed = values.ComputeNode("uuid-2", "node-3", "renamed")
+    hosts = values.Hosts(nodes=(*NODES, twin, renamed))
+    assert selector.host_uuids(find, ["renamed"], hosts) == {"renamed": ["uuid-2"]}
+    with pytest.raises(api_errors.UnknownProvider, match="cmp-2"):
+        selector.host_uuids(find, ["cmp-1", "cmp-2"], hosts)
+
+
 @pytest.mark.parametrize("has_nova", [True, False])
 def test_every_unknown_name_is_in_one_error(has_nova: bool) -> None:
     with pytest.raises(api_errors.UnknownProvider) as raised:

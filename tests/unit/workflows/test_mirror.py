@@ -45,6 +45,8 @@ def compute(hostname: str, uuid: str = "") -> provider.Provider:
 HOSTS = values.Hosts(
     nodes=tuple(node(*item) for item in NODES), services=frozenset({"a", "b", "c", "bm", "idle"})
 )
+#: Another cell has a host with the hostname of a host of this one.
+TWINS = dataclasses.replace(HOSTS, nodes=(*HOSTS.nodes, values.ComputeNode("n-twin", "a.", "twin")))
 PROVIDERS = (*(compute(hostname) for _, hostname in NODES), CHILD, SEGMENT, SHARE)
 
 
@@ -242,6 +244,7 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         (cloud({"az": "far"}, hosts=DOWN), "its cell is down"),
         (cloud({"az": "ghost"}, hosts=DOWN), r"the cell of far is down"),
         (cloud({"az": "a"}, providers=()), "nova-compute on a creates one"),
+        (cloud({"az": "twin"}, hosts=TWINS), "the compute node of a has this name too"),
         (cloud({"az": ""}), "no hosts"),
         (cloud({"az": ""}, {"az": "n-a."}), "its host is not in it: --prune"),
         (cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}), "in old, but nova has deleted it"),

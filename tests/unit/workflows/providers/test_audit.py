@@ -16,7 +16,7 @@ from osc_placement.neutron.api import Agent
 from osc_placement.nova import api as nova_api, pci, values
 from osc_placement.workflows import findings
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.providers import audit, observe
+from osc_placement.workflows.providers import audit, identity, observe
 from osc_placement.workflows.providers.observe import ProviderSnapshot
 from tests.support import embedded
 from tests.support.clouds import compute_services
@@ -157,6 +157,20 @@ def test_names_and_uuids_are_compared() -> None:
     assert found == [("other-uuid", "h0.example")]
     gone = of(*others)
     assert gone == [("missing-provider", "h0.example")]
+
+
+def test_two_compute_nodes_of_one_name_share_no_provider() -> None:
+    snapshot = cloud(2)
+    twin = values.ComputeNode("u-twin", "h0.example", "twin")
+    twins = with_host(snapshot, nodes=(*snapshot.hosts.nodes, twin))
+    (found,) = identity.find_identity(twins)
+    assert (found.code, found.subject.uuid, found.hosts) == (
+        "missing-provider",
+        "u-twin",
+        ("twin",),
+    )
+    assert "two compute nodes of this name, and h0 has the provider" in found.evidence.text
+    assert [one.node.uuid for one in twins.host_nodes] == ["u-h0.example", "u-h1.example"]
 
 
 def test_a_short_name_is_double_and_another_domain_is_not() -> None:
