@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from osc_placement.model.inventory import Inventory
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
-    from osc_placement.workflows.compute_nodes import ServerHosts
     from osc_placement.workflows.explain import changes, explain, failures, nova_filters
     from osc_placement.workflows.explain.changes import SmallestChange, Step
     from osc_placement.workflows.explain.failures import Failure
@@ -151,7 +150,7 @@ openstack allocation candidate explain \\
         code = 0 if all(answer.candidates for answer in answers) else 3
         self.exit_code = services.exit_code(code, not_judged, parsed_args)
         self.summary = _summary(client.target, every, answers, not_judged)
-        facts = _facts(every, answers, not_judged, compute, aggregates)
+        facts = _facts(every, answers, not_judged, aggregates)
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
@@ -241,15 +240,12 @@ def _facts(
     every: Sequence[explain.ExplainRequest],
     answers: Sequence[explain.Explanation],
     not_judged: Sequence[str],
-    compute: ServerHosts,
     aggregates: Aggregates,
 ) -> list[dict[str, Any]]:
     """The rows of the answer, as ``{column: value}``."""
     asked, explanation = every[0], answers[0]
     sources = asked.nova.sources if asked.nova else {}
     assumed = asked.nova.assumptions if asked.nova else ()
-    nodes = compute.hosts.nodes if compute.hosts else ()
-    host_of = {node.hostname: node.host for node in nodes}
     facts: list[dict[str, Any]] = [
         *(
             {
@@ -262,7 +258,10 @@ def _facts(
         ),
         *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
         *map(_failure_fact, explanation.failures),
-        *(_change_fact(change, host_of, aggregates) for change in explanation.changes),
+        *(
+            _change_fact(change, explanation.nova_hosts, aggregates)
+            for change in explanation.changes
+        ),
         *map(_filter_fact, explanation.judged),
         *(
             {"section": "not counted", "text": why, "host": name}

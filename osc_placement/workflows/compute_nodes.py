@@ -234,6 +234,12 @@ class ServerHosts:
         reasons = {root: self.why_not(root) for root in roots}
         return {root: why for root, why in reasons.items() if why}
 
+    def is_enabled(self, root_uuid: str) -> bool:
+        """Whether nova reports that the compute service of a root provider is enabled."""
+        node = self._node.get(root_uuid)
+        service = self._service.get(node.host) if node else None
+        return service is not None and service.is_reachable and service.is_enabled
+
     def node(self, root_uuid: str) -> values.ComputeNode | None:
         """The compute node of a root provider."""
         return self._node.get(root_uuid)

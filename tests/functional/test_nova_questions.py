@@ -252,12 +252,32 @@ def test_a_disabled_service_is_enabled_and_the_request_keeps_its_condition(
     openstack: OpenStack, nova: tuple[str, str]
 ) -> None:
     openstack("resource provider trait add", "avx", "--trait", "COMPUTE_STATUS_DISABLED")
-    code, found = explained(openstack, "--flavor", "avx", *nova)
+    answers = json.loads(pathlib.Path(nova[1]).read_text())
+    for service in answers["GET /v2.1/os-services"]["services"]:
+        service["status"] = "disabled"
+    disabled = nova_recording(answers, "disabled.json")
+    code, found = explained(openstack, "--flavor", "avx", *disabled)
     assert code == 3
-    assert [row["text"] for row in found["change"] if row["host"] == "avx"] == [
-        "enable the compute service of avx"
-    ]
+    changes = [(row["text"], row["commands"]) for row in found["change"] if row["host"] == "avx"]
+    enable = "openstack compute service set --enable nova-avx nova-compute"
+    assert changes == [("enable the compute service of avx", [enable])]
     assert not any("COMPUTE_STATUS_DISABLED" in row["text"] for row in found["change"])
+    # Nova does nothing for a service that is enabled already.
+    _, found = explained(openstack, "--flavor", "avx", *nova)
+    texts = [row["text"] for row in found["change"] if row["host"] == "avx"]
+    assert texts == ["remove the trait COMPUTE_STATUS_DISABLED from avx"]
+
+
+def test_a_renamed_provider_is_still_the_host_of_its_compute_node(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    openstack("resource provider aggregate remove", "avx", "--aggregate", AGGREGATE)
+    openstack("resource provider set", "avx", "--name", "renamed")
+    arguments = ("--flavor", "avx", "--availability-zone", "az1")
+    code, found = explained(openstack, *arguments, *nova)
+    (change,) = (row for row in found["change"] if row["host"] == "renamed")
+    mirror = "openstack placement aggregate mirror --host-aggregate"
+    assert (code, change["commands"]) == (3, [f"{mirror} {AGGREGATE} --host nova-avx"])
 
 
 def test_candidates_of_a_flavor_are_listed(openstack: OpenStack, nova: tuple[str, str]) -> None:

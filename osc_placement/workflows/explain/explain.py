@@ -22,7 +22,7 @@ from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.compute_nodes import ServerHosts
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, failures, nova_filters
-from osc_placement.workflows.explain.changes import SmallestChange
+from osc_placement.workflows.explain.changes import Action, SmallestChange
 from osc_placement.workflows.explain.failures import Failure, FunnelStep
 from osc_placement.workflows.explain.relaxations import Relaxations
 
@@ -69,7 +69,8 @@ class Explanation:
     Placement has no candidate or answers with an error; they are left out.
     ``judged`` is what the filters of nova say about the hosts that can serve the query in
     Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
-    candidates therefore, and for explained hosts.
+    candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
+    nova's name of the host}``.
     """
 
     all_hosts: int
@@ -82,6 +83,7 @@ class Explanation:
     refused: int = 0
     judged: tuple[nova_filters.FilterJudgement, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def not_judged(self) -> list[str]:
@@ -208,6 +210,12 @@ class _Explainer:
         self._compute, self._aggregates, self._judge = compute, aggregates, judge
         self._order = list(request.order)
         self._relaxations = Relaxations(base, request.query, self._order)
+        nodes = compute.hosts.nodes if compute.hosts else ()
+        self._nova_hosts = {
+            base.providers[node.uuid].name: node.host
+            for node in nodes
+            if node.uuid in base.providers
+        }
 
     def explain(self, named: Mapping[str, str]) -> Explanation:
         base, query, last = self._base, self._query, len(self._order)
@@ -229,14 +237,15 @@ class _Explainer:
         hosts = [root for root in steps if root in own]
         members: Mapping[str, Collection[str]] = {}
         if named or not serving:
-            members = nova_filters.members(self._aggregates, self._compute)
+            members = nova_filters.members(self._aggregates, self._nova_hosts)
         chosen = list(dict.fromkeys(named.values())) or (
             [] if serving else self._nearest(failing, hosts, members)
         )
         found: list[SmallestChange] = []
         for root in chosen:
             if root not in serving:
-                found += changes.of_host(base, query, root, members, serving, excluded)
+                of_host = changes.of_host(base, query, root, members, serving, excluded)
+                found += map(self._without_enabling, of_host)
         if not serving:
             trees = [*failing, *elsewhere]
             found += changes.of_query(base, query, self._relaxations, trees, excluded)
@@ -256,7 +265,19 @@ class _Explainer:
                 **{base.providers[root].name: down[root] for root in chosen if root in down},
                 **refused,
             },
+            nova_hosts=self._nova_hosts,
         )
+
+    def _without_enabling(self, change: SmallestChange) -> SmallestChange:
+        """The change; the trait of a disabled service goes by itself if the service is enabled."""
+        steps = tuple(
+            dataclasses.replace(step, action=Action.REMOVE_TRAIT)
+            if step.action is Action.ENABLE
+            and self._compute.is_enabled(self._base.named[step.provider])
+            else step
+            for step in change.steps
+        )
+        return dataclasses.replace(change, steps=steps)
 
     def _judged(self, candidates: Mapping[str, str]) -> Sequence[nova_filters.FilterJudgement]:
         if self._judge is not None and self._request.nova is not None:

@@ -84,12 +84,16 @@ def judge(
 
 
 def members(
-    aggregates: Iterable[values.HostAggregate], compute: ServerHosts
+    aggregates: Iterable[values.HostAggregate], nova_hosts: Mapping[str, str]
 ) -> dict[str, frozenset[str]]:
-    """``{UUID of a host aggregate: names of the root providers of its hosts}``."""
-    nodes = compute.hosts.nodes if compute.hosts else ()
+    """``{UUID of a host aggregate: names of the root providers of its hosts}``.
+
+    ``nova_hosts`` is ``{name of a root provider: nova's host}``.
+    """
     return {
-        aggregate.uuid: frozenset(node.hostname for node in nodes if node.host in aggregate.hosts)
+        aggregate.uuid: frozenset(
+            name for name, host in nova_hosts.items() if host in aggregate.hosts
+        )
         for aggregate in aggregates
     }
 
