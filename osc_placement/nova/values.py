@@ -64,6 +64,11 @@ class ComputeNode:
     resources: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
     hypervisor: tuple[str, int] = dataclasses.field(default=("", 0), compare=False)
 
+    @property
+    def is_ironic(self) -> bool:
+        """Whether it is a node of Ironic, as far as nova shows it."""
+        return self.hypervisor[0] == "ironic"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeService:

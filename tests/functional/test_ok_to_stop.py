@@ -192,9 +192,35 @@ def test_the_moves_are_shown_as_commands(openstack: OpenStack) -> None:
             f"# {suspended}: nova does not migrate a server that is suspended",
         ],
     )
+    assert commands_of(openstack, servers, uuids, task="migrating") == [
+        f"# {active}: nova does not migrate it while its task is migrating",
+        *ended.stdout.splitlines()[1:],
+    ]
+    assert commands_of(openstack, servers, uuids, hypervisor_type="ironic") == [
+        f"# {uuid}: nova does not migrate a server of an Ironic node"
+        for uuid in (active, stopped, suspended)
+    ]
     ended = openstack.run(STOP, "full", "--commands", *nova)
     assert f"| {migrate} --live-migration --host nova-target {active} " in ended.stdout
     assert openstack.fails(STOP, "full", "--commands", "--no-nova")[0] == 2
+
+
+def commands_of(
+    openstack: OpenStack,
+    servers: list[dict[str, Any]],
+    uuids: dict[str, str],
+    task: str | None = None,
+    **fields: str,
+) -> list[str]:
+    """The commands if the first server has a task, and the hypervisors have these fields."""
+    answers = compute_hosts(uuids)
+    for node in answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]:
+        node.update(fields)
+    first = {**servers[0], "OS-EXT-STS:task_state": task}
+    nova = {**answers, "GET /v2.1/servers/detail": {"servers": [first, *servers[1:]]}}
+    options = nova_recording(nova, "other.json")
+    ended = openstack.run(STOP, "full", "--commands", *options, "-f", "value", "-c", "commands")
+    return ended.stdout.splitlines()
 
 
 def test_a_strict_answer_is_complete(openstack: OpenStack, servers: dict[str, str]) -> None:

@@ -73,12 +73,14 @@ def _over_capacity(
     snapshot: CloudSnapshot, item: provider.Provider, context: AuditContext
 ) -> AllocationFinding | None:
     used = snapshot.used.get(item.uuid, {})
+    node = snapshot.compute_nodes.get(item.uuid)
+    is_reserved_in_use = item.uuid in context.one_time_use or (node is not None and node.is_ironic)
     over = {
         name: {"used": used[name], "capacity": offered.capacity}
         for name, offered in sorted(snapshot.inventories.get(item.uuid, {}).items())
         if used.get(name, 0) > offered.capacity
-        # Nova reserves all of a one-time-use device when a server gets it.
-        and not (item.uuid in context.one_time_use and offered.capacity <= 0)
+        # Nova reserves all of a one-time-use device or Ironic node when a server gets it.
+        and not (is_reserved_in_use and offered.capacity <= 0)
     }
     if not over:
         return None

@@ -175,12 +175,16 @@ def _commands(
     for moved in found.servers_on(verdict.hosts):
         option = verdict.placement.get(moved.key)
         node = compute.node(option.root_uuid) if option else None
-        server = by_uuid.get(moved.uuid)
+        source, server = compute.node(moved.root_uuid), by_uuid.get(moved.uuid)
         if node is None:
             continue
         migrate = "openstack server migrate --os-compute-api-version 2.56"
         if server is None:
             yield f"# {moved.uuid}: nova lists no server with this UUID here"
+        elif source is not None and source.is_ironic:
+            yield f"# {server.uuid}: nova does not migrate a server of an Ironic node"
+        elif server.task_state:
+            yield f"# {server.uuid}: nova does not migrate it while its task is {server.task_state}"
         elif server.vm_state in _LIVE:
             yield f"{migrate} --live-migration --host {node.host} {server.uuid}"
         elif server.vm_state == "stopped":

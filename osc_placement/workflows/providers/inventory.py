@@ -186,8 +186,6 @@ UNCONFIGURED_TRAIT = ProviderProblem(
 )
 CONFIGURATION_CODES = (UNCONFIGURED_INVENTORY.code, UNCONFIGURED_TRAIT.code)
 
-_IRONIC = "ironic"
-
 
 def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node; none if no file was given."""
@@ -196,7 +194,7 @@ def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
         return
     for item in snapshot.host_nodes:
         # Ironic reports the custom classes and traits of its nodes.
-        if item.node.hypervisor[0] == _IRONIC:
+        if item.node.is_ironic:
             continue
         uuid, labels = item.provider.uuid, _identifications(item)
         for problem, what, has, named in (

@@ -462,6 +462,20 @@ def test_a_one_time_use_device_in_use_is_not_over_capacity() -> None:
     assert "over-capacity" not in {item.code for item in found}
 
 
+def test_an_ironic_node_in_use_is_not_over_capacity() -> None:
+    """Nova reserves the node when a server gets it, so that it is not used again uncleaned."""
+    reserved = {"n-a.": {"CUSTOM_X": inventory.Inventory(total=1, reserved=1)}}
+    snapshot = cloud([server()], allocations={"s": on(a={"CUSTOM_X": 1})})
+    snapshot = dataclasses.replace(snapshot, inventories={**snapshot.inventories, **reserved})
+    assert "over-capacity" in {item.code for item in find(snapshot)}
+    nodes = tuple(
+        dataclasses.replace(node, hypervisor=("ironic", 1)) for node in snapshot.hosts.nodes
+    )
+    hosts = dataclasses.replace(snapshot.hosts, nodes=nodes)
+    found = find(dataclasses.replace(snapshot, hosts=hosts))
+    assert "over-capacity" not in {item.code for item in found}
+
+
 @pytest.mark.parametrize(
     ("fields", "more", "code"),
     [
