@@ -81,7 +81,11 @@ openstack resource provider allocation set <consumer_uuid> \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "uuid", metavar="<uuid>", nargs="+", help="UUID of the consumer. May be repeated."
+            "uuid",
+            metavar="<uuid>",
+            nargs="+",
+            type=arguments.consumer_uuid,
+            help="UUID of the consumer. May be repeated.",
         )
         arguments.add_allocation(
             parser,
@@ -152,6 +156,7 @@ openstack resource provider allocation unset <consumer_uuid> \\
             "uuid",
             metavar="<consumer_uuid>",
             nargs="+",
+            type=arguments.consumer_uuid,
             help="UUID of the consumer. May be repeated. From Placement API 1.28 its generation"
             " protects concurrent changes.",
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, query
+from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.v1.output import help_text
 
 if TYPE_CHECKING:
@@ -143,7 +144,15 @@ def name_providers(parser: argparse.ArgumentParser, *names: str) -> None:
 
 def add_consumer(parser: argparse.ArgumentParser) -> None:
     """Add the positional consumer."""
-    parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
+    parser.add_argument("uuid", metavar="<uuid>", type=consumer_uuid, help="UUID of the consumer")
+
+
+def consumer_uuid(text: str) -> str:
+    """A UUID in the form in which Placement keeps consumers; any other text as it is.
+
+    Placement finds no allocations of a consumer in another form.
+    """
+    return canonical_uuid(text) if is_uuid(text) else text
 
 
 def add_traits(parser: argparse._ActionsContainer, what: str, feature: str) -> None:
@@ -268,6 +277,7 @@ def parse_allocations(
         pairs = [item.partition("=")[::2] for item in text.split(",")]
         fields = dict(pairs)
         provider, consumer = fields.pop("rp", ""), fields.pop("consumer", None)
+        consumer = consumer and consumer_uuid(consumer)
         if not provider or not fields or not all(name and amount for name, amount in pairs):
             problems.add(f"Incorrect allocation string format: {text!r}")
         elif len(dict(pairs)) < len(pairs):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.support.functional_cloud import CONSUMER, OWNER, UNUSED_UUID, allocate, create
@@ -126,6 +128,25 @@ def test_amend_requires_existing_allocations_and_1_28(openstack: OpenStack, node
     assert (code, "requires at least version 1.28" in text) == (1, True)
     code, text = openstack.fails(AMEND, UNUSED_UUID)
     assert (code, "At least one resource allocation" in text) == (1, True)
+
+
+@pytest.mark.parametrize("form", [str.upper, lambda uuid: uuid.replace("-", "")])
+def test_every_form_of_a_uuid_is_the_same_consumer(
+    openstack: OpenStack, node: str, form: Callable[[str], str]
+) -> None:
+    consumer = "abcdef12-3456-4789-8abc-def012345678"
+    given = form(consumer)
+    pair = f"consumer={given},rp=node,VCPU=1"
+    (row,) = openstack(SET, given, "--allocation", pair, *OWNER)
+    assert row["resources"] == {"VCPU": 1}
+    (row,) = openstack(SET, given, "--allocation", "rp=node,VCPU=2", *OWNER)
+    assert openstack(SHOW, given) == openstack(SHOW, consumer) == [row]
+    (row,) = openstack(AMEND, given, "--allocation", "rp=node,MEMORY_MB=2")
+    assert row["resources"] == {"VCPU": 2, "MEMORY_MB": 2}
+    (row,) = openstack(UNSET, given, "--resource-class", "VCPU")
+    assert row["resources"] == {"MEMORY_MB": 2}
+    openstack.do("resource provider allocation delete", given)
+    assert openstack(SHOW, consumer) == []
 
 
 def test_names_of_providers_are_shown_on_request(openstack: OpenStack) -> None:
