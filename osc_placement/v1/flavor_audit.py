@@ -83,7 +83,7 @@ openstack placement flavor audit --fail-on unknown_name \\
                 path = parsed_args.after
                 planned = file.read(path)
                 changed = on_a_copy.after_plan(client, planned, path, "--after")
-                after = stack.enter_context(changed)
+                _, after = stack.enter_context(changed)
                 client, failures = after.client, after.failures
                 target = f"{target} after {path}"
             flavors = audit.audit(

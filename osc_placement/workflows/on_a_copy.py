@@ -50,9 +50,8 @@ def opened_file(path: pathlib.Path) -> Iterator[api.Client]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class After:
-    """What a plan changed: both states, a client of the copy, a line for each failed change."""
+    """A state with a plan applied, a client of that copy, a line for each failed change."""
 
-    before: state.CloudState
     state: state.CloudState
     client: api.Client
     failures: tuple[str, ...]
@@ -60,17 +59,16 @@ class After:
 
 @contextlib.contextmanager
 def applied(
-    base: state.CloudState,
+    records: record.Changes,
     planned: plan.Plan,
     version: microversion.Microversion = microversion.MAXIMUM,
 ) -> Iterator[After]:
-    """The state after a plan of new changes, during the block; ``base`` does not change.
+    """A copy of these records after a plan of new changes, during the block.
 
     Changes in other services and conditions on nova's servers are left out. Guards do not refuse.
     Errors: PlacementError for records that contradict each other; UnsupportedVersion for a change
     that ``version`` does not have.
     """
-    records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
     if problems := document.find_problems(records):
         raise errors.PlacementError(f"a copy cannot be made: {store_errors.listed(problems)}")
     app = server.create_app()
@@ -78,12 +76,12 @@ def applied(
     with opened(lambda: app, version=version) as client:
         failures = tuple(_failures(client, planned))
         with app.repository.snapshot() as after:
-            yield After(base, after, client, failures)
+            yield After(after, client, failures)
 
 
 @contextlib.contextmanager
 def after_file(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> Iterator[After]:
-    """The state after the plan of the file ``path``, during the block.
+    """A copy of a state after the plan of the file ``path``, during the block.
 
     Errors: those of ``applied``; PlanRefused for an undo plan, because only a journal says what it
     undoes.
@@ -93,22 +91,23 @@ def after_file(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -
             f"{path} is an undo file: only the journal of the run shows which of its changes were"
             " applied. Give a plan of new changes"
         )
-    with applied(base, planned) as changed:
+    records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
+    with applied(records, planned) as changed:
         yield changed
 
 
 @contextlib.contextmanager
 def after_plan(
     client: api.Client, planned: plan.Plan, path: pathlib.Path, option: str
-) -> Iterator[After]:
-    """A copy of a database file after the plan of the file ``path``, during the block.
+) -> Iterator[tuple[state.CloudState, After]]:
+    """The state of a database file, and a copy after the plan of the file ``path``.
 
     Errors: those of ``after_file``; PlanRefused for a plan of another target; PlacementError for a
     service, which names ``option``.
     """
     plan.check_target(planned, client.target, client.origin)
     with observe.file_state(client, option) as base, after_file(base, planned, path) as changed:
-        yield changed
+        yield base, changed
 
 
 def _failures(client: api.Client, planned: plan.Plan) -> Iterator[str]:

@@ -218,7 +218,7 @@ def read(
         report_plan = None
         if planned is not None:
             changed = stack.enter_context(on_a_copy.after_file(base, *planned))
-            report_plan = _plan(planned[0], changed, nova)
+            report_plan = _plan(planned[0], base, changed, nova)
         figures = _figures(base, nova, report_plan, context)
     today = datetime.datetime.now(datetime.UTC)
     lines = tuple(health.lines(areas, today=today.date())) if with_health else None
@@ -245,8 +245,9 @@ def _figures(
         return Figures(why_not=str(error))
 
 
-def _plan(planned: Plan, changed: on_a_copy.After, nova: nova_api.Nova | str) -> ReportPlan:
-    base = changed.before
+def _plan(
+    planned: Plan, base: state.CloudState, changed: on_a_copy.After, nova: nova_api.Nova | str
+) -> ReportPlan:
     after = {host.uuid: host for host in hosts(changed.state, Figures())}
     both = [(host, after[host.uuid]) for host in hosts(base, Figures()) if host.uuid in after]
     moved = [pair for pair in both if pair[0].uses != pair[1].uses]
@@ -262,7 +263,7 @@ def _plan(planned: Plan, changed: on_a_copy.After, nova: nova_api.Nova | str) ->
         ),
         tuple(moved),
         changed.failures,
-        None if isinstance(nova, str) else impact.compare(changed, nova),
+        None if isinstance(nova, str) else impact.compare(base, changed, nova),
     )
 
 

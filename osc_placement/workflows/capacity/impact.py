@@ -104,16 +104,17 @@ def impact(
     one for the host aggregates, those of ``read_server_hosts``, and one per 1000 flavors and
     servers. Errors: PlanRefused for a plan of another target; PlacementError for a service.
     """
-    with on_a_copy.after_plan(client, planned, path, "--impact") as changed:
-        return compare(changed, nova, options)
+    with on_a_copy.after_plan(client, planned, path, "--impact") as (base, changed):
+        return compare(base, changed, nova, options)
 
 
 def compare(
+    base: state.CloudState,
     changed: on_a_copy.After,
     nova: nova_api.Nova,
     options: request.SchedulerOptions | None = None,
 ) -> Impact:
-    """The impact of a plan that was applied to a copy.
+    """The impact of a plan that was applied to a copy of ``base``.
 
     Requests and errors: those of ``impact`` to nova.
     """
@@ -123,7 +124,7 @@ def compare(
     aggregates = nova_api.host_aggregates(nova)
     compute = compute_nodes.read_server_hosts(nova)
     named, servers = flavors.flavors(nova), nova_servers.servers(nova)
-    comparison = _Comparison(changed.before, changed.state, compute)
+    comparison = _Comparison(base, changed.state, compute)
     stranded = _stranded(comparison, servers, aggregates, rules)
     listed = _of_flavors(comparison, named, rules, stranded)
     nothing = FlavorFits()

@@ -100,8 +100,8 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
     client.require_feature("reshaper", "reshaping")
     trees = observe.observe(client, request.tree or request.document, request.roots, context)
     decision, skipped = decide_request(request, trees)
-    full_plan = changes.make_plan(decision, skipped, request.allow)
     after = decision.after.without(decision.resolved.deleted)
+    full_plan = changes.make_plan(decision, skipped, request.allow)
     if full_plan.changes:
         rehearse(decision.before, after, full_plan, client.microversion)
     return Prepared(plan.ObservedPlan(full_plan), decision.before, after, tuple(decision.placed))
@@ -115,17 +115,19 @@ def decide_request(
     With ``roots``, a tree that cannot be reshaped is skipped instead.
     """
     document = target_tree.moves(request.tree, before) if request.tree else request.document
-    if not request.roots:
-        return decide(document, before, request.options, request.allow), []
+    parts: Iterable[target_tree.Part] = [(None, document, before)]
+    if request.roots:
+        parts = target_tree.for_trees(document, request.roots, before)
     taken = {text for uuid, node in before.nodes.items() for text in (uuid, node.provider.name)}
     decisions, skipped = [], []
-    for root, own, tree in target_tree.for_trees(document, request.roots, before):
-        code = Code.RESHAPE_REFUSED if own else Code.NOTHING_TO_MOVE
+    for root, own, tree in parts:
         try:
             if own is None:
-                raise errors.InvalidInput([_NOTHING_TO_MOVE])
-            decision = decide(own, tree, request.options, request.allow, taken)
+                raise checks.Refused([_NOTHING_TO_MOVE], Code.NOTHING_TO_MOVE)
+            decision = decide(own, tree, request.options, request.allow, taken if root else ())
         except errors.InvalidInput as error:
+            if root is None:
+                raise
             reason = "; ".join(error.reasons)
             LOG.info("skipping the tree of %s: %s", root.name, reason)
             skipped.append(
@@ -133,14 +135,14 @@ def decide_request(
                     reshape.TYPE.name,
                     change.Subject(root.name, root.uuid),
                     reason=reason,
-                    code=error.code if isinstance(error, checks.Refused) else code,
+                    code=error.code if isinstance(error, checks.Refused) else Code.RESHAPE_REFUSED,
                     refused=own is not None,
                 )
             )
         else:
             taken |= decision.resolved.new_names
             decisions.append(decision)
-    return _merge(decisions, before), skipped
+    return (_merge(decisions, before) if request.roots else decisions[0]), skipped
 
 
 def decide(
@@ -195,18 +197,19 @@ def rehearse(
     a valid state; UnsupportedVersion.
     """
     LOG.info("rehearsing %d changes", len(planned.changes))
-    with on_a_copy.applied(_state(before, after), planned, version) as copy:
+    expected, present = records(after), _with_names(before, after)
+    with on_a_copy.applied(present, planned, version) as copy:
         if copy.failures:
             header = "the rehearsal of the plan failed, so nothing was changed:"
             raise RehearsalFailed("\n".join([header, *copy.failures]))
-        problems = differences(copy.state, records(after))
+        problems = differences(copy.state, expected)
     if problems:
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
         raise RehearsalFailed("\n".join([header, *problems]))
 
 
-def _state(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> state.CloudState:
-    """The state of the snapshot before, with all classes and traits of both.
+def _with_names(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> record.Changes:
+    """The records of the snapshot before, with all classes and traits of both.
 
     ``observe`` has checked that the cloud has the classes and standard traits of the snapshot
     after; its release may be newer than the standard traits of this program.
@@ -216,15 +219,11 @@ def _state(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> state
     traits = before.traits.union(*(node.traits for node in before.nodes.values()))
     traits |= {name for node in nodes for name in node.traits if not is_custom(name)}
     traits -= standard.traits()
-    base = state.CloudState()
-    base.apply(
-        dataclasses.replace(
-            records(before),
-            traits=dict.fromkeys(traits, 0.0),
-            resource_classes=dict.fromkeys(classes, 0.0),
-        )
+    return dataclasses.replace(
+        records(before),
+        traits=dict.fromkeys(traits, 0.0),
+        resource_classes=dict.fromkeys(classes, 0.0),
     )
-    return base
 
 
 #: The owner of the usage by consumers that are not in the snapshot.

@@ -154,25 +154,18 @@ class TreeSnapshot:
         }
 
     def restricted_to(self, changing: Collection[str]) -> TreeSnapshot:
-        """The snapshot of the named trees whose root is among the changing providers."""
+        """The snapshot of the named trees whose root is among the changing providers.
+
+        The usage by consumers of the other trees alone counts as that of others.
+        """
         roots = frozenset(root for root in self.roots if root in changing)
-        inside = {uuid for uuid in self.inside if self.root_of(uuid) in roots}
+        inside = {uuid for uuid in self.nodes if self.root_of(uuid) in roots}
         consumers = {
             uuid: consumer
             for uuid, consumer in self.consumers.items()
             if inside & consumer.allocations.keys()
         }
-        used = set().union(*(consumer.allocations.keys() for consumer in consumers.values()))
-
-        def restricted(uuid: str, node: Node) -> Node:
-            if uuid in inside:
-                return node
-            if uuid in used:
-                return Node(node.provider, node.inventories, node.used)
-            return Node(node.provider)
-
-        nodes = {uuid: restricted(uuid, node) for uuid, node in self.nodes.items()}
-        return dataclasses.replace(self, nodes=nodes, roots=roots, consumers=consumers)
+        return dataclasses.replace(self, roots=roots, consumers=consumers)
 
 
 def differing(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:

@@ -221,8 +221,9 @@ def _pair(deficits: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
                 left[target] -= moved
 
 
-#: ``(root, its document, its tree)``; the document is None if it moves no inventory of the tree.
-Part = tuple[provider.Provider, documents.Document | None, snapshot.TreeSnapshot]
+#: ``(root, its document, its tree)``. The root is None for a document that is not a template; the
+#: document is None if it moves no inventory of the tree.
+Part = tuple[provider.Provider | None, documents.Document | None, snapshot.TreeSnapshot]
 
 
 def is_template(document: documents.Document) -> bool:
