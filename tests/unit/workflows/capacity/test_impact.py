@@ -15,9 +15,11 @@ import pytest
 from osc_placement import errors, server, testing
 from osc_placement.client import api, transport
 from osc_placement.nova import api as nova_api, flavors, request
-from osc_placement.plan import guards, plan
+from osc_placement.plan import change, guards, plan
+from osc_placement.plan.kinds import allocations
 from osc_placement.workflows import batch, compute_nodes, on_a_copy
 from osc_placement.workflows.capacity import impact, nova_servers, show
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.selector import Selector
 from tests.support import embedded, plans
@@ -161,3 +163,23 @@ def test_a_service_is_refused() -> None:
     planned = plan.ObservedPlan(plan.make(())).stamped(client, "a test").plan
     with pytest.raises(errors.PlacementError, match="on a snapshot"):
         impact.impact(client, recorded(), planned, PATH)
+
+
+def test_a_failed_change_of_ports_is_listed() -> None:
+    consumer, port = embedded.uuid_of("unknown"), embedded.uuid_of("port")
+    state = allocations.ConsumerState(
+        {embedded.uuid_of("no such provider"): {"VCPU": 1}}, "project", "user", "INSTANCE"
+    )
+    before, after = (
+        allocations.BoundState.with_ports(side, {port: {}})
+        for side in (allocations.ConsumerState({}), state)
+    )
+    subject = change.Subject("a server", consumer)
+    planned = plan.make([change.Change("bound allocations", subject, before, after)])
+    with (
+        cloud() as client,
+        observe.file_state(client, "a test") as base,
+        on_a_copy.after_file(base, planned, PATH) as copy,
+    ):
+        (line,) = copy.failures
+    assert line.startswith("allocations a server: failed: ")
