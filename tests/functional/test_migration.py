@@ -79,15 +79,6 @@ def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(
 
 
 @fixtures.ON_ONE_TARGET
-def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack) -> None:
-    recording = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
-    ended = openstack.run(RUN, *recording)
-    titles = [line for line in ended.stdout.splitlines() if line[:1].isalpha()]
-    assert titles == ["Migrations", "Problems"]
-    assert "| mirror_host_aggregates " in ended.stdout
-
-
-@fixtures.ON_ONE_TARGET
 def test_the_counts_are_those_of_the_commands_that_the_notes_name(
     openstack: shell.OpenStack,
 ) -> None:

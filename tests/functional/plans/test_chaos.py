@@ -132,23 +132,6 @@ def test_upstreams_batch_form_has_the_same_result(target: targets.OverHttp) -> N
         assert after[name]["MEMORY_MB"] == before[name]["MEMORY_MB"]
 
 
-def test_undo_under_faults_restores_everything(target: targets.OverHttp) -> None:
-    target.load("12-hosts")
-    before = target.inventories()
-    with chaos.between(target.url, **MOODS, reads=0.1, seed=3) as proxy:
-        for command in (
-            f"{AMEND} --all --resource VCPU:total*=2 --undo-out undo.json",
-            "placement plan undo undo.json",
-        ):
-            outcome = targets.run_at(proxy.url, command)
-            assert outcome.code == 0, outcome
-    after = target.inventories()
-    for found in (before, after):
-        for classes in found.values():
-            classes.pop("DISK_GB", None)
-    assert after == before
-
-
 def test_the_number_of_requests_is_as_documented(target: targets.OverHttp) -> None:
     target.load("12-hosts")
     with chaos.between(target.url) as proxy:

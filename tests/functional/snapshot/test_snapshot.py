@@ -5,11 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-import random
-import threading
 from typing import Any
-
-import pytest
 
 from osc_placement import server
 from tests.support import plain_reading
@@ -126,75 +122,6 @@ def test_a_plan_of_a_snapshot_is_applied_to_the_cloud(
     applied = openstack("placement plan apply", "plan.json")
     assert [row["status"] for row in applied] == ["applied"]
     assert ratio(sample) == 3.0
-
-
-class Writer(threading.Thread):
-    """Changes inventories and aggregates of all providers, and records every state of each."""
-
-    def __init__(self, target: targets.Target) -> None:
-        super().__init__(daemon=True)
-        self.target = target
-        self.chance = random.Random(7)
-        self.stopping = threading.Event()
-        #: ``{uuid: {generation: (inventories, aggregates)}}``
-        self.history: dict[str, dict[int, Any]] = {}
-        for item in target.ask("GET", "/resource_providers")["resource_providers"]:
-            self.history[item["uuid"]] = {}
-            self.record(item["uuid"])
-        self.writes = 0
-
-    def record(self, uuid: str) -> None:
-        path = f"/resource_providers/{uuid}"
-        inventories = self.target.ask("GET", f"{path}/inventories")
-        aggregates = self.target.ask("GET", f"{path}/aggregates")
-        generation = inventories["resource_provider_generation"]
-        self.history[uuid][generation] = (
-            inventories["inventories"],
-            sorted(aggregates["aggregates"]),
-        )
-
-    def run(self) -> None:
-        while not self.stopping.is_set():
-            uuid = self.chance.choice([*self.history])
-            path = f"/resource_providers/{uuid}"
-            kind = self.chance.choice(["inventories", "aggregates"])
-            body = self.target.ask("GET", f"{path}/{kind}")
-            if kind == "aggregates":
-                known = self.chance.choice([*self.history])
-                body["aggregates"] = [known]
-            else:
-                for fields in body["inventories"].values():
-                    fields["allocation_ratio"] = fields["allocation_ratio"] + 0.5
-            self.target.request("PUT", f"{path}/{kind}", body)
-            self.record(uuid)
-            self.writes += 1
-
-
-@pytest.mark.parametrize("target", ["loopback", "placement"], indirect=True)
-def test_each_provider_is_a_state_that_existed_while_others_write(
-    openstack: shell.OpenStack, sample: targets.Target
-) -> None:
-    writer = Writer(sample)
-    writer.start()
-    try:
-        report = openstack("placement snapshot save", CLOUD, "--os-placement-workers", "2")
-    finally:
-        writer.stopping.set()
-        writer.join()
-    assert writer.writes > 5
-    unstable = {note["uuid"] for note in report["notes"] if "never stable" in note["text"]}
-    found = saved()["providers"]
-    for uuid, states in writer.history.items():
-        if uuid not in unstable:
-            provider = found[uuid]
-            expected = states[provider["generation"]]
-            assert (provider["inventories"], provider["aggregates"]) == expected
-    listed = {note["uuid"] for note in report["notes"]}
-    current = plain(sample)["providers"]
-    quiet = [uuid for uuid in found if uuid not in listed and len(writer.history[uuid]) == 1]
-    for uuid in quiet:
-        assert found[uuid] == current[uuid]
-    assert listed
 
 
 def test_a_file_of_another_cloud_is_refused(
