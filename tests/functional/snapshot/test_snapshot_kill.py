@@ -13,11 +13,8 @@ import signal
 import threading
 from collections.abc import Iterator
 
-import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import pytest
 
-from osc_placement.client import api, transport
 from osc_placement.workflows.snapshot import file as snapshot_file, save, staging
 from tests.functional.snapshot.test_snapshot import saved
 from tests.support import plain_reading
@@ -45,12 +42,7 @@ def sample(target: targets.Loopback, openstack: shell.OpenStack) -> targets.Loop
 
 def save_in_process(url: str, path: str) -> None:
     """A save in a process of its own, without the start of ``openstack``."""
-    session = keystoneauth1.session.Session(
-        auth=keystoneauth1.token_endpoint.Token(url, "admin"),
-        additional_headers={"x-roles": "admin,service"},
-    )
-    client = api.Client(transport.over_session(session, endpoint=url))
-    save.save(client, save.SaveRequest(pathlib.Path(path)))
+    save.save(targets.client_at(url), save.SaveRequest(pathlib.Path(path)))
 
 
 def run_and_kill(proxy: chaos.Proxy, path: pathlib.Path, chance: random.Random) -> bool:

@@ -12,17 +12,15 @@ import threading
 import wsgiref.simple_server
 from collections.abc import Iterator
 
-import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import pytest
 import requests
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from osc_placement.client import api, transport
 from osc_placement.testing import service
 from osc_placement.workflows.snapshot import proxy
+from tests.support.peer import target as targets
 
 QUERY = "resources=VCPU:1&limit=3"
 HEADERS = {"x-auth-token": "admin", "openstack-api-version": "placement 1.36"}
@@ -90,9 +88,7 @@ def upstream(trusted: pathlib.Path) -> Iterator[str]:
 def test_queries_to_an_https_endpoint_are_recorded(
     upstream: str, trusted: pathlib.Path, tmp_path: pathlib.Path, trusts: bool
 ) -> None:
-    auth = keystoneauth1.token_endpoint.Token(upstream, "bob")
-    session = keystoneauth1.session.Session(auth=auth, verify=str(trusted) if trusts else True)
-    client = api.Client(transport.over_session(session, endpoint=upstream))
+    client = targets.client_at(upstream, "bob", verify=str(trusted) if trusts else True)
     path = tmp_path / "recording.jsonl"
     running = proxy.Proxy(client, path, 0)
     thread = threading.Thread(target=running.run, daemon=True)

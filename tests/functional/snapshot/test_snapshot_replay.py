@@ -8,12 +8,9 @@ import pathlib
 import threading
 from collections.abc import Iterator
 
-import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import pytest
 import requests
 
-from osc_placement.client import api, transport
 from osc_placement.workflows.snapshot import proxy
 from tests.support.peer import shell, target as targets
 
@@ -97,11 +94,7 @@ def test_queries_without_answers_need_a_second_state(
 @pytest.fixture
 def recording(sample: targets.OverHttp, tmp_path: pathlib.Path) -> Iterator[proxy.Proxy]:
     """A proxy in front of the sample cloud, which records to recording.jsonl."""
-    session = keystoneauth1.session.Session(
-        auth=keystoneauth1.token_endpoint.Token(sample.url, "bob")
-    )
-    client = api.Client(transport.over_session(session, endpoint=sample.url))
-    running = proxy.Proxy(client, tmp_path / "recording.jsonl", 0)
+    running = proxy.Proxy(targets.client_at(sample.url, "bob"), tmp_path / "recording.jsonl", 0)
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
     yield running

@@ -39,6 +39,18 @@ def run_at(url: str, command: str, *arguments: str) -> shell.Outcome:
     return shell.run([*admin_options(url), *command.split(), *arguments])
 
 
+def client_at(
+    url: str,
+    user: str = "admin",
+    version: microversion.Microversion | None = None,
+    verify: str | bool = True,
+) -> api.Client:
+    """A client of a service without keystone; ``verify`` is a file of trusted certificates."""
+    auth = keystoneauth1.token_endpoint.Token(url, user)
+    session = keystoneauth1.session.Session(auth=auth, verify=verify)
+    return api.Client(transport.over_session(session, endpoint=url), version)
+
+
 class Target(abc.ABC):
     """A Placement under test; ``options`` are the global options of ``openstack`` for it."""
 
@@ -99,10 +111,7 @@ class OverHttp(Target):
 
     def client(self) -> api.Client:
         """A client at the latest microversion."""
-        auth = keystoneauth1.token_endpoint.Token(self.url, "admin")
-        session = keystoneauth1.session.Session(auth=auth)
-        over_http = transport.over_session(session, endpoint=self.url)
-        return api.Client(over_http, microversion.MAXIMUM)
+        return client_at(self.url, version=microversion.MAXIMUM)
 
 
 class OnFile(Target):
