@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
@@ -164,10 +164,6 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         ]
 
 
-def _effect(item: impact.FlavorImpact) -> str:
-    return "lost" if item.is_lost else "one-host" if item.is_without_spare else ""
-
-
 _IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
     "flavor": lambda item: item.name,
     "id": lambda item: item.id,
@@ -176,7 +172,7 @@ _IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
     "fits_before": lambda item: item.before.fits,
     "fits_after": lambda item: item.after.fits,
     "exact": lambda item: item.before.is_exact and item.after.is_exact,
-    "effect": lambda item: _effect(item),
+    "effect": lambda item: item.effect,
     "stranded": lambda item: rows.lines(server.name or server.uuid for server in item.stranded),
     "refused": lambda item: item.refused,
     "n_minus_1": lambda item: item.n_minus_1,
@@ -188,9 +184,6 @@ class _PlanFileCommand(plan_command.PlanCommand):
 
     makes_plan = False
     guards = (*ALL, RECORDED_NOVA)
-
-    #: Whether the command undoes the plan.
-    undoes: ClassVar[bool] = False
 
     _plan: plan.Plan
 
@@ -258,7 +251,6 @@ class UndoPlan(_PlanFileCommand):
     """
 
     undoes = True
-    has_undo = False
     example = "openstack placement plan undo ratios.json"
 
 

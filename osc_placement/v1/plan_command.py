@@ -74,8 +74,8 @@ class PlanCommand(base.ReportLister):
     #: Whether the plan is new, and not that of a file.
     makes_plan: ClassVar[bool] = True
 
-    #: Whether a run writes an undo file. "plan undo" does not.
-    has_undo: ClassVar[bool] = True
+    #: Whether a run undoes a plan. Then it writes no undo file.
+    undoes: ClassVar[bool] = False
 
     #: Whether changes depend on nova's servers and neutron's ports.
     uses_nova: ClassVar[bool] = False
@@ -260,7 +260,7 @@ class PlanCommand(base.ReportLister):
                 'Write the plan to this file, for "placement plan show", "apply" and "undo".'
                 " With --dry-run, - is standard output, in place of the rows.",
             )
-        if self.has_undo:
+        if not self.undoes:
             arguments.add_file(
                 group,
                 "--undo-out",

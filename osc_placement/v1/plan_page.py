@@ -12,13 +12,15 @@ from osc_placement.plan.plan import Plan
 from osc_placement.v1.output import markdown, rows
 from osc_placement.workflows.capacity import impact
 
+_EFFECTS = {"lost": "**lost**", "one-host": "one host"}
+
 #: Cells of the page are Markdown.
 _IMPACT: rows.Columns[impact.FlavorImpact] = {
     "flavor": lambda item: markdown.code(item.name),
     "hosts": lambda item: _arrow(item.before.hosts, item.after.hosts),
     "fits": lambda item: _arrow(item.before.fits, item.after.fits),
     "N-1": lambda item: item.n_minus_1,
-    "effect": lambda item: _effect(item) or markdown.code(item.refused),
+    "effect": lambda item: _EFFECTS.get(item.effect) or markdown.code(item.refused),
     "stranded servers": lambda item: markdown.lines(
         server.name or server.uuid for server in item.stranded
     ),
@@ -79,10 +81,6 @@ def _impact(shown: impact.Impact) -> Iterator[str]:
     for name, texts in (("not applied to the copy", shown.failures), ("assumed", shown.notes)):
         yield from (f"* {name}: {markdown.code(text)}" for text in texts)
     yield ""
-
-
-def _effect(item: impact.FlavorImpact) -> str:
-    return "**lost**" if item.is_lost else "one host" if item.is_without_spare else ""
 
 
 def _arrow(before: int, after: int) -> str:

@@ -69,6 +69,11 @@ class FlavorImpact:
         return self.before.hosts > 1 and self.after.hosts == 1
 
     @property
+    def effect(self) -> str:
+        """``lost`` if it fits nowhere any more, ``one-host`` if one host is left, or empty."""
+        return "lost" if self.is_lost else "one-host" if self.is_without_spare else ""
+
+    @property
     def n_minus_1(self) -> str:
         """Whether it fits without any one host: ``kept``, ``lost``, ``gained`` or ``no``."""
         before, after = self.before.hosts > 1, self.after.hosts > 1
