@@ -14,7 +14,6 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from cliff import display
@@ -113,7 +112,7 @@ class PlacementCommand(command.Command):
     exit_codes: ClassVar[Mapping[int, str]] = EXIT_CODES
 
     #: ``{option that operators give to the wrong command, or WORD: the right command line}``.
-    hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    hints: ClassVar[Mapping[str, str]] = {}
 
     #: The present name of a command with a former name, which works for one release.
     present_name: ClassVar[str] = ""

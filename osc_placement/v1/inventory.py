@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from osc_placement import errors, microversion
@@ -101,12 +100,10 @@ class DeleteInventory(base.Command):
     Inventory with allocations cannot be deleted.
     """
 
-    hints = MappingProxyType(
-        {
-            base.WORD: "openstack resource provider inventory delete <provider>"
-            f" --resource-class {base.WORD}"
-        }
-    )
+    hints = {
+        base.WORD: "openstack resource provider inventory delete <provider>"
+        f" --resource-class {base.WORD}"
+    }
     example = """\
 openstack resource provider inventory delete rack1-node7 \\
     --resource-class VGPU
@@ -274,13 +271,11 @@ class SetInventory(base.Lister):
     """
 
     guards = (ONE_TIME_USE, MANY)
-    hints = MappingProxyType(
-        {
-            base.WORD: "openstack resource provider inventory set <provider> --amend"
-            f" --resource {base.WORD} [--resource ...], or without --amend to replace all"
-            " inventories"
-        }
-    )
+    hints = {
+        base.WORD: "openstack resource provider inventory set <provider> --amend"
+        f" --resource {base.WORD} [--resource ...], or without --amend to replace all"
+        " inventories"
+    }
     example = """\
 openstack resource provider inventory set rack1-node7 \\
     --resource VCPU=16 --resource MEMORY_MB=2048 \\

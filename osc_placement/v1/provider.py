@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
@@ -159,12 +158,10 @@ class SetResourceProvider(base.ShowOne):
     """
 
     # ``{option of another command: the command that has it}``, for the error message.
-    hints = MappingProxyType(
-        dict.fromkeys(
-            ("--amend", "--resource"),
-            "openstack resource provider inventory set <provider> --amend"
-            " --resource <resource_class>:<field>=<value>",
-        )
+    hints = dict.fromkeys(
+        ("--amend", "--resource"),
+        "openstack resource provider inventory set <provider> --amend"
+        " --resource <resource_class>:<field>=<value>",
     )
     example = """\
 openstack resource provider set --name rack2-node7 rack1-node7

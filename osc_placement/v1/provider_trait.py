@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from osc_placement.client import lookup, retry
@@ -48,13 +47,11 @@ class SetResourceProviderTrait(base.Lister):
 
     required_feature = "traits"
     guards = (MANY,)
-    hints = MappingProxyType(
-        {
-            base.WORD: "openstack resource provider trait add <provider>"
-            f" --trait {base.WORD} [--trait ...], or trait set with the same arguments to replace"
-            " all traits"
-        }
-    )
+    hints = {
+        base.WORD: "openstack resource provider trait add <provider>"
+        f" --trait {base.WORD} [--trait ...], or trait set with the same arguments to replace"
+        " all traits"
+    }
     example = """\
 openstack resource provider trait set rack1-node7 \\
     --trait HW_CPU_X86_AVX2 --trait CUSTOM_GOLD"""
