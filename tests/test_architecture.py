@@ -466,7 +466,7 @@ LINES = {
     "search": 675,
     "server": 4855,
     "testing": 1105,
-    "v1": 9715,
+    "v1": 9690,
     "workflows": 22400,
     "": 1900,
 }
