@@ -1,33 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Online data migrations: exit codes, limits, and the cursor between runs."""
+"""Online data migrations: exit codes, limits, the cursor between runs, and what each changes."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from osc_placement import microversion
-from osc_placement.neutron import api
+from osc_placement.client import api
+from osc_placement.model import allocation, inventory
+from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
+from osc_placement.plan import apply, plan, result
 from osc_placement.workflows import batch, selector as batch_selector
-from osc_placement.workflows.migrations import registry
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.migrations import consumers, display_heads, registry
 from osc_placement.workflows.migrations.registry import RunEnd
-from tests.support import embedded, host_aggregates
+from tests.support import embedded, host_aggregates, plans
+from tests.support.batch_runs import statuses
+from tests.support.embedded import uuid_of
 
 
 @dataclasses.dataclass
 class Cloud:
     nova: nova_api.Nova
-    neutron: api.Neutron
+    neutron: neutron_api.Neutron
 
 
 def services(count: int = 6) -> tuple[embedded.Client, Any]:
     client, nova = host_aggregates.cloud(count)
-    return client, registry.CloudServices(client, Cloud(nova, api.RecordedNeutron({}, "")))
+    return client, registry.CloudServices(client, Cloud(nova, neutron_api.RecordedNeutron({}, "")))
 
 
 MIRROR = registry.MIGRATIONS[:1]
@@ -164,3 +170,245 @@ def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
     result = registry.run(given, "a test", registry.selected(TYPES))
     assert result.exit_code is RunEnd.DONE
     assert any("1.38" in note for note in result.notes)
+
+
+HOST = uuid_of("cmp-1")
+
+
+def server(name: str, project: str) -> dict[str, Any]:
+    flavor = {"vcpus": 1, "ram": 1, "disk": 1, "ephemeral": 0, "swap": 0, "extra_specs": {}}
+    return {
+        "id": uuid_of(name),
+        "name": name,
+        "tenant_id": project,
+        "user_id": "alice",
+        "OS-EXT-SRV-ATTR:host": "cmp-0001",
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": "cmp-0001",
+        "OS-EXT-STS:vm_state": "active",
+        "OS-EXT-STS:task_state": None,
+        "status": "ACTIVE",
+        "flavor": flavor,
+        "image": "",
+        "created": "2026-01-01T00:00:00Z",
+        "updated": "2026-01-01T00:00:00Z",
+    }
+
+
+MOVE = {
+    "uuid": uuid_of("a move"),
+    "instance_uuid": uuid_of("vm-1"),
+    "migration_type": "resize",
+    "status": "finished",
+    "source_compute": "cmp-1",
+    "source_node": "cmp-1",
+    "dest_compute": "cmp-2",
+    "dest_node": "cmp-2",
+    "project_id": "acme",
+    "user_id": "alice",
+    "created_at": "2026-01-01T00:00:00Z",
+    "updated_at": None,
+}
+
+
+@pytest.fixture
+def client() -> embedded.Client:
+    inventories = {"VCPU": inventory.Inventory(total=1000)}
+    return embedded.Client([embedded.Host("cmp-1", inventories=inventories)])
+
+
+def consume(client: api.Client, name: str, project: str, known: str | None = None) -> None:
+    at = client if known else client.at(client.microversion._replace(minor=37))
+    at.write_allocations(
+        [allocation.Consumer(uuid_of(name), {HOST: {"VCPU": 1}}, project, "alice", None, known)]
+    )
+
+
+def nova(*servers: dict[str, Any]) -> nova_api.RecordedNova:
+    answers = {
+        "GET /servers/detail": {"servers": list(servers)},
+        "GET /os-migrations": {"migrations": [MOVE]},
+    }
+    return nova_api.RecordedNova(answers, "a test")
+
+
+def migrate(
+    client: api.Client,
+    nova: nova_api.Nova,
+    after: str = "",
+    planning: Callable[..., consumers.Slices] = consumers.plan_types,
+) -> int:
+    """Apply all slices; returns the number of applied changes."""
+    done = 0
+    for _, planned in planning(client, nova, after=after):
+        report = plans.apply_new(client, planned, "a test", apply.Options())
+        done += report.count(result.Status.APPLIED)
+    return done
+
+
+def type_of(client: api.Client, name: str) -> str | None:
+    return client.show_allocations(uuid_of(name)).consumer_type
+
+
+def test_only_servers_and_migrations_get_types(client: embedded.Client) -> None:
+    for name in ("vm-1", "a move", "another service's"):
+        consume(client, name, "acme")
+    assert migrate(client, nova(server("vm-1", "acme"))) == 2
+    types = [type_of(client, name) for name in ("vm-1", "a move", "another service's")]
+    assert types == ["INSTANCE", "MIGRATION", "unknown"]
+
+
+def test_one_request_per_project_if_all_have_types(client: embedded.Client) -> None:
+    servers = [server(f"vm-{number}", f"p{number % 3}") for number in range(30)]
+    for number, item in enumerate(servers):
+        consume(client, item["name"], f"p{number % 3}", "INSTANCE")
+    client.sent.clear()
+    assert migrate(client, nova(*servers)) == 0
+    assert client.count() == {"GET /usages": 4}
+
+
+def test_reading_stops_when_all_are_found(client: embedded.Client) -> None:
+    servers = [server(f"vm-{number}", "acme") for number in range(300)]
+    first = min(servers, key=lambda item: item["id"])
+    for item in servers:
+        consume(client, item["name"], "acme", None if item is first else "INSTANCE")
+    client.sent.clear()
+    assert migrate(client, nova(*servers)) == 1
+    count = client.count()
+    assert count["GET /allocations/{}"] == consumers._SLICE
+    assert count["POST /allocations"] + count["PUT /allocations/{}"] == 1
+
+
+def test_position_skips_earlier_consumers(client: embedded.Client) -> None:
+    servers = [server(f"vm-{number}", "acme") for number in range(4)]
+    for item in servers:
+        consume(client, item["name"], "acme")
+    middle = sorted(item["id"] for item in servers)[1]
+    assert migrate(client, nova(*servers), after=middle) == 2
+
+
+def test_placeholder_owners_are_replaced_and_types_stay(client: embedded.Client) -> None:
+    consume(client, "vm-1", allocation.PLACEHOLDER)
+    consume(client, "vm-2", allocation.PLACEHOLDER, "INSTANCE")
+    consume(client, "vm-3", "other")
+    servers = [server(f"vm-{number}", "acme") for number in (1, 2, 3)]
+    assert migrate(client, nova(*servers), planning=consumers.plan_owners) == 2
+    found = [client.show_allocations(item["id"]) for item in servers]
+    assert [one.project_id for one in found] == ["acme", "acme", "other"]
+    assert [one.consumer_type for one in found] == ["unknown", "INSTANCE", "unknown"]
+
+
+def test_one_request_if_no_placeholders(client: embedded.Client) -> None:
+    consume(client, "vm-1", "acme")
+    client.sent.clear()
+    assert migrate(client, nova(server("vm-1", "acme")), planning=consumers.plan_owners) == 0
+    assert client.count() == {"GET /usages": 1}
+
+
+INVENTORIES = "GET /resource_providers/{}/inventories"
+CONTEXT = ReadContext()
+
+
+def gpu(name: str, traits: tuple[str, ...] = (), used: int = 0, **heads: int) -> embedded.Host:
+    offered = {
+        "VGPU": inventory.Inventory(total=16),
+        display_heads.CLASS: inventory.Inventory(**{"total": 64, "max_unit": 4, **heads}),
+    }
+    return embedded.Host(
+        name, traits, used={display_heads.CLASS: used} if used else {}, inventories=offered
+    )
+
+
+def trait(count: int) -> str:
+    return f"HW_GPU_MAX_DISPLAY_HEADS_{count}"
+
+
+def applied(client: embedded.Client, planned: plan.ObservedPlan) -> result.RunReport:
+    return plans.apply_new(client, planned)
+
+
+def reasons(report: result.RunReport) -> dict[str, str]:
+    return {item.subject.name: item.reason for item in report.results if item.reason}
+
+
+@pytest.mark.parametrize(
+    ("total", "max_unit", "heads"),
+    [
+        (64, 4, 4),
+        (64, 1, 1),
+        (64, 3, 2),
+        (64, 7, 6),
+        (64, 16, 8),
+        (4, inventory.MAX_AMOUNT, 4),
+        (2, 8, 2),
+    ],
+)
+def test_the_trait_promises_no_more_heads_than_a_server_can_have(
+    total: int, max_unit: int, heads: int
+) -> None:
+    offered = inventory.Inventory(total=total, max_unit=max_unit)
+    assert display_heads.trait_of(offered) == trait(heads)
+
+
+def test_no_trait_is_set_without_heads() -> None:
+    assert display_heads.trait_of(inventory.Inventory(total=0)) is None
+
+
+def test_traits_are_added_once_and_other_traits_stay() -> None:
+    client = embedded.Client(
+        [
+            embedded.Host("cpu"),
+            gpu("a", ("CUSTOM_A",)),
+            gpu("b", max_unit=2),
+            gpu("c", (trait(8),)),
+            gpu("d", (trait(4),)),
+        ]
+    )
+    report = applied(client, display_heads.plan_traits(client, CONTEXT))
+    assert statuses(report) == {"applied": 2, "unchanged": 2}
+    assert client.stored("a").traits == {"CUSTOM_A", trait(4)}
+    assert client.stored("b").traits == {trait(2)}
+    assert reasons(report) == {"c": f"it has the trait {trait(8)} already"}
+    assert client.count() == {
+        "GET /resource_providers": 1 + len(display_heads.TRAITS),
+        INVENTORIES: 5,
+        "GET /resource_providers/{}/traits": 2,
+        "PUT /resource_providers/{}/traits": 2,
+    }
+    again = applied(client, display_heads.plan_traits(client, CONTEXT))
+    assert statuses(again) == {"unchanged": 4}
+
+
+def test_a_cloud_without_the_class_needs_one_request_per_provider() -> None:
+    client = embedded.Client(embedded.hosts(3))
+    assert not display_heads.plan_traits(client, CONTEXT).plan.items()
+    assert client.count() == {"GET /resource_providers": 1, INVENTORIES: 3}
+
+
+def test_only_unused_inventories_of_providers_with_a_trait_are_removed() -> None:
+    names = ("unused", "used", "untraited")
+    client = embedded.Client(
+        [gpu("unused", (trait(4),)), gpu("used", (trait(4),), used=3), gpu("untraited")]
+    )
+    report = applied(client, display_heads.plan_removal(client, CONTEXT))
+    assert statuses(report) == {"applied": 1, "refused": 2}
+    offered = {name: display_heads.CLASS in client.stored(name).inventories for name in names}
+    assert offered == {"unused": False, "used": True, "untraited": True}
+    assert "VGPU" in client.stored("unused").inventories
+    assert "3 in use" in reasons(report)["used"]
+    assert "run add_display_head_traits first" in reasons(report)["untraited"]
+
+
+def test_an_allocation_after_planning_keeps_the_inventory() -> None:
+    client = embedded.Client([gpu("a", (trait(4),))])
+    planned = display_heads.plan_removal(client, CONTEXT)
+    client.stored("a").use(display_heads.CLASS, 1)
+    assert statuses(applied(client, planned)) == {"refused": 1}
+    assert display_heads.CLASS in client.stored("a").inventories
+
+
+def test_many_removals_need_the_guard() -> None:
+    client = embedded.Client([gpu(f"gpu-{number}", (trait(4),)) for number in range(30)])
+    planned = display_heads.plan_removal(client, CONTEXT)
+    assert planned.plan.existing == {"inventories": 60}
+    assert applied(client, planned).count(result.Status.REFUSED) == 30
+    assert client.writes == 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import sqlite3
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ EMPTY = 2
 #: The requests that read all providers, and those that look at each of them again at the end.
 READ, CHECK = 4 * PROVIDERS + EMPTY, PROVIDERS
 SERIAL = ReadContext(workers=1)
+OWNER, TRAITS = "GET /allocations/{}", "GET /resource_providers/{}/traits"
 
 
 class Cloud:
@@ -90,16 +92,12 @@ def notes(path: pathlib.Path) -> dict[str, str]:
         return {note.uuid: note.text for note in opened.notes()}
 
 
-def vanish_at(request: traffic.Request, path: str) -> None:
-    """Fail at one kind of request."""
-    if request.path.startswith(path):
-        raise errors.PlacementError("the cloud is gone")
+def gone(_: traffic.Request) -> None:
+    raise errors.PlacementError("the cloud is gone")
 
 
-def vanish(request: traffic.Request) -> None:
-    """Fail as a cloud that disappears after its providers were read."""
-    if request.path.startswith("/allocations/"):
-        raise errors.PlacementError("the cloud is gone")
+#: A cloud that disappears after its providers were read.
+VANISH = traffic.at(OWNER, gone)
 
 
 def test_a_save_reads_everything_with_the_promised_requests(
@@ -144,14 +142,8 @@ def test_a_provider_that_changes_while_it_is_read_is_read_again(
     cloud: Cloud, path: pathlib.Path
 ) -> None:
     uuid = cloud.provider("cmp-0001.lab.example.org")
-    left = [1]
-
-    def change(request: traffic.Request) -> None:
-        if request.path.endswith(f"{uuid}/traits") and left:
-            left.pop()
-            cloud.amend(uuid)
-
-    cloud.proxy.before = change
+    change = traffic.nth(1, lambda _: cloud.amend(uuid))
+    cloud.proxy.before = traffic.at(TRAITS, traffic.about([uuid], change))
     report = cloud.save(path)
     assert saved(path) == cloud.document()
     # The second attempt also checks the generation after it; the last listing finds no change.
@@ -163,14 +155,7 @@ def test_a_provider_that_changes_after_it_was_read_is_read_again_and_listed(
     cloud: Cloud, path: pathlib.Path
 ) -> None:
     uuid = cloud.provider("cmp-0001.lab.example.org")
-    left = [1]
-
-    def change(request: traffic.Request) -> None:
-        if request.path.startswith("/allocations/") and left:
-            left.pop()
-            cloud.amend(uuid)
-
-    cloud.proxy.before = change
+    cloud.proxy.before = traffic.at(OWNER, traffic.nth(1, lambda _: cloud.amend(uuid)))
     report = cloud.save(path)
     assert saved(path) == cloud.document()
     on_it = len(cloud.other.list_provider_allocations(uuid).allocations)
@@ -183,12 +168,8 @@ def test_a_provider_that_never_is_stable_is_saved_and_listed(
     cloud: Cloud, path: pathlib.Path
 ) -> None:
     uuid = cloud.provider("cmp-0001.lab.example.org")
-
-    def change(request: traffic.Request) -> None:
-        if request.path.endswith(f"{uuid}/traits"):
-            cloud.amend(uuid)
-
-    cloud.proxy.before = change
+    change = traffic.about([uuid], lambda _: cloud.amend(uuid))
+    cloud.proxy.before = traffic.at(TRAITS, change)
     cloud.save(path)
     with file.SnapshotFile(str(path)) as opened:
         texts = [note.text for note in opened.notes() if note.uuid == uuid]
@@ -209,25 +190,9 @@ def test_a_consumer_that_moves_during_the_save_is_saved_once(
         for item in cloud.other.list_providers(resources=consumer.allocations[source])
         if item.uuid != source
     )
-    left = [1]
-
-    def move(request: traffic.Request) -> None:
-        if request.path.startswith("/allocations/") and left:
-            left.pop()
-            resources = consumer.allocations[source]
-            moved = cloud.other.show_allocations(consumer.uuid)
-            cloud.other.replace_allocations(
-                allocation.Consumer(
-                    consumer.uuid,
-                    {target: resources},
-                    project_id=moved.project_id,
-                    user_id=moved.user_id,
-                    generation=moved.generation,
-                    consumer_type=moved.consumer_type,
-                )
-            )
-
-    cloud.proxy.before = move
+    moved = dataclasses.replace(consumer, allocations={target: consumer.allocations[source]})
+    move = traffic.nth(1, lambda _: cloud.other.replace_allocations(moved))
+    cloud.proxy.before = traffic.at(OWNER, move)
     cloud.save(path)
     assert saved(path)["consumers"][consumer.uuid]["allocations"].keys() == {target}
     assert saved(path) == cloud.document()
@@ -242,7 +207,7 @@ def test_an_existing_file_is_not_replaced(cloud: Cloud, path: pathlib.Path) -> N
 
 
 def test_a_failed_save_keeps_what_it_read_and_continues(cloud: Cloud, path: pathlib.Path) -> None:
-    cloud.proxy.before = vanish
+    cloud.proxy.before = VANISH
     with pytest.raises(errors.PlacementError, match="run the same command again to continue"):
         cloud.save(path)
     assert not path.exists()
@@ -259,7 +224,7 @@ def test_a_failed_save_keeps_what_it_read_and_continues(cloud: Cloud, path: path
 def test_an_unfinished_file_of_another_cloud_is_refused(
     cloud: Cloud, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cloud.proxy.before = vanish
+    cloud.proxy.before = VANISH
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
     cloud.proxy.before = traffic.nothing
@@ -317,16 +282,8 @@ def test_a_refresh_finds_allocations_deleted_without_a_generation(
 def recreate(cloud: Cloud, consumer: allocation.Consumer, project: str) -> allocation.Consumer:
     """Delete a consumer, and create it again with another owner."""
     cloud.other.delete_allocations(consumer.uuid)
-    cloud.other.replace_allocations(
-        allocation.Consumer(
-            consumer.uuid,
-            consumer.allocations,
-            project_id=project,
-            user_id="another",
-            generation=None,
-            consumer_type=consumer.consumer_type,
-        )
-    )
+    owner = {"project_id": project, "user_id": "another"}
+    cloud.other.replace_allocations(dataclasses.replace(consumer, generation=None, **owner))
     return cloud.other.show_allocations(consumer.uuid)
 
 
@@ -406,7 +363,7 @@ def test_what_the_notes_name_is_read_again_by_the_next_refresh(
 def test_the_file_counts_its_refreshes(cloud: Cloud, path: pathlib.Path) -> None:
     for count in range(3):
         assert cloud.save(path, refresh=count > 0).metadata.refreshes == count
-    cloud.proxy.before = lambda request: vanish_at(request, "/usages")
+    cloud.proxy.before = traffic.at("GET /usages", gone)
     with pytest.raises(errors.PlacementError):
         cloud.save(path, refresh=True)
     cloud.proxy.before = traffic.nothing
@@ -416,7 +373,7 @@ def test_the_file_counts_its_refreshes(cloud: Cloud, path: pathlib.Path) -> None
 def test_readings_of_another_version_of_the_program_are_not_continued(
     cloud: Cloud, path: pathlib.Path
 ) -> None:
-    cloud.proxy.before = vanish
+    cloud.proxy.before = VANISH
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
     cloud.proxy.before = traffic.nothing
@@ -443,7 +400,7 @@ def test_a_database_is_not_refreshed(cloud: Cloud, path: pathlib.Path) -> None:
 
 
 def test_an_unfinished_file_is_not_opened_as_a_cloud(cloud: Cloud, path: pathlib.Path) -> None:
-    cloud.proxy.before = vanish
+    cloud.proxy.before = VANISH
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
     with pytest.raises(Exception, match="is not complete"):
