@@ -15,7 +15,7 @@ import pytest
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors, query as queries, responses, wsgi
-from osc_placement.engine import standard, state
+from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import report
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
@@ -34,6 +34,7 @@ VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
 pytestmark = pytest.mark.seeds(5, long=130)
 QUERIES = 4
+HOST = "00000000-0000-4000-8000-000000000001"
 
 
 class Cloud:
@@ -51,15 +52,25 @@ class Cloud:
         for _ in range(QUERIES):
             yield cloud_builder.draw_query(self.draw, self.base, VERSION)
 
-    def explain(
-        self,
-        client: api.Client,
-        query: candidate.CandidateQuery,
-        *hosts: str,
-        compute: compute_nodes.ServerHosts | None = None,
-    ) -> explain.Explanation:
-        request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
-        return explain.explain(client, [request], CONTEXT, compute)[0]
+
+def asked(
+    client: api.Client,
+    query: candidate.CandidateQuery,
+    *hosts: str,
+    compute: compute_nodes.ServerHosts | None = None,
+) -> explain.Explanation:
+    request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
+    return explain.explain(client, [request], CONTEXT, compute)[0]
+
+
+def as_service(
+    placement: service.InProcessPlacement, *providers: record.ProviderRecord
+) -> api.Client:
+    """A client of a service with these providers."""
+    explained.seed(placement, clouds.cloud(*providers))
+    client = placement.client(VERSION)
+    client.transport.local = lambda: None
+    return client
 
 
 @pytest.fixture
@@ -74,9 +85,9 @@ def test_a_host_is_a_candidate_exactly_if_the_server_returns_it_as_service_or_fi
     for query in cloud.queries():
         returned = explained.hosts_in_response(cloud.file, cloud.base, query)
         assert returned == oracle.hosts(cloud.base, query)
-        assert cloud.explain(cloud.file, query) == cloud.explain(cloud.service, query)
-        found = cloud.explain(cloud.file, query, *names)
-        assert found == cloud.explain(cloud.service, query, *names)
+        assert asked(cloud.file, query) == asked(cloud.service, query)
+        found = asked(cloud.file, query, *names)
+        assert found == asked(cloud.service, query, *names)
         assert set(found.candidates) == returned
         assert {failure.host for failure in found.failures} == set(names) - returned
         assert found.funnel[-1].hosts == len(returned) <= found.all_hosts
@@ -93,7 +104,7 @@ def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Clou
         compute = compute_nodes.read_server_hosts(compute_services.nova(states))
         returned = explained.hosts_in_response(cloud.file, base, query)
         for client in (cloud.file, cloud.service):
-            found = cloud.explain(client, query, compute=compute)
+            found = asked(client, query, compute=compute)
             assert set(found.candidates) == returned & names
             assert found.not_counted.keys() == (returned | set(found.explained)) - names
             for change in found.changes:
@@ -115,7 +126,7 @@ def hosts_of_request(base: state.CloudState, query: candidate.CandidateQuery) ->
 
 def test_the_funnel_counts_the_hosts_of_each_partial_query(cloud: Cloud) -> None:
     for query in cloud.queries():
-        found = cloud.explain(cloud.file, query)
+        found = asked(cloud.file, query)
         hosts = hosts_of_request(cloud.base, query)
         hosts |= {cloud.base.named[name] for name in found.candidates}
         for count, step in enumerate(found.funnel, start=1):
@@ -159,7 +170,7 @@ def test_each_change_is_sufficient_and_minimal(cloud: Cloud) -> None:
     names = [each.name for each in cloud.base.providers.values() if each.uuid == each.root_uuid]
     for query in cloud.queries():
         for hosts in ((), names):
-            found = cloud.explain(cloud.file, query, *hosts)
+            found = asked(cloud.file, query, *hosts)
             for change in found.changes:
                 if change.steps:
                     check_steps(cloud.base, query, change)
@@ -243,8 +254,7 @@ def test_a_trait_that_a_host_beside_a_sharing_provider_lacks_is_named(
     if not is_file:
         client.transport.local = lambda: None
     query = clouds.query(clouds.group(VCPU=1, DISK_GB=1, required="HW_CPU_X86_AVX"))
-    request = explain.ExplainRequest(query, constraint.constraints_of(query))
-    (found,) = explain.explain(client, [request], CONTEXT)
+    found = asked(client, query)
     assert found.candidates == ()
     lacking = [item for item in found.failures if item.reason is report.RefusalReason.REQUIRED]
     assert [(item.host, item.names) for item in lacking] == [(host, ("HW_CPU_X86_AVX",))]
@@ -255,13 +265,9 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
     placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch, is_fault: bool
 ) -> None:
     """openstack-placement loses candidates of sharing providers, or fails with 500."""
-    host = clouds.provider("00000000-0000-4000-8000-000000000001", VCPU=8, MEMORY_MB=64)
-    explained.seed(placement, clouds.cloud(host))
-    client = placement.client(VERSION)
-    client.transport.local = lambda: None
+    client = as_service(placement, clouds.provider(HOST, VCPU=8, MEMORY_MB=64))
     query = clouds.query(clouds.group(VCPU=9, required="HW_CPU_X86_AVX"))
-    request = explain.ExplainRequest(query, constraint.constraints_of(query))
-    (complete,) = explain.explain(client, [request], CONTEXT)
+    complete = asked(client, query)
     ask = client.list_allocation_candidates
 
     def refuse(pairs: queries.Pairs) -> responses.Candidates:
@@ -271,7 +277,7 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
         return ask([*pairs, ("in_tree", cloud_builder.UNKNOWN)] if none else pairs)
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
-    (found,) = explain.explain(client, [request], CONTEXT)
+    found = asked(client, query)
     assert (complete.refused, found.refused) == (0, 1)
     assert found.changes == tuple(each for each in complete.changes if each.steps)
     assert found.failures == complete.failures
@@ -281,29 +287,20 @@ def test_a_host_of_which_placement_returns_no_candidate_cannot_serve_a_request(
     placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """openstack-placement loses some candidates; nova then has no host for the server."""
-    host = clouds.provider("00000000-0000-4000-8000-000000000001", VCPU=8)
-    explained.seed(placement, clouds.cloud(host))
-    client = placement.client(VERSION)
-    client.transport.local = lambda: None
+    client = as_service(placement, clouds.provider(HOST, VCPU=8))
     query = clouds.query(clouds.group(VCPU=1))
-    request = explain.ExplainRequest(query, constraint.constraints_of(query))
-    (found,) = explain.explain(client, [request], CONTEXT)
+    found = asked(client, query)
     assert (len(found.candidates), found.not_counted) == (1, {})
     monkeypatch.setattr(
         client, "list_allocation_candidates", lambda _: responses.Candidates((), {})
     )
-    (lost,) = explain.explain(client, [request], CONTEXT)
+    lost = asked(client, query)
     assert (lost.candidates, lost.not_counted) == ((), {found.candidates[0]: explain.LOST})
 
 
 def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None:
     """A command reads only the classes and traits of its queries, and only once."""
-    host = clouds.provider(
-        "00000000-0000-4000-8000-000000000001",
-        VCPU=8,
-        MEMORY_MB=64,
-        traits="HW_CPU_X86_AVX HW_CPU_X86_SSE",
-    )
+    host = clouds.provider(HOST, VCPU=8, MEMORY_MB=64, traits="HW_CPU_X86_AVX HW_CPU_X86_SSE")
     groups = (
         clouds.group(VCPU=1, required="HW_CPU_X86_SSE"),
         clouds.group(MEMORY_MB=1, required="HW_CPU_X86_AVX"),
@@ -326,26 +323,19 @@ def test_a_service_gets_the_amount_that_fits_its_units(
     placement: service.InProcessPlacement, requested: int, fits: int
 ) -> None:
     held = inventory.Inventory(10, min_unit=2, step_size=2)
-    host = clouds.provider("00000000-0000-4000-8000-000000000001", MEMORY_MB=held)
-    explained.seed(placement, clouds.cloud(host))
-    client = placement.client(VERSION)
-    client.transport.local = lambda: None
+    client = as_service(placement, clouds.provider(HOST, MEMORY_MB=held))
     query = clouds.query(clouds.group(MEMORY_MB=requested))
-    order = constraint.constraints_of(query)
-    (found,) = explain.explain(client, [explain.ExplainRequest(query, order)], CONTEXT)
-    assert [dict(each.amounts) for each in found.changes if not each.steps] == [{order[0]: fits}]
+    found = asked(client, query)
+    amount, *_ = constraint.constraints_of(query)
+    assert [dict(each.amounts) for each in found.changes if not each.steps] == [{amount: fits}]
 
 
 def test_several_groups_on_separate_providers_are_explained_with_numbers(
     placement: service.InProcessPlacement,
 ) -> None:
-    host = clouds.provider("00000000-0000-4000-8000-000000000001", VGPU=6)
-    explained.seed(placement, clouds.cloud(host))
-    client = placement.client(VERSION)
-    client.transport.local = lambda: None
+    client = as_service(placement, clouds.provider(HOST, VGPU=6))
     groups = [clouds.group(suffix, VGPU=4) for suffix in ("1", "2")]
     query = clouds.query(*groups, isolate=True)
-    request = explain.ExplainRequest(query, constraint.constraints_of(query))
-    (found,) = explain.explain(client, [request], CONTEXT)
+    found = asked(client, query)
     details = [failure.detail for failure in found.failures]
     assert any("2 x VGPU:4 on separate providers, 6 free" in text for text in details), details
