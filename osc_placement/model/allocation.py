@@ -6,6 +6,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+#: ``(provider uuid, resource class)``
+Place = tuple[str, str]
+
 #: ``{resource class: amount}``
 Resources = Mapping[str, int]
 

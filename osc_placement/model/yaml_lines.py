@@ -153,12 +153,12 @@ class _Loader:
             self.lines[*path, key] = line
         return mapping
 
-    def _merge(self, found: dict[Any, Any], node: yaml.Node, path: Path) -> None:
+    def _merge(self, mapping: dict[Any, Any], node: yaml.Node, path: Path) -> None:
         """Add the keys of the mappings of a merge key; those of the first have precedence."""
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for item in reversed(nodes):
             if isinstance(item, yaml.MappingNode):
-                found |= self.plain(item, path)
+                mapping |= self.plain(item, path)
             else:
                 where = f"{self._source}:{item.start_mark.line + 1}"
                 self.reasons.append(f"{where}: a merge key (<<) needs a mapping")

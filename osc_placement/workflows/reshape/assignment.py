@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
 from osc_placement.model import inventory
+from osc_placement.model.allocation import Place
 from osc_placement.search import placing
 
 #: How to choose where capacity leaves a choice.
@@ -48,10 +49,6 @@ WHOLE = 1000
 
 #: The number of consumers that are tried a second time after they did not fit.
 MAX_RETRIED = 16
-
-
-#: ``(provider uuid, resource class)``
-Place = tuple[str, str]
 
 
 class Destination(NamedTuple):
@@ -175,14 +172,14 @@ def assign(
     Time: demands times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
     targets take about a second.
     """
-    items = _Items(demands, rooms)
+    requests = _Requests(demands, rooms)
     try:
-        return _answer(items, strategy, SearchBudget(seconds, clock=clock), names or {})
+        return _answer(requests, strategy, SearchBudget(seconds, clock=clock), names or {})
     except SearchTooLong:
         return GaveUp(seconds)
 
 
-class ItemKind(NamedTuple):
+class DemandKind(NamedTuple):
     """Demands of the same kind are interchangeable. ``owner`` is set where the consumer matters.
 
     An option is a target with its amounts.
@@ -192,7 +189,7 @@ class ItemKind(NamedTuple):
     owner: tuple[str, str] | None
 
 
-class _Items:
+class _Requests:
     """The demands as requests. One without a target that it fits on alone fits nowhere.
 
     The names of the requests are numbers in the order of consumers, sources and classes. A class
@@ -326,7 +323,7 @@ class _Items:
             demand.possible, key=lambda option: self.positions[self._target(demand, option)]
         )
 
-    def _kind(self, name: str) -> ItemKind:
+    def _kind(self, name: str) -> DemandKind:
         demand = self.demands[name]
         options = []
         for option in self._in_order(demand):
@@ -335,7 +332,7 @@ class _Items:
                 amounts = ((self._slot((option.target, key)), amount) for key, amount in received)
                 options.append((self._target(demand, option), tuple(sorted(amounts))))
         owner = (demand.consumer, demand.source) if name in self._parts else None
-        return ItemKind(tuple(options), owner)
+        return DemandKind(tuple(options), owner)
 
     def _why_not(self, name: str, option: Destination) -> str | None:
         """Why a request does not fit on a target; empty if it does, None if nothing is offered."""
@@ -365,17 +362,17 @@ def _sort_key(demand: Demand) -> tuple[object, ...]:
 
 
 def _answer(
-    items: _Items, strategy: Strategy | None, budget: SearchBudget, names: Mapping[str, str]
+    requests: _Requests, strategy: Strategy | None, budget: SearchBudget, names: Mapping[str, str]
 ) -> Answer:
     placement = None
-    if not items.unplaceable:
-        placement = _Strategies(items, budget).place(strategy)
+    if not requests.unplaceable:
+        placement = _Strategies(requests, budget).place(strategy)
     if placement is None:
-        return _impossible(items, budget, names)
-    undecided = set(items.consumers) - _unique(items, placement, budget)
+        return _impossible(requests, budget, names)
+    undecided = set(requests.consumers) - _unique(requests, placement, budget)
     if undecided and strategy is None:
         return Undecided(tuple(sorted(undecided)))
-    return Assigned(items.targets(placement), frozenset(undecided))
+    return Assigned(requests.targets(placement), frozenset(undecided))
 
 
 #: The options of a request, the best first.
@@ -383,10 +380,10 @@ _Preference = Callable[[placing.Occupancy, str], Sequence[placing.Option]]
 
 
 class _Strategies:
-    """Places all items by a preference, as far as that leaves room for the rest."""
+    """Places all requests by a preference, as far as that leaves room for the rest."""
 
-    def __init__(self, items: _Items, budget: SearchBudget) -> None:
-        self._items, self._problem, self._budget = items, items.problem, budget
+    def __init__(self, requests: _Requests, budget: SearchBudget) -> None:
+        self._requests, self._problem, self._budget = requests, requests.problem, budget
         self._solution: placing.Placement = {}
         self._proofs = MAX_PROOFS
 
@@ -451,7 +448,7 @@ class _Strategies:
             added.update(option.amounts)
         return math.ceil(
             max(
-                WHOLE * self._items.rooms[slot].share(amount)
+                WHOLE * self._requests.rooms[slot].share(amount)
                 for slot, amount in added.items()
                 if slot[1] == resource_class
             )
@@ -461,18 +458,18 @@ class _Strategies:
         """The problem where the used share of each target is at most ``share`` thousandths."""
         free = dict(self._problem.free)
         for slot in self._problem.slots[resource_class]:
-            room = self._items.rooms[slot]
+            room = self._requests.rooms[slot]
             below = room.inventory.capacity * share // WHOLE - room.used
             free[slot] = max(0, min(free[slot], below))
         return dataclasses.replace(self._problem, free=free)
 
     def _as_given(self, _: placing.Occupancy, name: str) -> Sequence[placing.Option]:
-        return self._problem.options[self._items.kinds[name]]
+        return self._problem.options[self._requests.kinds[name]]
 
     def _emptiest(self, occupancy: placing.Occupancy, name: str) -> Sequence[placing.Option]:
         def share(option: placing.Option) -> float:
             return max(
-                self._items.rooms[slot].share(
+                self._requests.rooms[slot].share(
                     self._problem.free[slot] - occupancy.left[slot] + amount
                 )
                 for slot, amount in option.amounts.items()
@@ -482,7 +479,7 @@ class _Strategies:
 
     def _onward(self, occupancy: placing.Occupancy, name: str) -> Sequence[placing.Option]:
         """From the target that received the same classes last; earlier targets come at the end."""
-        demands, position = self._items.demands, self._items.positions
+        demands, position = self._requests.demands, self._requests.positions
         classes = demands[name].resources.keys()
         same = (
             position[option.root_uuid]
@@ -500,10 +497,10 @@ class _Strategies:
         prefer: _Preference,
         placed: placing.Placement,
     ) -> placing.Occupancy:
-        """Place the items after ``placed`` until one does not fit; without looking ahead."""
+        """Place the requests after ``placed`` until one does not fit; without looking ahead."""
         occupancy = placing.Occupancy(problem, placed)
         for name in order[len(placed) :]:
-            kind = self._items.kinds[name]
+            kind = self._requests.kinds[name]
             options = prefer(occupancy, name)
             best = next((option for option in options if occupancy.fits(kind, option)), None)
             if best is None:
@@ -514,7 +511,7 @@ class _Strategies:
     def _preferred(self, order: Sequence[str], prefer: _Preference) -> placing.Placement:
         """The first of all placements in the order of the preferences.
 
-        Where that takes too many proofs, the remaining items are placed in any way that fits.
+        Where that takes too many proofs, the remaining requests are placed in any way that fits.
         """
         start: placing.Placement | None = {}
         while start is not None:
@@ -531,7 +528,7 @@ class _Strategies:
         order: Sequence[str],
         prefer: _Preference,
     ) -> placing.Placement | None:
-        """The longest beginning of ``bad`` that can be completed, and one item placed otherwise.
+        """The longest beginning of ``bad`` that can be completed, and one request placed otherwise.
 
         None if the allowed proofs do not find it.
         """
@@ -547,12 +544,12 @@ class _Strategies:
         others = (
             {**start, name: option}
             for option in prefer(occupancy, name)
-            if option != bad.get(name) and occupancy.fits(self._items.kinds[name], option)
+            if option != bad.get(name) and occupancy.fits(self._requests.kinds[name], option)
         )
         return next(filter(self._can_complete, others), None)
 
     def _can_complete(self, part: placing.Placement) -> bool:
-        """Whether the other items fit beside these; uses a proof only if they do not just fit."""
+        """Whether the others fit beside these; uses a proof only if they do not just fit."""
         occupancy = placing.first_fit(self._problem, part)
         solution: placing.Placement | None = occupancy.placed
         if not occupancy.is_complete:
@@ -569,10 +566,12 @@ def _first(placed: placing.Placement, number: int) -> placing.Placement:
     return dict(itertools.islice(placed.items(), number))
 
 
-def _unique(items: _Items, placement: placing.Placement, budget: SearchBudget) -> frozenset[str]:
-    """The consumers whose items all have one possible target; ``placement`` is any solution."""
-    problem = items.problem
-    counts = _counts(items, placement)
+def _unique(
+    requests: _Requests, placement: placing.Placement, budget: SearchBudget
+) -> frozenset[str]:
+    """The consumers whose requests all have one possible target; ``placement`` is any solution."""
+    problem = requests.problem
+    counts = _counts(requests, placement)
     movable = {kind for kind, targets in counts.items() if not kind.owner and len(targets) > 1}
     for kind in counts:
         names, options = problem.kinds[kind], problem.options[kind]
@@ -584,46 +583,46 @@ def _unique(items: _Items, placement: placing.Placement, budget: SearchBudget) -
             if len(more) == number:
                 continue
             if other := placing.place(problem, budget, more):
-                moved = _counts(items, other)
+                moved = _counts(requests, other)
                 movable |= {kind for kind in counts if moved[kind] != counts[kind]}
     return frozenset(
         consumer
-        for consumer, names in items.consumers.items()
-        if not any(items.kinds[name] in movable for name in names)
+        for consumer, names in requests.consumers.items()
+        if not any(requests.kinds[name] in movable for name in names)
     )
 
 
 def _counts(
-    items: _Items, placement: placing.Placement
-) -> Mapping[ItemKind, collections.Counter[str]]:
-    """The number of items of each kind on each target."""
-    counts: dict[ItemKind, collections.Counter[str]] = {}
+    requests: _Requests, placement: placing.Placement
+) -> Mapping[DemandKind, collections.Counter[str]]:
+    """The number of requests of each kind on each target."""
+    counts: dict[DemandKind, collections.Counter[str]] = {}
     for name, option in placement.items():
-        counts.setdefault(items.kinds[name], collections.Counter())[option.root_uuid] += 1
+        counts.setdefault(requests.kinds[name], collections.Counter())[option.root_uuid] += 1
     return counts
 
 
-def _impossible(items: _Items, budget: SearchBudget, names: Mapping[str, str]) -> Impossible:
+def _impossible(requests: _Requests, budget: SearchBudget, names: Mapping[str, str]) -> Impossible:
     """A set of consumers without which all others fit; consumers with small amounts are kept.
 
     The set is minimal unless it exceeds MAX_RETRIED or a proof takes too many steps.
     """
-    left_over = _left_over(items, budget)
+    left_over = _left_over(requests, budget)
     reasons = [
-        *(items.why_nowhere(name, names) for name in items.unplaceable),
-        *([_why_not_together(items.problem)] if left_over else []),
+        *(requests.why_nowhere(name, names) for name in requests.unplaceable),
+        *([_why_not_together(requests.problem)] if left_over else []),
     ]
-    consumers = {*(items.demands[name].consumer for name in items.unplaceable), *left_over}
+    consumers = {*(requests.demands[name].consumer for name in requests.unplaceable), *left_over}
     return Impossible(tuple(sorted(consumers)), tuple(dict.fromkeys(reasons)))
 
 
-def _left_over(items: _Items, budget: SearchBudget) -> Collection[str]:
+def _left_over(requests: _Requests, budget: SearchBudget) -> Collection[str]:
     def fit(consumers: Iterable[str]) -> bool:
-        return placing.place(items.of(consumers), budget, effort=EFFORT) is not None
+        return placing.place(requests.of(consumers), budget, effort=EFFORT) is not None
 
-    sizes = _sizes(items)
-    small_first = sorted(items.consumers, key=lambda name: (sizes[name], name))
-    kept = _kept(items, small_first)
+    sizes = _sizes(requests)
+    small_first = sorted(requests.consumers, key=lambda name: (sizes[name], name))
+    kept = _kept(requests, small_first)
     if not fit(kept):
         kept = []
     left = [name for name in small_first if name not in set(kept)]
@@ -633,29 +632,30 @@ def _left_over(items: _Items, budget: SearchBudget) -> Collection[str]:
     return [name for name in left if name not in set(kept)]
 
 
-def _sizes(items: _Items) -> Mapping[str, float]:
+def _sizes(requests: _Requests) -> Mapping[str, float]:
     """The share of the free amounts that each consumer needs, the largest of its classes."""
-    free = items.problem.free
+    free = requests.problem.free
     room = {
-        name: sum(free[slot] for slot in slots) or 1 for name, slots in items.problem.slots.items()
+        name: sum(free[slot] for slot in slots) or 1
+        for name, slots in requests.problem.slots.items()
     }
     return {
         consumer: max(
             amount / room[resource_class]
             for name in names
-            for resource_class, amount in items.problem.amounts_of(items.kinds[name]).items()
+            for resource_class, amount in requests.problem.amounts_of(requests.kinds[name]).items()
         )
-        for consumer, names in items.consumers.items()
+        for consumer, names in requests.consumers.items()
     }
 
 
-def _kept(items: _Items, order: Sequence[str]) -> list[str]:
+def _kept(requests: _Requests, order: Sequence[str]) -> list[str]:
     """Consumers that fit one after the other, without looking ahead."""
     placed: placing.Placement = {}
     kept = []
     for consumer in order:
-        names = items.consumers[consumer]
-        more = placing.first_fit(items.problem, placed, names).placed
+        names = requests.consumers[consumer]
+        more = placing.first_fit(requests.problem, placed, names).placed
         if len(more) == len(placed) + len(names):
             placed = more
             kept.append(consumer)

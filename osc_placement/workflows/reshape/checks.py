@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
+from osc_placement.model.allocation import Place
 from osc_placement.nova import pci
 from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
 from osc_placement.nova.traits import ENCRYPTION_MODELS, OWNER
@@ -134,7 +135,7 @@ _INVARIANTS = (
 )
 
 
-def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[resolve.Place]:
+def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[Place]:
     """How much each total changes, by moves and by totals that the document sets."""
     growth = collections.Counter(resolved.growth)
     for move in resolved.moves:
@@ -145,7 +146,7 @@ def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[resolve.
 
 def _inventories(
     nodes: Mapping[str, snapshot.Node],
-) -> dict[resolve.Place, inventory.Inventory]:
+) -> dict[Place, inventory.Inventory]:
     return {
         (uuid, name): item
         for uuid, node in nodes.items()
@@ -199,7 +200,7 @@ def check(
 
 def _released(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> Iterator[str]:
     """One-time-use devices in use that would get capacity, where they are or where they move."""
-    destinations: dict[resolve.Place, set[resolve.Place]] = {}
+    destinations: dict[Place, set[Place]] = {}
     for move in resolved.moves:
         destinations.setdefault(move.origin, {move.origin}).add(move.destination)
     for (uuid, name), item in _inventories(before.inside).items():
@@ -376,7 +377,7 @@ def _root_after(uuid: str, resolved: resolve.Resolved) -> str:
     return uuid
 
 
-def _is_reported(place: resolve.Place, before: snapshot.TreeSnapshot) -> bool:
+def _is_reported(place: Place, before: snapshot.TreeSnapshot) -> bool:
     """Whether nova-compute reports a class on a provider of its own trees."""
     uuid, resource_class = place
     is_device = uuid in before.nodes and pci.MANAGED in before.nodes[uuid].traits

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import allocation
+from osc_placement.model.allocation import Place
 from osc_placement.search import placing
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 
@@ -98,9 +99,9 @@ def demands(
     return parts, [reason for item in evidence.values() for reason in item.reasons]
 
 
-def _destinations(resolved: resolve.Resolved) -> dict[resolve.Place, list[resolve.Place]]:
+def _destinations(resolved: resolve.Resolved) -> dict[Place, list[Place]]:
     """The possible destinations of each origin; an origin that keeps an amount is one itself."""
-    destinations: dict[resolve.Place, list[resolve.Place]] = {}
+    destinations: dict[Place, list[Place]] = {}
     for move in resolved.moves:
         destinations.setdefault(move.origin, []).append(move.destination)
     for (source, resource_class), places in destinations.items():
@@ -111,7 +112,7 @@ def _destinations(resolved: resolve.Resolved) -> dict[resolve.Place, list[resolv
 
 
 def _demands_of(
-    consumer: allocation.Consumer, destinations: Mapping[resolve.Place, Sequence[resolve.Place]]
+    consumer: allocation.Consumer, destinations: Mapping[Place, Sequence[Place]]
 ) -> Iterator[assignment.Demand]:
     for source, resources in sorted(consumer.allocations.items()):
         together: dict[tuple[str, ...], dict[str, int]] = {}
@@ -262,9 +263,9 @@ def _rooms(
     demands: Sequence[assignment.Demand],
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
-) -> dict[resolve.Place, assignment.Room]:
+) -> dict[Place, assignment.Room]:
     """The places that demands may move to: those of the document's moves first, in their order."""
-    moving: dict[resolve.Place, dict[str, int]] = {}
+    moving: dict[Place, dict[str, int]] = {}
     for demand in demands:
         for name, amount in demand.resources.items():
             amounts = moving.setdefault((demand.source, name), {})

@@ -52,8 +52,8 @@ def observe(
     that neither the trees nor the standard classes contain.
     Errors: ChangedDuringRead; InvalidInput for unknown traits and classes.
     """
-    found = lookup.find_providers(client, document.names).values()
-    tops = {item.root_uuid or item.uuid for item in (*found, *roots)}
+    providers = lookup.find_providers(client, document.names).values()
+    tops = {item.root_uuid or item.uuid for item in (*providers, *roots)}
     trees = read_trees(client, tops, context)
     custom_traits = _check_traits(client, document.targets)
     _check_classes(client, document.classes, trees)
@@ -173,7 +173,7 @@ class _Reader:
             item,
             inventories.inventories,
             allocation.add_resources(
-                *(each.resources for each in allocations.allocations.values())
+                *(share.resources for share in allocations.allocations.values())
             ),
             frozenset(traits.traits),
             frozenset(canonical_uuid(text) for text in aggregates.aggregates),
@@ -197,8 +197,8 @@ class _Reader:
         read_again = [uuid for uuid in sorted(shares) if not self._is_current(uuid, shares[uuid])]
         self._consumers |= self._reader.consumers(read_again)
         for uuid in sorted(shares):
-            held = self._consumers[uuid].allocations
-            inside = {key: held[key] for key in held if key in providers}
+            used = self._consumers[uuid].allocations
+            inside = {key: used[key] for key in used if key in providers}
             agrees = inside == {key: share.resources for key, share in shares[uuid].items()}
             if not (agrees and self._is_current(uuid, shares[uuid])):
                 # Deleting a consumer does not increase the generation of its providers.

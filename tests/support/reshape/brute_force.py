@@ -7,7 +7,8 @@ import collections
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement.workflows.reshape.assignment import Demand, Destination, Place, Room
+from osc_placement.model.allocation import Place
+from osc_placement.workflows.reshape.assignment import Demand, Destination, Room
 
 #: The target of each demand, in their order.
 Placed = tuple[Destination, ...]

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 from osc_placement.model import inventory
+from osc_placement.model.allocation import Place
 from osc_placement.search import placing
 from osc_placement.workflows.reshape.assignment import (
     Answer,
@@ -23,7 +24,6 @@ from osc_placement.workflows.reshape.assignment import (
     Destination,
     GaveUp,
     Impossible,
-    Place,
     Room,
     Strategy,
     Undecided,

@@ -10,6 +10,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import inventory
+from osc_placement.model.allocation import Place
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     assignment,
@@ -394,7 +395,7 @@ def test_changes_without_a_move_are_detected() -> None:
         uuid_of("a"): {},
     }
 
-    def violations(offered: Any, *given: resolve.Place, **has: Any) -> list[str]:
+    def violations(offered: Any, *given: Place, **has: Any) -> list[str]:
         nodes = {
             node.provider.uuid: dataclasses.replace(node, inventories=offered[node.provider.uuid])
             for node in (cn, a)
