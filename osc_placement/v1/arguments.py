@@ -261,7 +261,7 @@ Parts = dict[str, dict[str, dict[str, int]]]
 
 
 def add_allocation(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add the argument; ``text`` is its help."""
+    """Add ``--allocation``; ``text`` is its help."""
     add_repeated(parser, "--allocation", "<rp=provider,resource_class=amount,...>", text)
 
 

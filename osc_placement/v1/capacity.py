@@ -155,37 +155,39 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         of_nova = candidate.is_of_nova(self, parsed_args)
         if of_nova:
             self._read_flavors(parsed_args)
-            queries = {name: single.query for name, single in self._requests.items()}
+            queries = {title: server.query for title, server in self._requests.items()}
             client = candidate.connected(self, queries.values())
         else:
-            client, asked = candidate.of_options(self, parsed_args)
-            parameters = asked if isinstance(asked, list) else []
-            single = query.read_candidates(asked) if isinstance(asked, list) else asked
-            queries = {_title(single): single}
-        queries = {name: dataclasses.replace(one, limit=None) for name, one in queries.items()}
-        for name, one in list(queries.items()):
+            client, described = candidate.of_options(self, parsed_args)
+            parameters = described if isinstance(described, list) else []
+            asked = query.read_candidates(described) if isinstance(described, list) else described
+            queries = {_title(asked): asked}
+        queries = {
+            title: dataclasses.replace(asked, limit=None) for title, asked in queries.items()
+        }
+        for title, asked in list(queries.items()):
             try:
-                _check_query(client, parameters or query.candidate_pairs(one))
+                _check_query(client, parameters or query.candidate_pairs(asked))
             except api_errors.ApiError as error:
                 if error.status != 400 or not of_nova:
                     raise
-                self._refused[name] = error.detail
-                del queries[name]
+                self._refused[title] = error.detail
+                del queries[title]
         self._require_any(queries)
         return client, queries
 
     def _read_flavors(self, parsed_args: argparse.Namespace) -> None:
         """Read nova's requests; a flavor may have several, of different releases of nova."""
         opened = nova_request.opened(self, parsed_args)
-        for name in dict.fromkeys(parsed_args.flavor):
+        for flavor in dict.fromkeys(parsed_args.flavor):
             try:
-                several = nova_request.read(opened, parsed_args, name)
+                several = nova_request.read(opened, parsed_args, flavor)
             except errors.InvalidInput as error:
-                self._refused[name] = "; ".join(error.reasons)
+                self._refused[flavor] = "; ".join(error.reasons)
                 continue
-            for single in several:
-                title = f"{name} ({single.title})" if len(several) > 1 else name
-                self._requests[title] = single
+            for server in several:
+                title = f"{flavor} ({server.title})" if len(several) > 1 else flavor
+                self._requests[title] = server
         self._require_any(self._requests)
 
     def _require_any(self, counted: Collection[str]) -> None:

@@ -54,7 +54,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     table_columns: Sequence[str] = ()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Build the parser, with another formatter. Sends no request."""
+        """Build the parser, with the formatter markdown. Sends no request."""
         parser = super().get_parser(prog_name)
         (formatter,) = [item for item in parser._actions if item.dest == "formatter"]
         formatter.choices = [*(formatter.choices or ()), _MARKDOWN]
@@ -350,7 +350,7 @@ openstack placement plan prune --older-than 90 --delete"""
         return rows.listing(columns, records)
 
     def _prune(self, item: journal.Record, parsed_args: argparse.Namespace) -> str:
-        """Delete the files of a plan, if it may be; what was done."""
+        """Delete the files of a plan that may go; what was done with them."""
         from osc_placement.plan import journal, plan
 
         if item.status is journal.PlanStatus.RUNNING:

@@ -180,7 +180,7 @@ class ResultRows(Collection[Row]):
 
 
 def _result_row(item: result.ChangeResult, names: Mapping[str, str]) -> Row:
-    """The column of the UUID is None for kinds whose subjects have only a name, such as traits."""
+    """The values of COLUMNS. The UUID is None where subjects have only a name, such as traits."""
     from osc_placement.plan.kinds import registry
 
     return (

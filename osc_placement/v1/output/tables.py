@@ -21,7 +21,7 @@ from osc_placement.v1.output.rows import Row, format_row, lines
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """A table and its title, if any. Cells are values, or cliff's FormattableColumn."""
+    """A table and its title, if any. Cells are values, or ``rows.Cell``."""
 
     title: str
     columns: Sequence[str]
