@@ -77,41 +77,27 @@ def test_an_unwritable_export_is_reported(tmp_path: pathlib.Path, capsys: Captur
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("option", "text", "message"),
     [
-        ("no json", "is not a JSON document"),
-        ("[]", "it is not a JSON object"),
-        ("{}", "'providers' is missing"),
+        ("--load", "no json", "is not a JSON document"),
+        ("--load", "[]", "it is not a JSON object"),
+        ("--load", "{}", "'providers' is missing"),
+        ("--policy-file", None, "cannot be read: No such file"),
+        ("--policy-file", "just some text", "is not a policy file"),
+        ("--policy-file", "- a\n- list", "is not a policy file"),
+        ("--policy-file", "a: [unclosed", "is not a policy file"),
+        ("--policy-file", "\x00", "is not a policy file"),
+        ("--policy-file", '"a": "rule:b"\n"b": "rule:a"', "invalid rules"),
+        ("--policy-file", '"placement:usages": "rule:placement:usages"', "invalid rules"),
     ],
 )
-def test_an_invalid_document_is_refused(
-    text: str, message: str, tmp_path: pathlib.Path, capsys: Capture
+def test_an_invalid_document_or_policy_file_is_refused(
+    option: str, text: str | None, message: str, tmp_path: pathlib.Path, capsys: Capture
 ) -> None:
-    document = tmp_path / "state.json"
-    document.write_text(text)
-    assert run.main(["--load", str(document), "--export", "-"]) == 1
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot be read: No such file"),
-        ("just some text", "is not a policy file"),
-        ("- a\n- list", "is not a policy file"),
-        ("a: [unclosed", "is not a policy file"),
-        ("\x00", "is not a policy file"),
-        ('"a": "rule:b"\n"b": "rule:a"', "invalid rules"),
-        ('"placement:usages": "rule:placement:usages"', "invalid rules"),
-    ],
-)
-def test_an_invalid_policy_file_is_refused(
-    text: str | None, message: str, tmp_path: pathlib.Path, capsys: Capture
-) -> None:
-    file = tmp_path / "policy.yaml"
+    file = tmp_path / "file"
     if text is not None:
         file.write_text(text)
-    assert run.main(["--policy-file", str(file), "--export", "-"]) == 1
+    assert run.main([option, str(file), "--export", "-"]) == 1
     assert message in capsys.readouterr().err
 
 

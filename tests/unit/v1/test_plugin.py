@@ -98,26 +98,22 @@ def test_an_embedded_client_opens_its_database_late() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--os-cloud", "a"), ("--os-cloud=a",), ("--os-auth-url", "u", "trait", "list")]
+    ("line", "clouds", "database"),
+    [
+        ("", {}, "file"),
+        ("--os-region-name a trait list", {}, "file"),
+        ("--os-cloud a", {}, None),
+        ("--os-cloud=a", {}, None),
+        ("--os-auth-url u trait list", {}, None),
+        ("--os-cloud a", {"a": {"placement_database": "its own"}}, "its own"),
+    ],
 )
-def test_a_named_cloud_overrides_the_database_of_the_environment(arguments: tuple[str]) -> None:
-    options = instance({"placement_database": "file"})._cli_options
-    plugin.prefer_named_target(options, arguments)
-    assert plugin.embedded_database(options.config) is None
-
-
-@pytest.mark.parametrize("arguments", [(), ("--os-region-name", "a", "trait", "list")])
-def test_without_a_named_cloud_the_database_is_used(arguments: tuple[str]) -> None:
-    options = instance({"placement_database": "file"})._cli_options
-    plugin.prefer_named_target(options, arguments)
-    assert plugin.embedded_database(options.config) == "file"
-
-
-def test_the_database_of_a_named_cloud_is_used() -> None:
-    clouds = {"a": {"placement_database": "its own"}}
+def test_a_named_cloud_overrides_the_database_of_the_environment(
+    line: str, clouds: dict[str, Any], database: str | None
+) -> None:
     options = instance({"placement_database": "file"}, clouds)._cli_options
-    plugin.prefer_named_target(options, ["--os-cloud", "a"])
-    assert plugin.embedded_database(options.config) == "its own"
+    plugin.prefer_named_target(options, line.split())
+    assert plugin.embedded_database(options.config) == database
 
 
 @pytest.mark.parametrize(
