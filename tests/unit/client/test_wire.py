@@ -77,31 +77,13 @@ def test_a_consumer_reads_back_with_the_fields_of_the_version(
 
 
 @pytest.mark.parametrize(
-    ("minor", "keys"),
-    [
-        (0, {"allocations"}),
-        (7, {"allocations"}),
-        (8, {"allocations", "project_id", "user_id"}),
-        (27, {"allocations", "project_id", "user_id"}),
-        (28, {"allocations", "project_id", "user_id", "consumer_generation"}),
-        (34, {"allocations", "project_id", "user_id", "consumer_generation", "mappings"}),
-        (
-            38,
-            {
-                "allocations",
-                "project_id",
-                "user_id",
-                "consumer_generation",
-                "mappings",
-                "consumer_type",
-            },
-        ),
-    ],
+    ("minor", "count"), [(0, 1), (7, 1), (8, 3), (27, 3), (28, 4), (34, 5), (38, 6)]
 )
-def test_an_allocation_body_has_exactly_the_keys_of_its_version(minor: int, keys: set[str]) -> None:
+def test_an_allocation_body_has_exactly_the_keys_of_its_version(minor: int, count: int) -> None:
+    keys = ("allocations", "project_id", "user_id", "consumer_generation", "mappings")
     consumer = allocation.Consumer("c", {"p": {"VCPU": 1}}, "project", "user", 4, "INSTANCE")
     body = wire.consumer_body(consumer, Microversion(1, minor), {"": ["p"]})
-    assert set(body) == keys
+    assert set(body) == {*(*keys, "consumer_type")[:count]}
     assert isinstance(body["allocations"], list if minor < 12 else dict)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from osc_placement import errors, microversion
+from osc_placement import errors
 from osc_placement.engine import record, state
 from osc_placement.model import inventory
 from osc_placement.nova import api, flavors, request
@@ -66,15 +66,9 @@ def cloud(vcpus: int, memory: int = 0) -> state.CloudState:
 
 
 @pytest.fixture
-def placement() -> Iterator[service.InProcessPlacement]:
-    with service.InProcessPlacement() as started:
-        explained.seed(started, cloud(1))
-        yield started
-
-
-def counting(placement: service.InProcessPlacement) -> explained.CountingClient:
-    version = microversion.MAXIMUM
-    return explained.CountingClient(placement.client(version).transport, version)
+def client(placement: service.InProcessPlacement) -> explained.CountingClient:
+    """A client of the cloud with one VCPU in use on each host."""
+    return explained.seeded(placement, cloud(1))
 
 
 def audited(
@@ -84,10 +78,7 @@ def audited(
     return {each.name: each for each in audit.audit(client, nova, names, scheduler, CONTEXT)}
 
 
-def test_each_code_is_found_with_one_request_per_flavor(
-    placement: service.InProcessPlacement,
-) -> None:
-    client = counting(placement)
+def test_each_code_is_found_with_one_request_per_flavor(client: explained.CountingClient) -> None:
     found = audited(client, recorded(**FLAVORS))
     assert {name: str(each.code) for name, each in found.items()} == {
         name: name for name in FLAVORS
@@ -98,10 +89,7 @@ def test_each_code_is_found_with_one_request_per_flavor(
     assert sum(client.sent.values()) == len(FLAVORS) - 1
 
 
-def test_a_service_is_audited_with_two_requests_per_host(
-    placement: service.InProcessPlacement,
-) -> None:
-    client = counting(placement)
+def test_a_service_is_audited_with_two_requests_per_host(client: explained.CountingClient) -> None:
     whole = audited(client, recorded(**FLAVORS))
     client.sent.clear()
     client.transport.local = lambda: None
@@ -117,12 +105,12 @@ def test_a_service_is_audited_with_two_requests_per_host(
     }
 
 
-def test_a_full_cloud_without_a_suitable_host_has_no_host() -> None:
-    with service.InProcessPlacement() as started:
-        explained.seed(started, cloud(8, 64))
-        client = counting(started)
-        client.transport.local = lambda: None
-        found = audited(client, recorded(**FLAVORS), "no_host", "full", "ok")
+def test_a_full_cloud_without_a_suitable_host_has_no_host(
+    placement: service.InProcessPlacement,
+) -> None:
+    client = explained.seeded(placement, cloud(8, 64))
+    client.transport.local = lambda: None
+    found = audited(client, recorded(**FLAVORS), "no_host", "full", "ok")
     assert {name: str(single.code) for name, single in found.items()} == {
         "no_host": "no_host", "full": "full", "ok": "full",
     }  # fmt: skip
@@ -130,16 +118,16 @@ def test_a_full_cloud_without_a_suitable_host_has_no_host() -> None:
 
 
 @pytest.mark.parametrize("field", [{"max_unit": 3}, {"step_size": 3}, {"min_unit": 5}])
-def test_units_that_refuse_a_flavor_are_not_called_full(field: Mapping[str, int]) -> None:
+def test_units_that_refuse_a_flavor_are_not_called_full(
+    field: Mapping[str, int], placement: service.InProcessPlacement
+) -> None:
     base = cloud(0, 16)
     for uuid, each in base.providers.items():
         held = {**each.inventories, "VCPU": inventory.Inventory(8, **field)}
         base.apply(record.Changes({uuid: dataclasses.replace(each, inventories=held)}))
-    with service.InProcessPlacement() as started:
-        explained.seed(started, base)
-        client = counting(started)
-        client.transport.local = lambda: None
-        found = audited(client, recorded(**FLAVORS), "ok")["ok"]
+    client = explained.seeded(placement, base)
+    client.transport.local = lambda: None
+    found = audited(client, recorded(**FLAVORS), "ok")["ok"]
     assert (str(found.code), found.empty_hosts) == ("no_host", 0)
 
 
@@ -167,16 +155,16 @@ def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
 
 
 @pytest.mark.seeds(10, long=500)
-def test_the_hosts_of_random_flavors_are_those_of_brute_force(seed: int) -> None:
+def test_the_hosts_of_random_flavors_are_those_of_brute_force(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
     draw = random.Random(f"audit {seed}")
     base = cloud_builder.draw_state(draw)
     nova = recorded(**drawn_flavors(draw))
-    with service.InProcessPlacement() as started:
-        explained.seed(started, base)
-        client = counting(started)
-        whole = audited(client, nova)
-        client.transport.local = lambda: None
-        assert audited(client, nova) == whole
+    client = explained.seeded(placement, base)
+    whole = audited(client, nova)
+    client.transport.local = lambda: None
+    assert audited(client, nova) == whole
     empty = base.without_allocations()
     for item in whole.values():
         if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
@@ -189,7 +177,9 @@ def test_the_hosts_of_random_flavors_are_those_of_brute_force(seed: int) -> None
 
 
 @pytest.mark.seeds(10, long=100)
-def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(seed: int) -> None:
+def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
     draw = random.Random(f"audit services {seed}")
     base = cloud_builder.draw_state(draw)
     nova = recorded(**drawn_flavors(draw))
@@ -197,10 +187,8 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(seed: 
     states = compute_services.draw_states(draw, roots)
     accepted = {base.providers[root].name for root in compute_services.accepted(states)}
     compute = compute_nodes.read_server_hosts(compute_services.nova(states))
-    with service.InProcessPlacement() as started:
-        explained.seed(started, base)
-        options = request.SchedulerOptions()
-        whole = audit.audit(counting(started), nova, [], options, CONTEXT, compute)
+    client = explained.seeded(placement, base)
+    whole = audit.audit(client, nova, [], request.SchedulerOptions(), CONTEXT, compute)
     empty = base.without_allocations()
     known = {each.name: each.flavor for each in flavors.flavors(nova)}
     for item in whole:
@@ -216,15 +204,13 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(seed: 
 
 
 def test_too_many_candidates_are_counted_up_to_novas_limit(
-    placement: service.InProcessPlacement,
+    client: explained.CountingClient,
 ) -> None:
-    client = counting(placement)
     found = audited(client, recorded(**FLAVORS), "ok", max_placement_results=1)
     assert (str(found["ok"].code), found["ok"].hosts) == ("many_candidates", 2)
 
 
-def test_an_unknown_flavor_is_named(placement: service.InProcessPlacement) -> None:
-    client = counting(placement)
+def test_an_unknown_flavor_is_named(client: explained.CountingClient) -> None:
     with pytest.raises(errors.InvalidInput, match="absent"):
         audited(client, recorded(**FLAVORS), "absent")
     found = audited(client, recorded(**FLAVORS), "ok", "absent", "full")
@@ -246,29 +232,25 @@ def test_an_unknown_flavor_is_named(placement: service.InProcessPlacement) -> No
     ],
 )
 def test_what_placement_does_not_have_is_never_ok(
-    placement: service.InProcessPlacement, specs: Mapping[str, str]
+    client: explained.CountingClient, specs: Mapping[str, str]
 ) -> None:
-    [found] = audited(counting(placement), recorded(gpu=specs)).values()
+    [found] = audited(client, recorded(gpu=specs)).values()
     assert (str(found.code), found.hosts) == ("not_judged", 2)
     assert next(iter(specs)).partition(":")[2] in found.reason
 
 
-def test_flavors_come_by_name(placement: service.InProcessPlacement) -> None:
-    found = audited(counting(placement), recorded(**FLAVORS))
+def test_flavors_come_by_name(client: explained.CountingClient) -> None:
+    found = audited(client, recorded(**FLAVORS))
     assert list(found) == sorted(FLAVORS)
 
 
 def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
-    placement: service.InProcessPlacement,
+    client: explained.CountingClient,
 ) -> None:
     nova = recorded(sound={"hw:sound_model": "virtio"}, plain={})
     recording = {**nova.recorded, "GET /v2.1/": {"version": {"version": "2.100"}}}
     found = audit.audit(
-        counting(placement),
-        api.RecordedNova(recording, "2025"),
-        (),
-        request.SchedulerOptions(),
-        CONTEXT,
+        client, api.RecordedNova(recording, "2025"), (), request.SchedulerOptions(), CONTEXT
     )
     assert [(single.name, single.releases, str(single.code)) for single in found] == [
         ("plain", (31, 32), "ok"),
@@ -278,8 +260,8 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
     assert "by its compute API 2.100" in found[0].assumptions[0]
 
 
-def test_the_reason_of_placement_is_one_line(placement: service.InProcessPlacement) -> None:
-    [found] = audited(counting(placement), recorded(**FLAVORS), "unknown_name").values()
+def test_the_reason_of_placement_is_one_line(client: explained.CountingClient) -> None:
+    [found] = audited(client, recorded(**FLAVORS), "unknown_name").values()
     assert "\n" not in found.reason
     assert "\\n" not in found.reason
     assert not found.reason.startswith("The server could not comply")
