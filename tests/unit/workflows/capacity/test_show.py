@@ -97,20 +97,19 @@ def usable(base: state.CloudState, request: candidate.CandidateQuery, name: str)
     return free
 
 
-def test_only_hosts_with_the_traits_of_several_classes_count() -> None:
+def test_only_hosts_with_the_traits_of_several_classes_count(
+    placement: service.InProcessPlacement,
+) -> None:
     base = clouds.cloud(
         provider(NAME.format(1), traits="HW_CPU_X86_SSE", VCPU=8, MEMORY_MB=10),
         provider(NAME.format(2), VCPU=8, MEMORY_MB=10),
     )
-    with service.InProcessPlacement() as placement:
-        explained.seed(placement, base)
-        asked = query(group(VCPU=1, MEMORY_MB=1, required="HW_CPU_X86_SSE"))
-        for client in clients(placement):
-            (row,) = counted(client, asked).rows
-            assert {each.name: each.capacity for each in row.capacity.classes} == {
-                "VCPU": 8,
-                "MEMORY_MB": 10,
-            }
+    explained.seed(placement, base)
+    asked = query(group(VCPU=1, MEMORY_MB=1, required="HW_CPU_X86_SSE"))
+    for client in clients(placement):
+        (row,) = counted(client, asked).rows
+        capacities = {each.name: each.capacity for each in row.capacity.classes}
+        assert capacities == {"VCPU": 8, "MEMORY_MB": 10}
 
 
 @pytest.mark.parametrize(

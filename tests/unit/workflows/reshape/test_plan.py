@@ -325,10 +325,7 @@ def test_a_custom_class_that_no_tree_has_is_known_to_the_rehearsal(
 ) -> None:
     cloud.rival.create_resource_class("CUSTOM_OTHER")
     moves = "moves: [{from: cn1, resources: {VGPU: all}, to: cn1, as: {VGPU: CUSTOM_OTHER}}]"
-    prepared = cloud.prepare(moves)
-    options = plan_apply.Options(plan_out=tmp_path / "plan", undo_out=tmp_path / "undo")
-    report = plans.apply_new(cloud.client, prepared.planned, "reshape", options)
-    assert statuses(report) == {"applied"}
+    assert statuses(cloud.reshape(tmp_path / "plan", moves)) == {"applied"}
     inventories = cloud.rival.list_inventories(uuid_of("cn1")).inventories
     assert inventories.keys() == {"VCPU", "CUSTOM_OTHER"}
 

@@ -7,7 +7,6 @@ import pathlib
 
 import pytest
 
-from osc_placement import microversion
 from osc_placement.model import allocation
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
@@ -19,23 +18,23 @@ HOSTS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(3)]
 SERVER = "00000000-0000-4000-8000-0000000000c0"
 
 
-def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer() -> None:
-    with service.InProcessPlacement() as placement:
-        explained.seed(placement, clouds.cloud(*(clouds.provider(each, VCPU=4) for each in HOSTS)))
-        transport = placement.client(microversion.MAXIMUM).transport
-        client = explained.CountingClient(transport, microversion.MAXIMUM)
-        held = {HOSTS[0]: {"VCPU": 2}}
-        client.replace_allocations(allocation.Consumer(SERVER, held, "p", "u", None, "INSTANCE"))
-        client.sent.clear()
-        with replay.copied(client, CONTEXT) as copy:
-            path = pathlib.Path(copy.target)
-            saved = client.sent.total()
-            assert copy.show_allocations(SERVER).allocations == held
-            assert [each.uuid for each in copy.list_providers()] == HOSTS
-        # Two listings of providers, one of traits and one of resource classes.
-        assert saved == 4 + 5 * len(HOSTS) + 1
-        assert client.sent.total() == saved
-        assert not path.exists()
+def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer(
+    placement: service.InProcessPlacement,
+) -> None:
+    hosts = clouds.cloud(*(clouds.provider(each, VCPU=4) for each in HOSTS))
+    client = explained.seeded(placement, hosts)
+    held = {HOSTS[0]: {"VCPU": 2}}
+    client.replace_allocations(allocation.Consumer(SERVER, held, "p", "u", None, "INSTANCE"))
+    client.sent.clear()
+    with replay.copied(client, CONTEXT) as copy:
+        path = pathlib.Path(copy.target)
+        saved = client.sent.total()
+        assert copy.show_allocations(SERVER).allocations == held
+        assert [each.uuid for each in copy.list_providers()] == HOSTS
+    # Two listings of providers, one of traits and one of resource classes.
+    assert saved == 4 + 5 * len(HOSTS) + 1
+    assert client.sent.total() == saved
+    assert not path.exists()
 
 
 QUERY = "resources=VCPU%3A1%2CMEMORY_MB%3A512&required=%21COMPUTE_STATUS_DISABLED&limit=1000"
