@@ -13,9 +13,9 @@ from osc_placement.client.service import has_next
 from osc_placement.model import shared
 from osc_placement.nova import api, flavor, values
 
-#: Compute API microversions, the preferred one first: 2.98 adds image properties, 2.69 servers
-#: of a cell that is down, 2.47 the embedded flavor.
-_SERVERS = ("2.98", "2.69", "2.47")
+#: Compute API microversions, the preferred one first: 2.98 adds image properties, 2.96 the
+#: requested zone, 2.69 servers of a cell that is down, 2.47 the embedded flavor.
+_SERVERS = ("2.98", "2.96", "2.69", "2.47")
 
 #: 2.80 adds a migration's owner, 2.59 its UUID and pages.
 _MIGRATIONS = ("2.80", "2.59")
@@ -110,6 +110,7 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         image_properties=_properties(image.get("properties")),
         image_id=shared.text(image.get("id")),
         pinned_zone=shared.text(item.get("pinned_availability_zone")),
+        shows_zone="pinned_availability_zone" in item,
         from_volume=not image,
         has_volumes=bool(item.get("os-extended-volumes:volumes_attached")),
         root_device=shared.text(item.get("OS-EXT-SRV-ATTR:root_device_name")),

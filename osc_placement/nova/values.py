@@ -130,7 +130,8 @@ class Server:
     ``host`` and ``node`` (the hostname of a hypervisor) are None for a server on no host.
     ``flavor`` is the embedded flavor: the new one during a resize. ``flavor_name`` is its name.
     ``image_properties`` is None below compute API 2.98. ``image_id`` is None without an image.
-    ``pinned_zone`` is the requested availability zone, None also below 2.96.
+    ``pinned_zone`` is the requested availability zone; ``shows_zone`` is False below compute API
+    2.96, which does not show it.
     ``from_volume``: the root disk is a volume, or the server has neither image nor block
     devices. ``has_volumes``: volumes are attached; one of them is the root disk, also of a
     server with an image, if it is attached as ``root_device``.
@@ -152,6 +153,7 @@ class Server:
     image_properties: Mapping[str, str] | None = None
     image_id: str | None = None
     pinned_zone: str | None = None
+    shows_zone: bool = True
     from_volume: bool = False
     has_volumes: bool = False
     root_device: str | None = None

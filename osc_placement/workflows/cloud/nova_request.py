@@ -30,6 +30,10 @@ class RequestOptions:
     scheduler: SchedulerOptions = dataclasses.field(default_factory=SchedulerOptions)
 
 
+#: Nova moves a server that was requested in a zone within this zone only.
+ZONE_HIDDEN = "the zone in which a server was requested: nova shows it from compute API 2.96 on"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestServices:
     """The services of one cloud; neutron and glance are opened when they are needed."""
@@ -140,7 +144,8 @@ def _existing(
         from_volume=_from_volume(services, server),
         availability_zone=options.availability_zone or server.pinned_zone,
     )
-    return spec, ("the server's own allocations count as used", *missing)
+    hidden = [] if server.shows_zone or spec.availability_zone else [ZONE_HIDDEN]
+    return spec, ("the server's own allocations count as used", *missing, *hidden)
 
 
 def spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:
@@ -183,8 +188,9 @@ def observe_servers(
             spec = spec_of(server, attached[uuid])
             newest, *others = request.requests_by_release(spec, aggregates, options, releases)
             different = tuple(f"{single.title} sends another request" for single in others)
+            hidden = () if server.shows_zone else (ZONE_HIDDEN,)
             requests[uuid] = dataclasses.replace(
-                newest, not_judged=(*newest.not_judged, *different)
+                newest, not_judged=(*newest.not_judged, *different, *hidden)
             )
         except errors.InvalidInput as error:
             requests[uuid] = "; ".join(error.reasons)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement import errors, testing
+from osc_placement import errors, microversion, testing
 from osc_placement.nova import api, servers, values
 
 
@@ -36,6 +36,29 @@ def test_host_aggregates_are_parsed() -> None:
     ]
     ((path, options),) = cloud.requests
     assert (path, options["microversion"]) == ("/os-aggregates", "2.41")
+
+
+@pytest.mark.parametrize(
+    ("newest", "shows_zone"), [("2.95", False), ("2.96", True), ("2.99", True)]
+)
+def test_the_requested_zone_is_read_from_every_nova_that_shows_it(
+    newest: str, shows_zone: bool
+) -> None:
+    (item,) = testing.sample_nova("12-hosts")["GET /v2.1/servers/detail?all_tenants=1"]["servers"][
+        :1
+    ]
+
+    class Nova:
+        source = ""
+
+        def ask(self, path: str, version: str) -> Any:
+            if microversion.Microversion.parse(version) > microversion.Microversion.parse(newest):
+                raise api.NovaRefused(406, "no such version", url=path)
+            zoned = version in ("2.96", "2.98")
+            return {"servers": [{**item, **({"pinned_availability_zone": "az1"} if zoned else {})}]}
+
+    (server,) = servers.servers(Nova())
+    assert (server.shows_zone, server.pinned_zone) == (shows_zone, "az1" if shows_zone else None)
 
 
 @pytest.mark.parametrize(
