@@ -388,7 +388,7 @@ class _Strategies:
         self._proofs = MAX_PROOFS
 
     def place(self, strategy: Strategy | None) -> placing.Placement | None:
-        """A placement of all items; None if it is proved that there is none."""
+        """A placement of all requests; None if it is proved that there is none."""
         solution = placing.place(self._problem, self._budget)
         if solution is None or strategy is None:
             return solution

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from osc_placement.model import allocation, provider
 from osc_placement.model.name import and_more, counted, is_custom
@@ -83,7 +84,8 @@ class _Changes:
         for uuid, node in self._after.inside.items():
             was = self._before.nodes.get(uuid)
             yield from self._provider(uuid, node, was)
-            yield from self._memberships(uuid, node, was or snapshot.Node(node.provider))
+            start = was or snapshot.Node(node.provider)
+            yield from self._memberships(uuid, start, node, self._traits)
         yield from self._reshapes()
         yield from self._deletions()
 
@@ -110,36 +112,27 @@ class _Changes:
         yield self._change(TYPE.name, uuid, before, target, stage)
 
     def _memberships(
-        self, uuid: str, node: snapshot.Node, was: snapshot.Node
+        self, uuid: str, was: snapshot.Node, now: snapshot.Node, stage: int, reason: str = ""
     ) -> Iterator[change.Change]:
-        traits, aggregates = memberships.TRAITS, memberships.AGGREGATES
-        yield from self._members(traits, uuid, was.traits, node.traits, self._traits)
-        stage = self._traits + 1
-        yield from self._members(aggregates, uuid, was.aggregates, node.aggregates, stage)
-
-    def _members(
-        self,
-        kind: memberships.MembershipType[memberships.M],
-        uuid: str,
-        was: Collection[str],
-        now: Collection[str],
-        stage: int,
-        reason: str = "",
-    ) -> Iterator[change.Change]:
-        """The change of a provider's traits or aggregates, if they differ."""
-        differing = sorted({*was} ^ {*now})
-        if differing:
-            before = kind.state({name: name in was for name in differing})
-            after = kind.state({name: name in now for name in differing})
-            yield self._change(kind.name, uuid, before, after, stage, reason)
+        """The changes of a provider's traits, and in the next stage of its aggregates."""
+        kinds: Iterable[
+            tuple[memberships.MembershipType[Any], Collection[str], Collection[str]]
+        ] = (
+            (memberships.TRAITS, was.traits, now.traits),
+            (memberships.AGGREGATES, was.aggregates, now.aggregates),
+        )
+        for at, (kind, old, new) in enumerate(kinds, stage):
+            if differing := sorted({*old} ^ {*new}):
+                before = kind.state({name: name in old for name in differing})
+                after = kind.state({name: name in new for name in differing})
+                yield self._change(kind.name, uuid, before, after, at, reason)
 
     def _deletions(self) -> Iterator[change.Change]:
         """Remove traits and aggregates before deleting, so that undo restores them."""
         for uuid in sorted(self._deleted):
             node = self._after.nodes[uuid]
-            traits, aggregates, stage = memberships.TRAITS, memberships.AGGREGATES, self._strip
-            yield from self._members(traits, uuid, node.traits, (), stage, _DELETED)
-            yield from self._members(aggregates, uuid, node.aggregates, (), stage + 1, _DELETED)
+            empty = snapshot.Node(node.provider)
+            yield from self._memberships(uuid, node, empty, self._strip, _DELETED)
             stage = self._delete + max(self._depth.values()) - self._depth[uuid]
             kind, identity = TYPE.name, _identity(node.provider)
             yield self._change(kind, uuid, identity, ABSENT, stage, "it is empty")
