@@ -89,14 +89,14 @@ def allocate(target: targets.Target, name: str, provider: str, **amounts: int) -
 
 
 @pytest.fixture
-def gpus(openstack: shell.OpenStack, target: targets.Target) -> str:
+def gpus(openstack: shell.OpenStack, sample: targets.Target) -> str:
     """The UUID of a compute node with VGPU of its own, which three servers use."""
     uuid = PROVIDERS[node(9)]
     more = ("--resource", "VGPU=8", "--resource", "SRIOV_NET_VF=2")
     openstack.do("resource provider inventory set", uuid, "--amend", *more)
-    allocate(target, "vm-00007", uuid, VCPU=1, VGPU=1)
-    allocate(target, "vm-00017", uuid, VCPU=1, VGPU=3, SRIOV_NET_VF=1)
-    allocate(target, "vm-00027", uuid, VCPU=1, VGPU=1)
+    allocate(sample, "vm-00007", uuid, VCPU=1, VGPU=1)
+    allocate(sample, "vm-00017", uuid, VCPU=1, VGPU=3, SRIOV_NET_VF=1)
+    allocate(sample, "vm-00027", uuid, VCPU=1, VGPU=1)
     return uuid
 
 
