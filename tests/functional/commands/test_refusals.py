@@ -212,7 +212,7 @@ def target(database: pathlib.Path) -> targets.Target:
     return targets.OnFile(database)
 
 
-@pytest.mark.parametrize("line", [*ERRORS, *USAGE])
+@pytest.mark.parametrize("line", [*ERRORS, *USAGE], ids=str)
 def test_a_wrong_command_line_is_refused(
     line: str, openstack: shell.OpenStack, database: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
