@@ -103,14 +103,13 @@ TREE = (
 
 
 class Limited(NamedTuple):
-    """A command that removes more than ``refused`` percent, and at most ``allowed`` percent.
+    """A command that removes more than the first percentage, and at most the second.
 
     ``before`` are commands that prepare the cloud. A command with a plan refuses with the code 6.
     """
 
     command: str
-    refused: int
-    allowed: int
+    percentages: tuple[int, int]
     reason: str
     before: tuple[str, ...] = ()
     code: int = 6
@@ -119,50 +118,69 @@ class Limited(NamedTuple):
 LIMITED = {
     "memberships with a trait": Limited(
         f"resource provider trait remove --trait CUSTOM_GOLD {HOSTS}",
-        *(49, 50, "removes 4 of 8", (f"{GOLDEN} {HOSTS} {NEIGHBOURS}",)),
+        (49, 50),
+        "removes 4 of 8",
+        before=(f"{GOLDEN} {HOSTS} {NEIGHBOURS}",),
     ),
     "memberships of an aggregate": Limited(
         f"resource provider aggregate remove --aggregate {GROUP} {HOSTS}",
-        *(49, 50, "removes 4 of 8", (f"{GROUPED} {HOSTS} {NEIGHBOURS}",)),
+        (49, 50),
+        "removes 4 of 8",
+        before=(f"{GROUPED} {HOSTS} {NEIGHBOURS}",),
     ),
     "capacity by an amendment": Limited(
         f"{AMEND} {HOSTS} --resource VCPU:allocation_ratio*=0.5 --allow over-capacity",
-        *(49, 50, "removes 496 of 992 units of VCPU capacity, and the limit is 486"),
+        (49, 50),
+        "removes 496 of 992 units of VCPU capacity, and the limit is 486",
     ),
     # What one host loses is compared with the capacity of all that are selected.
     "capacity of one host": Limited(
         f"{AMEND} {HOST} --resource VCPU:reserved=10",
-        *(1, 40, "units of VCPU capacity, and the limit is"),
+        (1, 40),
+        "units of VCPU capacity, and the limit is",
     ),
     "capacity by the ratios of host aggregates": Limited(
         f"placement aggregate mirror --ratios {RECORDED} --allow over-capacity"
         " --host-aggregate ssd",
-        *(10, 100, "units of VCPU capacity, and the limit is"),
-        (f"{AMEND} --resource VCPU:allocation_ratio=64 {HOST}",),
+        (10, 100),
+        "units of VCPU capacity, and the limit is",
+        before=(f"{AMEND} --resource VCPU:allocation_ratio=64 {HOST}",),
     ),
     "capacity by a reshape": Limited(
         "placement reshape pcpu.yaml --allow nova-owned",
-        *(5, 100, "removes 64 of 248 units of VCPU capacity, and the limit is 12"),
+        (5, 100),
+        "removes 64 of 248 units of VCPU capacity, and the limit is 12",
     ),
     "providers by a reshape": Limited(
-        "placement reshape delete.yaml", *(33, 34, "removes 1 of 3 providers", TREE)
+        "placement reshape delete.yaml", (33, 34), "removes 1 of 3 providers", before=TREE
     ),
     "capacity of one class": Limited(
         "resource provider inventory class set empty VCPU --total 32",
-        *(49, 50, "removes 32 of 64 units of VCPU capacity, and the limit is 31", CREATED, 1),
+        (49, 50),
+        "removes 32 of 64 units of VCPU capacity, and the limit is 31",
+        before=CREATED,
+        code=1,
     ),
     "all inventories": Limited(
         f"{SET} empty --resource MEMORY_MB=64",
-        *(49, 100, "removes 64 of 64 units of VCPU capacity, and the limit is 31", CREATED, 1),
+        (49, 100),
+        "removes 64 of 64 units of VCPU capacity, and the limit is 31",
+        before=CREATED,
+        code=1,
     ),
     "inventories of an aggregate": Limited(
         f"{SET} {GROUP} --aggregate --amend --resource VCPU:allocation_ratio=2",
-        *(49, 50, "removes 496 of 992 units of VCPU capacity, and the limit is 486"),
-        *((f"{GROUPED} {HOSTS}",), 1),
+        (49, 50),
+        "removes 496 of 992 units of VCPU capacity, and the limit is 486",
+        before=(f"{GROUPED} {HOSTS}",),
+        code=1,
     ),
     "traits of an aggregate": Limited(
         f"resource provider trait set {GROUP} --aggregate --trait COMPUTE_NODE",
-        *(1, 100, "traits of providers, and the limit is", (f"{GROUPED} {HOSTS}",), 1),
+        (1, 100),
+        "traits of providers, and the limit is",
+        before=(f"{GROUPED} {HOSTS}",),
+        code=1,
     ),
 }
 
@@ -172,6 +190,7 @@ def test_a_removal_has_a_limit_on_request(
     openstack: shell.OpenStack, target: targets.Target, removed: str
 ) -> None:
     case = LIMITED[removed]
+    refused_at, allowed_at = case.percentages
     moves = f"{{from: {FREE}, resources: {{VCPU: 16}}, to: {FREE}, as: {{VCPU: PCPU}}}}"
     pathlib.Path("pcpu.yaml").write_text(f"moves: [{moves}]")
     pathlib.Path("delete.yaml").write_text(
@@ -184,16 +203,16 @@ def test_a_removal_has_a_limit_on_request(
     def run(percent: int, *more: str) -> shell.Outcome:
         return openstack.run(case.command, "--max-percent", str(percent), *more, "-f", "json")
 
-    refused = run(case.refused)
+    refused = run(refused_at)
     assert (refused.code, '"code": "many"' in refused.stdout) == (case.code, case.code == 6)
     assert case.reason in refused.stdout + refused.stderr
     if " set " not in case.command or case.command.startswith(SET):
         # A plan shows what it refuses, and the dry run itself succeeds.
-        shown = run(case.refused, "--dry-run")
+        shown = run(refused_at, "--dry-run")
         assert shown.code == (0 if case.code == 6 else 1), shown
         assert case.reason in shown.stdout + shown.stderr
     assert target.state() == before
-    assert run(case.allowed).code == 0
+    assert run(allowed_at).code == 0
     after = target.state()
     assert after != before
     target.load("12-hosts")
