@@ -47,7 +47,10 @@ def add_options(
         group.set_defaults(request_options="--flavor or --server")
         group.add_argument("--flavor", metavar="<flavor>", help="A flavor, by name or ID")
         group.add_argument(
-            "--server", metavar="<uuid>", help="The flavor, image and ports of a server"
+            "--server",
+            metavar="<uuid>",
+            type=arguments.consumer_uuid,
+            help="The flavor, image and ports of a server",
         )
     group.add_argument("--image", metavar="<image>", help="An image, by name or ID")
     arguments.add_flag(group, "--boot-from-volume", "The root disk is a volume")

@@ -107,6 +107,7 @@ def test_a_server_is_explained_by_its_flavor_and_zone(
     openstack: OpenStack, nova: tuple[str, str]
 ) -> None:
     code, found = explained(openstack, "--server", SERVER, *nova)
+    assert explained(openstack, "--server", SERVER.upper(), *nova) == (code, found)
     assert (code, [row["host"] for row in found["candidate"]]) == (0, ["avx"])
     assert sources(found) == {
         "resources=VCPU:2": ("flavor: vcpus=2", 2),
