@@ -481,7 +481,7 @@ def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
 
 def selector_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """``(feature, option)`` that the selection requires."""
-    if parsed_args.in_tree:
+    if parsed_args.in_tree is not None:
         yield "nested providers", "--in-tree"
     yield from trait_features(
         parsed_args.required, parsed_args.forbidden, "provider required traits"

@@ -92,7 +92,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
         problems = errors.InputErrors()
         resources = arguments.resources(parsed_args.resource, problems)
-        in_tree = parsed_args.in_tree
+        tree_name = in_tree = parsed_args.in_tree
         with problems.collected():
             in_tree = in_tree and lookup.provider_uuid(client, in_tree)
         # --in-tree with a UUID that no provider has: this command shows no rows, as the API. A
@@ -109,7 +109,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             resources=resources,
         )
         providers = list_providers(in_tree=in_tree)
-        if in_tree and not providers and (named := lookup.named_like_uuid(client, in_tree)):
+        if in_tree and not providers and (named := lookup.named_like_uuid(client, tree_name)):
             providers = list_providers(in_tree=named)
         if parsed_args.long:
             return self._long_rows(client, providers)
@@ -395,7 +395,7 @@ class ShowResourceProviderTree(base.ReportLister):
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         providers = client.list_providers(in_tree=uuid)
-        if not providers and (named := lookup.named_like_uuid(client, uuid)):
+        if not providers and (named := lookup.named_like_uuid(client, parsed_args.uuid)):
             providers = client.list_providers(in_tree=named)
         if not providers:
             raise errors.PlacementError(f"No resource provider with uuid {uuid} found")

@@ -53,13 +53,14 @@ class Selector:
     unused: bool = False
 
     def __bool__(self) -> bool:
-        return any(getattr(self, field.name) for field in dataclasses.fields(self))
+        # An empty name of a tree is an unknown provider, and not a missing condition.
+        return self != Selector()
 
     def __str__(self) -> str:
         arguments = [*self.providers]
         for option, texts in (
             ("--member-of", self.member_of),
-            ("--in-tree", [self.in_tree] if self.in_tree else []),
+            ("--in-tree", [] if self.in_tree is None else [self.in_tree]),
             ("--required", self.required),
             ("--forbidden", self.forbidden),
             ("--name-glob", self.name_globs),
@@ -249,7 +250,7 @@ def _filters(
     if selector.required or selector.forbidden:
         filters["required"] = [*selector.required, *(f"!{item}" for item in selector.forbidden)]
     with input_errors.collected():
-        if selector.in_tree:
+        if selector.in_tree is not None:
             filters["in_tree"] = lookup.provider_uuid(client, selector.in_tree, check=True)
     return filters
 

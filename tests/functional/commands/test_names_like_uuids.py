@@ -67,6 +67,13 @@ def test_every_command_finds_a_provider_by_a_name_that_looks_like_a_uuid(
     assert openstack("resource provider list") == []
 
 
+def test_a_tree_is_shown_by_a_name_in_another_form_of_a_uuid(openstack: OpenStack) -> None:
+    other_form = NAME.replace("-", "").upper()
+    openstack("resource provider create", other_form, "--uuid", CHILD)
+    for command in ("resource provider tree show", "resource provider list --in-tree"):
+        assert [row["name"] for row in openstack(command, other_form)] == [other_form], command
+
+
 def test_a_tree_is_deleted_by_a_name_that_looks_like_a_uuid(openstack: OpenStack) -> None:
     openstack("resource provider create child --parent-provider", UUID)
     openstack.do("resource provider delete --tree", NAME)

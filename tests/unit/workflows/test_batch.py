@@ -96,6 +96,9 @@ def test_selecting_by_aggregate_trait_or_all_sends_one_request(fields: dict[str,
         ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
         ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
         ({"in_tree": "unknown-host"}, "unknown-host"),
+        # As of an unset variable of a script: it must not select more.
+        ({"in_tree": ""}, "the name or UUID ''"),
+        ({"in_tree": "", "everything": True}, "the name or UUID ''"),
         ({"member_of": ("racks",)}, "without a compute service"),
     ],
 )
