@@ -162,6 +162,8 @@ _NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION, allocation.U
 _SEPARATOR = re.compile(
     r"(_(?:pci_)?[0-9a-f]{4}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-9a-f](?=$|[:_])|[:_])"
 )
+#: A UUID as the name of a host or provider. Names in its other forms are names of their own.
+_UUID_NAME = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _SYMBOL = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
@@ -196,13 +198,13 @@ class Pseudonyms:
 
         The names of a host, of its compute node and of the providers below stay related.
         """
-        if is_uuid(text):
-            return self.uuid(text)
         first, *rest = _SEPARATOR.split(text)
         label, dot, domain = first.partition(".")
         return "".join(
             [
-                self._label(NameKind.HOST, label),
+                self.uuid(label)
+                if _UUID_NAME.fullmatch(label)
+                else self._label(NameKind.HOST, label),
                 dot,
                 self._label(NameKind.DOMAIN, domain),
                 *(

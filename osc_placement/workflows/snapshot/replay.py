@@ -236,9 +236,12 @@ def record(text: str, version: str, body: Any) -> str:
 def candidates(body: Any) -> Candidates:
     """The allocation requests of a response, without the order of providers and classes."""
     return frozenset(
-        json.dumps(_resources(item["allocations"]), sort_keys=True, separators=(",", ":"))
-        for item in body["allocation_requests"]
+        _as_text(_resources(item["allocations"])) for item in body["allocation_requests"]
     )
+
+
+def _as_text(resources: Mapping[str, Any]) -> str:
+    return json.dumps(resources, sort_keys=True, separators=(",", ":"))
 
 
 def _resources(allocations: Any) -> dict[str, Any]:
@@ -266,7 +269,7 @@ def _recorded(line: str) -> Query | None:
         document = json.loads(line)
         version = str(document["version"])
         microversion.Microversion.parse(version)
-        answer = frozenset(map(str, document["candidates"]))
+        answer = frozenset(_as_text(dict(json.loads(text))) for text in document["candidates"])
         return Query(str(document["query"]), version, answer=answer)
     except (ValueError, LookupError, TypeError):
         return None

@@ -25,6 +25,8 @@ HOSTS = st.one_of(
     st.builds("{}.{}_{}".format, LABEL, LABEL, LABEL),
     st.builds("{}:{}_{}".format, LABEL, LABEL, LABEL),
     st.builds("{}_pci_0000_84_00_{}".format, LABEL, st.sampled_from("01")),
+    # Placement keeps the forms of one UUID as different names.
+    st.sampled_from([UUID, UUID.upper(), UUID.replace("-", ""), f"{{{UUID}}}", f"urn:uuid:{UUID}"]),
 )
 
 

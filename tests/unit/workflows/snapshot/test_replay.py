@@ -70,6 +70,8 @@ def test_a_line_has_a_query(line: str, text: str, version: str) -> None:
         'placement "POST /allocation_candidates?resources=VCPU:1" status: 405',
         "{",
         '{"query": "resources=VCPU:1", "version": "new", "candidates": []}',
+        '{"query": "resources=VCPU:1", "version": "1.36", "candidates": ["damaged"]}',
+        '{"query": "resources=VCPU:1", "version": "1.36", "candidates": ["5"]}',
         "hello world",
     ],
 )
