@@ -16,6 +16,10 @@ from osc_placement.nova import api, filters, flavor, request, servers as nova_se
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.cloud import nova_request
 
+#: The states in which nova migrates a server: without a stop, and those with one.
+LIVE = frozenset({"active", "paused"})
+_MIGRATED = LIVE | {"stopped"}
+
 #: The servers or hosts that a line names.
 _MOST_NAMED = 3
 
@@ -80,6 +84,21 @@ class ServersOnHosts:
     servers: Sequence[values.Server] = ()
     problem: str = ""
 
+    def staying(self) -> dict[str, str]:
+        """``{server UUID: why nova does not migrate it now}``, without those that it does."""
+        ironic = {(node.host, node.hostname) for node in self.nodes if node.is_ironic}
+        reasons: dict[str, str] = {}
+        for server in self.servers:
+            if (server.host, server.node) in ironic:
+                reasons[server.uuid] = "nova does not migrate a server of an Ironic node"
+            elif server.task_state:
+                task = f"nova does not migrate it while its task is {server.task_state}"
+                reasons[server.uuid] = task
+            elif server.vm_state not in _MIGRATED:
+                state = f"nova does not migrate a server that is {server.vm_state}"
+                reasons[server.uuid] = state
+        return reasons
+
 
 def servers_on(nova: api.Nova, nodes: Sequence[values.ComputeNode]) -> list[values.Server]:
     """The servers on compute nodes.
@@ -128,7 +147,7 @@ def observe(
     unknown = [uuid for uuid in uuids if uuid not in known and uuid not in migrations]
     if unknown:
         refused.append(
-            f"traits, zones and aggregates of {_named(unknown)}, which nova does not list"
+            f"traits, zones and aggregates of {named(unknown)}, which nova does not list"
         )
     groups, problem = _groups(services.nova)
     return KnownServers(
@@ -177,7 +196,7 @@ def _ties(found: Iterable[request.ServerSpec]) -> Iterator[str]:
         if not server.from_volume:
             tied["local disks, which only a migration moves"].append(str(server.uuid))
     for what, uuids in tied.items():
-        yield f"{what}: {_named(uuids)}"
+        yield f"{what}: {named(uuids)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -228,9 +247,10 @@ def unallocated(
         elif needs_allocations(server):
             missing[server.uuid] = server.host or ""
     problems = [on_hosts.problem] if on_hosts.problem else []
-    problems += [f"{_named(moving)}: moving now"] if moving else []
+    problems += [f"{named(moving)}: moving now"] if moving else []
     return Unallocated(missing, elsewhere, tuple(problems))
 
 
-def _named(uuids: Sequence[str]) -> str:
+def named(uuids: Sequence[str]) -> str:
+    """``server UUID`` or ``servers UUID, UUID and 2 more``."""
     return f"server{'s' if len(uuids) > 1 else ''} {and_more(sorted(uuids), _MOST_NAMED)}"

@@ -141,9 +141,19 @@ def _known_servers(
     """What nova says about all servers of a state, those without allocations included."""
     hosts = count.hosts_of(base)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
-    lost = nova_servers.unallocated(base, nova.on_roots(hosts), hosts)
+    on_hosts = nova.on_roots(hosts)
+    lost = nova_servers.unallocated(base, on_hosts, hosts)
+    staying = sorted(uuids.keys() & on_hosts.staying().keys())
+    moved = [
+        f"whether nova moves {nova_servers.named(staying)}: 'placement host check' says why not"
+    ]
     in_nova = nova.servers(list(uuids))
-    not_judged = (*lost.lines(), *lost.not_judged, *in_nova.not_judged)
+    not_judged = (
+        *lost.lines(),
+        *lost.not_judged,
+        *(moved if staying else ()),
+        *in_nova.not_judged,
+    )
     return dataclasses.replace(in_nova, not_judged=not_judged)
 
 

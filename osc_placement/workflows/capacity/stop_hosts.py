@@ -23,9 +23,6 @@ from osc_placement.workflows.capacity import (
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
-#: The states in which nova migrates a server without a stop.
-_LIVE = frozenset({"active", "paused"})
-
 _UNCOUNTED = "nova has servers on these hosts that Placement does not count there"
 _DEVICES = "PCI devices, NUMA nodes and local disks that are not in Placement"
 
@@ -55,7 +52,7 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stranded:
-    """A server with allocations that finds no place."""
+    """A server with allocations that finds no place, or that nova does not migrate."""
 
     server: str
     source: str
@@ -126,25 +123,38 @@ def _judge(
     known = servers.servers_on(base, roots, nova.queries, nova.groups, nova.migrations)
     budget = SearchBudget(request.seconds)
     refused = compute.refused(base.tree)
-    found = moves.Moves(base, known, budget, groups=nova.groups, refused=refused)
+    why_staying = read.on_hosts.staying()
+    staying = [each for each in known if each.uuid in why_staying]
+    moving = [each for each in known if each.uuid not in why_staying]
+    found = moves.Moves(base, moving, budget, groups=nova.groups, refused=refused)
     if request.most is None:
         verdict = stop.may_stop(found, roots)
     else:
-        verdict = stop.largest(found, roots, request.most)
+        stuck = {each.root_uuid for each in staying}
+        free = [root for root in roots if root not in stuck]
+        verdict = stop.largest(found, free or roots[:1], request.most)
+    staying = [each for each in staying if each.root_uuid in verdict.hosts]
     names = {uuid: each.name for uuid, each in base.providers.items()}
     lost = nova_servers.unallocated(base, read.on_hosts, verdict.hosts)
     uncounted = tuple(lost.lines())
     if uncounted and verdict.answer is stop.Answer.YES:
         verdict = dataclasses.replace(verdict, answer=stop.Answer.UNKNOWN, reason=_UNCOUNTED)
+    if staying:
+        verdict = dataclasses.replace(verdict, answer=stop.Answer.NO)
     placed = tuple(_moves(found, verdict, names))
     return Judgement(
         verdict.answer,
         tuple(names[root] for root in verdict.hosts),
-        len(found.servers_on(verdict.hosts)) + len(lost.missing) + len(lost.elsewhere),
+        sum(
+            map(len, (found.servers_on(verdict.hosts), staying, lost.missing, lost.elsewhere)),
+        ),
         placed,
         tuple(
             Stranded(each.server.uuid, names[each.server.root_uuid], each.reasons)
-            for each in verdict.unplaced
+            for each in (
+                *verdict.unplaced,
+                *(stop.Unplaced(each, (why_staying[each.uuid],)) for each in staying),
+            )
         ),
         verdict.reason,
         {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
@@ -170,28 +180,22 @@ def _commands(
     on_hosts: nova_servers.ServersOnHosts,
     compute: compute_nodes.ServerHosts,
 ) -> Iterator[str]:
-    """A command for each move; a comment for a server that nova cannot move, or does not list."""
+    """A command for each move; a comment for a server that nova does not list."""
     by_uuid = {server.uuid: server for server in on_hosts.servers}
     for moved in found.servers_on(verdict.hosts):
         option = verdict.placement.get(moved.key)
         node = compute.node(option.root_uuid) if option else None
-        source, server = compute.node(moved.root_uuid), by_uuid.get(moved.uuid)
+        server = by_uuid.get(moved.uuid)
         if node is None:
             continue
         migrate = "openstack server migrate --os-compute-api-version 2.56"
         if server is None:
             yield f"# {moved.uuid}: nova lists no server with this UUID here"
-        elif source is not None and source.is_ironic:
-            yield f"# {server.uuid}: nova does not migrate a server of an Ironic node"
-        elif server.task_state:
-            yield f"# {server.uuid}: nova does not migrate it while its task is {server.task_state}"
-        elif server.vm_state in _LIVE:
+        elif server.vm_state in nova_servers.LIVE:
             yield f"{migrate} --live-migration --host {node.host} {server.uuid}"
-        elif server.vm_state == "stopped":
+        else:
             confirm = f"openstack server migration confirm {server.uuid}"
             yield f"{migrate} --wait --host {node.host} {server.uuid} && {confirm}"
-        else:
-            yield f"# {server.uuid}: nova does not migrate a server that is {server.vm_state}"
 
 
 def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) -> Iterator[Move]:
