@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -176,6 +177,23 @@ def test_create_creates_a_custom_trait_first_and_undo_deletes_it_last() -> None:
     assert (client.sent[-1].template, client.sent[-1].subject) == (DELETE_TRAIT, "CUSTOM_NEW")
     assert not client.rival.trait_exists("CUSTOM_NEW")
     assert client.stored("cmp-1").traits == {"CUSTOM_A"}
+
+
+def test_undo_counts_a_deleted_provider_as_done_only_if_it_would_remove_members(
+    tmp_path: pathlib.Path,
+) -> None:
+    client, path = cloud(), tmp_path / "plan"
+    planned = batch.plan_traits(client, EVERYTHING, add=["CUSTOM_B"])
+    report = plans.apply_new(client, planned, options=apply.Options(plan_out=path))
+    assert statuses(report) == {"applied": 2, "unchanged": 2}
+    client.rival.delete_provider(embedded.uuid_of("cmp-1"))
+    undone = plans.undo_file(client, file.read(path), path)
+    assert statuses(undone) == {"applied": 1, "unchanged": 1}
+    planned = batch.plan_traits(client, EVERYTHING, remove=["CUSTOM_A"])
+    plans.apply_new(client, planned, options=apply.Options(plan_out=tmp_path / "other"))
+    client.rival.delete_provider(embedded.uuid_of("cmp-2"))
+    undone = plans.undo_file(client, file.read(tmp_path / "other"), tmp_path / "other")
+    assert [item.code for item in undone.results if item.subject.name == "cmp-2"] == ["not-found"]
 
 
 def test_a_trait_that_cannot_be_created_stops_the_run() -> None:

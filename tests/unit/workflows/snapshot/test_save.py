@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from osc_placement import errors, server
 from osc_placement.client import api, wsgi
-from osc_placement.model import allocation
+from osc_placement.model import allocation, inventory
 from osc_placement.testing import service, traffic
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
@@ -25,6 +26,7 @@ EMPTY = 2
 #: The requests that read all providers, and those that look at each of them again at the end.
 READ, CHECK = 4 * PROVIDERS + EMPTY, PROVIDERS
 SERIAL = ReadContext(workers=1)
+TWICE = embedded.uuid_of("twice")
 OWNER, TRAITS = "GET /allocations/{}", "GET /resource_providers/{}/traits"
 
 
@@ -149,6 +151,29 @@ def test_a_provider_that_changes_while_it_is_read_is_read_again(
     # The second attempt also checks the generation after it; the last listing finds no change.
     assert report.metadata.requests == 2 + READ + 5 + CHECK + CONSUMERS + 2
     assert notes(path) == {}
+
+
+def test_a_provider_that_is_created_again_while_it_is_read_is_read_again(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(total: int) -> str:
+        uuid = cloud.other.create_provider("twice", TWICE).uuid
+        cloud.other.replace_inventories(uuid, 0, {"VCPU": inventory.Inventory(total)})
+        return uuid
+
+    def recreate(_: traffic.Request) -> None:
+        cloud.other.delete_provider(TWICE)
+        now = time.time()
+        monkeypatch.setattr(cloud.placement.app.repository, "_clock", lambda: now + 1)
+        create(4)
+
+    uuid = create(8)
+    cloud.proxy.before = traffic.at(TRAITS, traffic.nth(1, recreate))
+    read = save.read_provider(cloud.client, uuid, verify=True)
+    # Both have the generation 1; only the time of the last change shows the second one.
+    assert read.reading is not None
+    assert {name: one.total for name, one in read.reading.inventories.items()} == {"VCPU": 4}
+    assert read.is_verified
 
 
 def test_a_provider_that_changes_after_it_was_read_is_read_again_and_listed(
