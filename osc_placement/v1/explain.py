@@ -391,7 +391,7 @@ def _amounts(inventory: Inventory, used: int) -> str:
     if inventory.reserved:
         fields.append(f"reserved {inventory.reserved}")
     if inventory.allocation_ratio != 1:
-        fields.append(f"ratio {inventory.allocation_ratio:g}")
+        fields.append(f"ratio {inventory.allocation_ratio:.15g}")
     return ", ".join([*fields, f"used {used}"])
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,17 @@ FIELD_HELP = {
     "step_size": "Amounts of allocations must be multiples of this: with 5, only 5, 10, 15 ...",
     "total": "The total amount of the provider",
 }
+
+
+def _ratio(text: str) -> float:
+    """An argparse type: a finite number. A guard would take nan and inf for a capacity of 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    raise argparse.ArgumentTypeError(f"invalid float value: {text!r}")
 
 
 class ListInventory(base.Lister):
@@ -150,7 +162,7 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
                 f"--{field}",
                 metavar=f"<{field}>",
                 required=field == "total",
-                type=int if field in inventory.INTEGER_FIELDS else float,
+                type=int if field in inventory.INTEGER_FIELDS else _ratio,
                 help=FIELD_HELP[field],
             )
         arguments.add_max_percent(parser, "the capacity of the class")
@@ -374,12 +386,13 @@ def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[
 
 
 def _number(field: str, value: str, text: str, problems: errors.InputErrors) -> float:
-    kind = int if field in inventory.INTEGER_FIELDS else float
     try:
-        return kind(value)
+        return int(value) if field in inventory.INTEGER_FIELDS else _ratio(value)
     except ValueError:
-        problems.add(f"invalid {kind.__name__} value: {value!r} in {text!r}")
-        return 0
+        problems.add(f"invalid int value: {value!r} in {text!r}")
+    except argparse.ArgumentTypeError as error:
+        problems.add(f"{error} in {text!r}")
+    return 0
 
 
 def target_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
@@ -219,7 +220,8 @@ class Unallocated:
         ):
             if uuids:
                 hosts = sorted(set(uuids.values()))
-                only = "".join(f" --host {host}" for host in hosts if len(hosts) <= _MOST_NAMED)
+                named = hosts if len(hosts) <= _MOST_NAMED else ()
+                only = "".join(f" --host {shlex.quote(host)}" for host in named)
                 yield (
                     f"{counted(len(uuids), 'server')} {what}: openstack placement allocation"
                     f" {command}{only}"

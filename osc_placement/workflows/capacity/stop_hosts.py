@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement.client import api
@@ -189,13 +190,14 @@ def _commands(
         if node is None:
             continue
         migrate = "openstack server migrate --os-compute-api-version 2.56"
+        host = shlex.quote(node.host)
         if server is None:
             yield f"# {moved.uuid}: nova lists no server with this UUID here"
         elif server.vm_state in nova_servers.LIVE:
-            yield f"{migrate} --live-migration --host {node.host} {server.uuid}"
+            yield f"{migrate} --live-migration --host {host} {server.uuid}"
         else:
             confirm = f"openstack server migration confirm {server.uuid}"
-            yield f"{migrate} --wait --host {node.host} {server.uuid} && {confirm}"
+            yield f"{migrate} --wait --host {host} {server.uuid} && {confirm}"
 
 
 def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) -> Iterator[Move]:

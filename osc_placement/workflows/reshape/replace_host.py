@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -133,12 +134,12 @@ def service(service: values.ComputeService | None) -> Iterator[str]:
     if service.is_up:
         yield (
             f"nova-compute on {host} is up: stop it (nova notices after a minute, or at once with:"
-            f" openstack compute service set --down {host} nova-compute)"
+            f" openstack compute service set --down {shlex.quote(host)} nova-compute)"
         )
     if service.is_enabled:
         yield (
             f"nova-compute on {host} is enabled: openstack compute service set --disable"
-            f" {host} nova-compute"
+            f" {shlex.quote(host)} nova-compute"
         )
 
 
@@ -229,7 +230,7 @@ recipe was written. With nova-compute stopped, --allow nova-owned is safe below.
 nova-compute must have the name {new}. Start nova-compute: it finds this provider by its UUID, and \
 writes the present inventories and traits of the host. Then:
 
-  openstack compute service set --up --enable {new_host} nova-compute"""
+  openstack compute service set --up --enable {quoted_host} nova-compute"""
 
 _RENAMED = """\
 Afterwards {old} is an empty provider with the name {aside}. When everything works:
@@ -317,6 +318,7 @@ def _head(
         "new": recipes.plain(request.name),
         "new_uuid": request.uuid,
         "new_host": request.host,
+        "quoted_host": shlex.quote(request.host),
         "old": recipes.plain(request.old.name),
         "old_uuid": request.old.uuid,
         "old_host": request.old_host,

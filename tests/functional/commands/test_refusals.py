@@ -35,6 +35,11 @@ ERRORS: dict[str, str | tuple[str, ...]] = {
     f"resource provider inventory set {NODE} --resource VCPU:allocation_ratio=x": (
         "invalid float value: 'x'"
     ),
+    f"resource provider inventory set {NODE} --resource VCPU=8 --max-percent 0"
+    " --resource VCPU:allocation_ratio=inf --resource MEMORY_MB:allocation_ratio=nan": (
+        "invalid float value: 'inf' in 'VCPU:allocation_ratio=inf'",
+        "invalid float value: 'nan'",
+    ),
     f"resource provider inventory set {NODE} --resource VCPU:reserved=1": (
         "'total' is a required property"
     ),
@@ -165,6 +170,9 @@ USAGE: dict[str, str] = {
     f"resource provider aggregate set {NODE} --generation x": "invalid int value: 'x'",
     f"resource provider inventory class set {NODE} VCPU --max_unit 4": "are required: --total",
     f"resource provider inventory class set {NODE} VCPU --total four": "invalid int value",
+    f"resource provider inventory class set {NODE} VCPU --total 4 --allocation_ratio nan": (
+        "invalid float value: 'nan'"
+    ),
     f"resource provider allocation set {UNUSED} --allocation rp={NODE},VCPU=1": (
         "the following arguments are required: --project-id, --user-id"
     ),

@@ -282,3 +282,9 @@ def test_the_order_of_moves_of_a_group_with_affinity_is_not_judged(
         assert found.answer is stop.Answer.YES
         assert len({move.target for move in found.moves}) == 1
         assert sum("server group web" in text for text in found.not_judged) == lines
+
+
+def test_the_command_that_repairs_a_host_can_be_pasted() -> None:
+    unallocated = nova_servers.Unallocated(missing={NAME.format(1): "host 1"})
+    (line,) = unallocated.lines()
+    assert line.endswith("openstack placement allocation heal --host 'host 1'")

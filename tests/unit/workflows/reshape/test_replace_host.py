@@ -110,6 +110,12 @@ def test_nova_compute_must_be_stopped() -> None:
     assert "the cell of host1 is down" in against(services=service(is_reachable=False))
 
 
+def test_the_commands_for_a_host_can_be_pasted() -> None:
+    running = service(host="host 1", is_up=True, is_enabled=True)
+    for reason in replace_host.service(running["host1"]):
+        assert " 'host 1' nova-compute" in reason
+
+
 def test_servers_must_be_on_the_new_host_and_not_move() -> None:
     assert f"a ({uuid_of('a')}): is on host2 according to nova, and not on host1" in against(
         known=[server("a", host="host2")]
