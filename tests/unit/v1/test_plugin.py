@@ -157,6 +157,8 @@ def test_without_openstack_placement_the_error_names_the_extra(
     client = plugin.make_client(instance({"placement_config": "placement.conf"}))
     for name in [name for name in sys.modules if name.startswith("osc_placement.offline.")]:
         monkeypatch.delitem(sys.modules, name)
+    # An earlier test may have imported it: the package has an attribute for it, too.
+    monkeypatch.delattr("osc_placement.offline.app", raising=False)
     monkeypatch.setitem(sys.modules, "placement", None)
     with pytest.raises(errors.PlacementError, match=r"pip install '\.\[offline\]'"):
         client.transport.local()
