@@ -8,6 +8,7 @@ import heapq
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import standard, state
@@ -105,14 +106,15 @@ def explain(
     once about the hosts that can serve a request of nova; without it only the compute services are
     judged.
 
-    Requests: one for each query, which checks it; those of ``lookup.find_providers`` for named
-    hosts; on a service also those of ``CloudReader.read`` for all queries together, and one to
-    prove each change of a query.
-    Errors: ApiError as Placement refuses a query; UnknownProvider.
+    Requests: one for each query, which checks it, and one for the traits of those without
+    candidates; those of ``lookup.find_providers`` for named hosts; on a service also those of
+    ``CloudReader.read`` for all queries together, and one to prove each change of a query.
+    Errors: ApiError as Placement refuses a query; InvalidInput for traits that Placement does not
+    have; UnknownProvider.
     """
     wanted = [request.query for request in requests]
     compute = compute or ServerHosts()
-    answered = [_has_candidate(client, request) for request in requests]
+    answered = _have_candidates(client, requests)
     roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
     with observe.observed(client, wanted, context) as base:
         explanations = [
@@ -123,6 +125,28 @@ def explain(
         _proved(client, query, explanation if is_served else _lost(explanation), context)
         for query, explanation, is_served in zip(wanted, explanations, answered, strict=True)
     ]
+
+
+def _have_candidates(client: api.Client, requests: Sequence[ExplainRequest]) -> list[bool]:
+    """Whether Placement has candidates.
+
+    Placement does not look at the traits of a group if another group has no provider.
+    Errors: InvalidInput for unknown traits; ApiError.
+    """
+    try:
+        answered = [_has_candidate(client, request) for request in requests]
+    except api_errors.BadRequest:
+        _check_traits(client, requests)
+        raise
+    pairs = zip(requests, answered, strict=True)
+    _check_traits(client, [request for request, is_served in pairs if not is_served])
+    return answered
+
+
+def _check_traits(client: api.Client, requests: Sequence[ExplainRequest]) -> None:
+    """Refuse traits that Placement does not have. Errors: InvalidInput."""
+    unknown = selector.unknown_traits(client, sorted(observe.traits(r.query for r in requests)))
+    errors.InputErrors(map(selector.unknown_trait_message, unknown)).check()
 
 
 def _has_candidate(client: api.Client, request: ExplainRequest) -> bool:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from osc_placement import microversion, server
+from osc_placement import errors, microversion, server
 from osc_placement.client import api, api_errors, query as queries, responses, wsgi
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import report
@@ -226,6 +226,8 @@ def test_the_number_of_requests_is_exact(placement: service.InProcessPlacement) 
     assert client.sent == {
         # Checks the query, and proves a change.
         "allocation_candidates/resources": 2,
+        # The traits of a query without candidates.
+        "traits/name": 1,
         "resource_providers/": 1,
         "resource_providers/required": 2,
         "resource_providers/inventories/": 30,
@@ -258,6 +260,27 @@ def test_a_trait_that_a_host_beside_a_sharing_provider_lacks_is_named(
     assert found.candidates == ()
     lacking = [item for item in found.failures if item.reason is report.RefusalReason.REQUIRED]
     assert [(item.host, item.names) for item in lacking] == [(host, ("HW_CPU_X86_AVX",))]
+
+
+@pytest.mark.parametrize(
+    ("trait", "text"),
+    [
+        ("CUSTOM_NOPE", "'openstack trait create CUSTOM_NOPE' creates it"),
+        ("HW_CPU_X86_AVX999", "'openstack trait list' shows the traits"),
+    ],
+)
+@pytest.mark.parametrize("field", ["required", "forbidden"])
+def test_a_trait_that_placement_does_not_have_is_the_answer(
+    placement: service.InProcessPlacement, field: str, trait: str, text: str
+) -> None:
+    """Placement refuses such a trait only if every other group has providers."""
+    client = as_service(placement, clouds.provider(HOST, VCPU=8, MEMORY_MB=64))
+    for amount in (1, 99):
+        query = clouds.query(
+            clouds.group(VCPU=amount), clouds.group("_A", MEMORY_MB=1, **{field: trait})
+        )
+        with pytest.raises(errors.InvalidInput, match=f"unknown trait {trait}: .*{text}"):
+            asked(client, query)
 
 
 @pytest.mark.parametrize("is_fault", [True, False])
