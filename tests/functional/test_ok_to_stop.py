@@ -96,6 +96,24 @@ def test_a_host_that_takes_no_server_is_not_counted(
     assert any(text.startswith("compute services: ") for text in found["not_judged"])
 
 
+@pytest.mark.parametrize("state", ["cell down", "no node"])
+def test_servers_of_a_host_that_nova_does_not_list_make_the_answer_unknown(
+    state: str, openstack: OpenStack, judged: Judged
+) -> None:
+    uuids = {name: create(openstack, name, VCPU=8) for name in ("full", "free", "target")}
+    for name in ("full", "free"):
+        allocate(openstack, uuids[name], "VCPU=3")
+    states = dict.fromkeys(uuids.values(), "up") | {uuids["full"]: state}
+    nova = nova_recording(
+        compute_services.answers(states, {uuid: name for name, uuid in uuids.items()})
+    )
+    code, found = judged("full", *nova)
+    assert (code, found["answer"], len(found["moves"])) == (4, "unknown", 1)
+    assert found["reason"].startswith("full (nova lists no compute node")
+    code, found = judged("full", "free", "--max-count", "2", *nova)
+    assert (code, found["answer"], found["hosts"]) == (0, "yes", ["free"])
+
+
 def server(uuid: str, host: str, **fields: Any) -> dict[str, Any]:
     """A server on the only node of nova's host ``nova-…``, as nova shows it."""
     return {

@@ -128,10 +128,11 @@ def _judge(
     staying = [each for each in known if each.uuid in why_staying]
     moving = [each for each in known if each.uuid not in why_staying]
     found = moves.Moves(base, moving, budget, groups=nova.groups, refused=refused)
+    unlisted = [root for root in roots if _is_unlisted(found, compute, root)]
     if request.most is None:
         verdict = stop.may_stop(found, roots)
     else:
-        stuck = {each.root_uuid for each in staying}
+        stuck = {*unlisted, *(each.root_uuid for each in staying)}
         free = [root for root in roots if root not in stuck]
         verdict = stop.largest(found, free or roots[:1], request.most)
     staying = [each for each in staying if each.root_uuid in verdict.hosts]
@@ -140,6 +141,10 @@ def _judge(
     uncounted = tuple(lost.lines())
     if uncounted and verdict.answer is stop.Answer.YES:
         verdict = dataclasses.replace(verdict, answer=stop.Answer.UNKNOWN, reason=_UNCOUNTED)
+    unlisted = [root for root in unlisted if root in verdict.hosts]
+    if unlisted and verdict.answer is stop.Answer.YES:
+        reason = "; ".join(compute_nodes.not_counted({names[it]: refused[it] for it in unlisted}))
+        verdict = dataclasses.replace(verdict, answer=stop.Answer.UNKNOWN, reason=reason)
     if staying:
         verdict = dataclasses.replace(verdict, answer=stop.Answer.NO)
     placed = tuple(_moves(found, verdict, names))
@@ -173,6 +178,13 @@ def _judge(
         tuple(_commands(found, verdict, read.on_hosts, compute)),
         nova.assumed,
     )
+
+
+def _is_unlisted(found: moves.Moves, compute: compute_nodes.ServerHosts, root: str) -> bool:
+    """Whether nova was read and lists no compute node for a host that has, or may have, servers."""
+    if compute.hosts is None or compute.node(root) is not None:
+        return False
+    return bool(compute.hosts.unreachable or found.servers_on([root]))
 
 
 def _commands(
