@@ -462,11 +462,11 @@ LINES = {
     "engine": 2765,
     "model": 750,
     "nova": 3285,
-    "plan": 4320,
+    "plan": 4325,
     "search": 675,
     "server": 4855,
     "testing": 1105,
-    "v1": 9690,
+    "v1": 9705,
     "workflows": 22400,
     "": 1900,
 }

@@ -23,7 +23,7 @@ from osc_placement.plan import plan as plan_module
 #: The path that means standard output.
 STANDARD_OUTPUT = pathlib.Path("-")
 
-#: The bytes of a file that show whether it is a plan.
+#: The bytes of a file that show of what kind it is.
 _START = 200
 
 
@@ -58,7 +58,7 @@ def write(path: pathlib.Path, plan: plan_module.Plan) -> None:
     if path == STANDARD_OUTPUT:
         sys.stdout.writelines(plan.json_parts())
         return
-    if path.is_file() and not _may_be_replaced(path):
+    if is_of_another_kind(path, b'"format_version"', b'"command"'):
         raise errors.PlacementError(
             f"{path} exists and is not a plan file. Nothing was changed."
             " Give another path, or remove it"
@@ -66,10 +66,16 @@ def write(path: pathlib.Path, plan: plan_module.Plan) -> None:
     replace(path, plan.json_parts())
 
 
-def _may_be_replaced(path: pathlib.Path) -> bool:
+def is_of_another_kind(path: pathlib.Path, *marks: bytes) -> bool:
+    """Whether a file exists whose first bytes lack one of ``marks``; an empty file has no kind.
+
+    Errors: PlacementError.
+    """
+    if not path.is_file():
+        return False
     with explained(path), path.open("rb") as file:
         start = file.read(_START)
-    return not start.strip() or b'"format_version"' in start
+    return bool(start.strip()) and any(mark not in start for mark in marks)
 
 
 def replace(path: pathlib.Path, texts: Iterable[str], mode: int = 0o600) -> None:

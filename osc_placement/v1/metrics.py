@@ -64,6 +64,11 @@ openstack placement metrics write --refresh cloud.sqlite \\
             raise errors.PlacementError(
                 f"{target} is a symbolic link, and is not replaced: give the file itself"
             )
+        if target is not None and file.is_of_another_kind(target, b"# HELP "):
+            raise errors.PlacementError(
+                f"{target} exists and is not a file of metrics: give another file; nothing was"
+                " changed"
+            )
         # Before anything is read: a missing package.
         metrics.text([])
         with self.reading() as context, self._file(parsed_args, context) as (read, saved):

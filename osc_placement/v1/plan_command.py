@@ -366,8 +366,13 @@ def plan_command(verb: str, path: pathlib.Path | str) -> str:
 
 
 def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:
-    """``{argument: plan file}``; no two arguments may name the same file."""
-    names = {"<file>": "file", "--plan-out": "plan_out", "--undo-out": "undo_out"}
+    """``{argument: a file of the run}``; no two arguments may name the same file."""
+    names = {
+        "<file>": "file",
+        "--plan-out": "plan_out",
+        "--undo-out": "undo_out",
+        "--log-json": "log_json",
+    }
     paths = {text: getattr(parsed_args, name) for text, name in names.items()}
     resolved = {text: path.resolve() for text, path in paths.items() if path is not None}
     return {text: path for text, path in resolved.items() if path.is_file() or not path.exists()}

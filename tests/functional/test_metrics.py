@@ -68,6 +68,8 @@ def test_what_cannot_be_written_is_refused(
     assert (code, "link.prom is a symbolic link, and is not replaced" in text) == (1, True)
     code, text = openstack.fails(WRITE, *RECORDED, "--textfile", "/dev/full")
     assert (code, "/dev/full cannot be written" in text) == (1, True)
+    code, text = openstack.fails(WRITE, *RECORDED, "--textfile", "target.prom")
+    assert (code, "target.prom exists and is not a file of metrics" in text) == (1, True)
     assert pathlib.Path("target.prom").read_text() == "old"
     if target.name == "embedded":
         code, text = openstack.fails(WRITE, *RECORDED, "--refresh", "c.sqlite")

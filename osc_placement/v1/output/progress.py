@@ -193,13 +193,21 @@ class EventLog:
     """A file with one JSON object per change and retry, mode 0600; it never stops or delays a run.
 
     What cannot be written is lost, with one warning. Errors: PlacementError, at the beginning, for
-    a file that cannot be opened, and for a symbolic link.
+    a file that cannot be opened, for a symbolic link, and for a file that is no such log: a
+    mistyped name must not spoil a plan or a database.
     """
 
     def __init__(self, path: pathlib.Path, command: str) -> None:
         self._path, self._command = path, command
         self._lock, self._failed = threading.Lock(), False
+        from osc_placement.plan import file
+
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        if not path.is_symlink() and file.is_of_another_kind(path, b'{"time": '):
+            raise errors.PlacementError(
+                f"--log-json {path} exists and is not such a log; nothing was changed. Give another"
+                " file"
+            )
         try:
             self._descriptor = os.open(path, flags, 0o600)
             if stat.S_ISREG(os.fstat(self._descriptor).st_mode):

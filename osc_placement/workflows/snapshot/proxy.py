@@ -15,7 +15,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.plan.file import explained, private
+from osc_placement.plan.file import explained, is_of_another_kind, private
 from osc_placement.workflows.snapshot import replay
 
 LOG = logging.getLogger(__name__)
@@ -49,6 +49,10 @@ class Proxy:
         self._writing = threading.Lock()
         with errors.needs_extra("server", "a proxy on a port"):
             import waitress.server
+        if is_of_another_kind(path, b'{"query": '):
+            raise errors.PlacementError(
+                f"{path} exists and is not a recording of queries: give another file"
+            )
         with explained(path):
             self._file = open(  # noqa: SIM115 - ``run`` closes it
                 path, "a", encoding="utf-8", opener=private

@@ -60,6 +60,25 @@ def test_a_log_that_cannot_be_opened_changes_nothing(
     assert not pathlib.Path("elsewhere").exists()
 
 
+def test_a_log_never_grows_in_another_file(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    before = target.inventories()
+    openstack.do(f"{AMEND} VCPU:allocation_ratio=3 --dry-run --plan-out plan.json")
+    pathlib.Path("hosts").write_text("cmp-0001\n")
+    kept = {name: pathlib.Path(name).read_bytes() for name in ("plan.json", "hosts")}
+    change = (AMEND, "VCPU:allocation_ratio=3", "--log-json")
+    for name in kept:
+        assert "is not such a log" in openstack.fails(*change, name)[1]
+    for command in (
+        "placement plan apply plan.json --log-json plan.json",
+        f"{AMEND} VCPU:total=1 --plan-out new.json --log-json new.json",
+    ):
+        assert "must be different files" in openstack.fails(command)[1]
+    assert {name: pathlib.Path(name).read_bytes() for name in kept} == kept
+    assert target.inventories() == before
+
+
 def test_migrations_are_logged_too(openstack: shell.OpenStack) -> None:
     run = ("placement migration run", "--migration", "complete_consumers", "--log-json", "log")
     openstack.run(*run, "--os-nova-recording", "12-hosts", "--allow", "recorded-nova")

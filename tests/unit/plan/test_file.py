@@ -134,14 +134,22 @@ def test_the_undo_file_can_be_the_null_device() -> None:
     assert pathlib.Path(os.devnull).stat().st_rdev == devices.st_rdev
 
 
-def test_a_file_of_another_kind_is_not_replaced(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"SQLite format 3\x00 and more",
+        # The key of an anonymized snapshot: without it nobody knows the real names.
+        b'{\n "format_version": 1,\n "origin": "https://cloud",\n "pseudonyms": {}\n}\n',
+    ],
+)
+def test_a_file_of_another_kind_is_not_replaced(tmp_path: pathlib.Path, content: bytes) -> None:
     client = embedded.Client(embedded.hosts(3))
-    file = tmp_path / "cloud.sqlite"
-    file.write_bytes(b"SQLite format 3\x00 and more")
+    file = tmp_path / "other"
+    file.write_bytes(content)
     for option in ("plan_out", "undo_out"):
         with pytest.raises(errors.PlacementError, match=r"is not a plan file\. Nothing was"):
             applied(client, **{option: file})
-    assert file.read_bytes().startswith(b"SQLite")
+    assert file.read_bytes() == content
     assert client.writes == 0
 
 
