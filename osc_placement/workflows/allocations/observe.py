@@ -384,6 +384,8 @@ class HealReader:
             try:
                 return retry.read(lambda: self._client.list_allocation_candidates(queries[key]))
             except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
+                if isinstance(error, api_errors.ApiError) and api_errors.concerns_all(error):
+                    raise
                 return error
 
         answers = self._reader.answers(candidates, queries, "reading allocation candidates")

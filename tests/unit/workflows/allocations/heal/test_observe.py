@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from osc_placement import errors, microversion
+from osc_placement import errors, microversion, testing
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
+from osc_placement.testing import traffic
 from osc_placement.workflows.allocations import heal, heal_request, location, observe
 from osc_placement.workflows.allocations.heal_request import HealRequest
 from tests.support import batch_runs, embedded, plans
@@ -247,6 +248,15 @@ def test_missing_right_in_nova_is_reported(run: Run) -> None:
     run.nova.refused = nova_api.NovaRefused(403, "Policy doesn't allow os_compute_api:servers:x")
     with pytest.raises(errors.InvalidInput, match="missing permission in nova"):
         run.planned()
+
+
+def test_missing_right_in_placement_is_no_answer_about_a_server() -> None:
+    with testing.InProcessPlacement(load="12-hosts") as placement:
+        detail = "Policy does not allow placement:allocation_candidates:list to be performed."
+        placement.before(traffic.at("GET /allocation_candidates", traffic.refuse(403, detail)))
+        nova = nova_api.RecordedNova(testing.sample_nova("12-hosts"), "12-hosts")
+        with pytest.raises(errors.PlacementError, match="placement:allocation_candidates:list"):
+            heal.plan_healing(placement.client(), nova, HealRequest())
 
 
 def test_empty_providers_are_not_read() -> None:
