@@ -12,7 +12,7 @@ import sys
 import types
 import warnings
 
-from osc_placement.v1 import (
+from osc_placement.v1.resources import (
     allocation as allocation_module,
     candidate,
     inventory as inventory_module,

@@ -17,7 +17,7 @@ import pytest
 
 from osc_placement import microversion, plugin, v1
 from osc_placement.server import options
-from osc_placement.v1 import base, services
+from osc_placement.v1.common import base, services
 from tests.support import guide
 from tests.support.commands import (
     COMMANDS,

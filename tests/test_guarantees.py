@@ -13,7 +13,8 @@ from osc_placement.model import yaml_lines
 from osc_placement.plan import guards, workers
 from osc_placement.plan.kinds import allocations
 from osc_placement.server import context, options, run, validation
-from osc_placement.v1 import audit, reshape
+from osc_placement.v1.repair import audit
+from osc_placement.v1.reshape import reshape
 from osc_placement.workflows.reshape import consumers
 
 ROOT = pathlib.Path(__file__).parents[1]

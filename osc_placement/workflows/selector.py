@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selecting providers: ``Selector`` holds the operator's arguments, ``select`` evaluates them.
 
-To add a selector, add a field to ``Selector`` and use it in ``select``; ``v1/arguments.py`` has
-its option.
+To add a selector, add a field to ``Selector`` and use it in ``select``; its option is in
+``v1/common/arguments.py``.
 """
 
 from __future__ import annotations

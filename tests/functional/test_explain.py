@@ -14,7 +14,7 @@ import pytest
 from osc_placement import microversion
 from osc_placement.client import query as queries
 from osc_placement.model import candidate, constraint
-from osc_placement.v1 import explain as explain_module
+from osc_placement.v1.answers import explain as explain_module
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, explain
 from tests.support.candidates import cloud_builder, comparison, explained

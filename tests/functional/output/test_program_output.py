@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from osc_placement.v1 import base
+from osc_placement.v1.common import base
 from tests.support.commands import COMMANDS, PRESENT, load
 from tests.support.peer import shell, target as targets
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from osc_placement.v1 import plan_command
+from osc_placement.v1.common import plan_command
 from osc_placement.v1.output import tables
 from tests.support.commands import PRESENT, load
 from tests.support.peer import fixtures, shell, target as targets

@@ -6,7 +6,8 @@ The fork server ignores a module that it cannot import.
 
 from __future__ import annotations
 
-from osc_placement.v1 import plan, plan_command
+from osc_placement.v1.common import plan_command
+from osc_placement.v1.plan import plan
 from tests.support.peer import shell
 
 MODULES = (plan_command, plan)

@@ -7,7 +7,8 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
-from osc_placement.v1 import arguments, inventory as inventory_module, provider as provider_module
+from osc_placement.v1.common import arguments
+from osc_placement.v1.resources import inventory as inventory_module, provider as provider_module
 
 
 def test_member_of_accepts_the_forms_of_upstream_and_of_the_api() -> None:

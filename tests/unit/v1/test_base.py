@@ -14,7 +14,9 @@ from osc_lib import exceptions
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors
-from osc_placement.v1 import audit, base, heal, migration, mirror, plan_command
+from osc_placement.v1.batch import mirror
+from osc_placement.v1.common import base, plan_command
+from osc_placement.v1.repair import audit, heal, migration
 from tests.support.scripted import Reply, client, versions
 
 

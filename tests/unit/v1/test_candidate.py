@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import values
-from osc_placement.v1 import candidate
+from osc_placement.v1.resources import candidate
 from tests.support import embedded
 
 AZ1, SSD = embedded.uuid_of("az1"), embedded.uuid_of("ssd")

@@ -6,7 +6,8 @@ from __future__ import annotations
 import types
 
 from osc_placement.client import api
-from osc_placement.v1 import allocation, base, inventory, provider_trait
+from osc_placement.v1.common import base
+from osc_placement.v1.resources import allocation, inventory, provider_trait
 from tests.support.scripted import App, Reply, client, fault
 
 U = "11111111-1111-4111-8111-111111111111"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os_traits
 import pytest
 
-from osc_placement.v1 import explain
+from osc_placement.v1.answers import explain
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 
 

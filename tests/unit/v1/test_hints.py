@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement.v1 import base
+from osc_placement.v1.common import base
 from tests.support import commands
 from tests.support.peer import shell
 

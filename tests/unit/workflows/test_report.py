@@ -11,7 +11,7 @@ import pytest
 from osc_placement import server, testing
 from osc_placement.engine import state
 from osc_placement.nova import values
-from osc_placement.v1 import report as pages
+from osc_placement.v1.health import report as pages
 from osc_placement.workflows import compute_nodes, on_a_copy, report
 from osc_placement.workflows.cloud import observe
 

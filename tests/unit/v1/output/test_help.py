@@ -7,7 +7,7 @@ import argparse
 
 import pytest
 
-from osc_placement.v1 import base
+from osc_placement.v1.common import base
 from osc_placement.v1.output import help_text as help_format
 from tests.support import commands
 from tests.support.commands import COMMANDS, PRESENT

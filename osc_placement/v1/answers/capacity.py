@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement capacity show``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors
+from osc_placement.client import api_errors, query
+from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.output import rows, tables
+from osc_placement.v1.resources import candidate
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model.candidate import CandidateQuery
+    from osc_placement.nova.request import NovaRequest
+    from osc_placement.workflows.capacity import show
+
+_CLASS_COLUMNS = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
+
+#: The parts of the cloud that --by counts.
+PARTS = ("aggregate", "host", "zone")
+
+
+class ShowCapacity(base.ReportLister):
+    """Show how many servers of a flavor, or how many requests, still fit
+
+    Counts how often each request fits, alone, in the whole cloud or in each host, aggregate or
+    zone. Hosts that nova does not have, or whose nova-compute is down or disabled, are not
+    counted. Without --by, a second table shows what remains of each class: "fits" is the number
+    of requests for which this class alone would be enough, "left" is free after the last
+    request, and "fragmented" is the part of it on providers with less than one request needs.
+    Where hosts share a provider or offer very many choices the count can be a lower bound;
+    then "exact" is False, and "fits_at_most" is the upper bound. --keep and --after need every
+    record: of a service they save a snapshot in a temporary file, with some requests for each
+    provider and one for each consumer. Only reads.
+    """
+
+    names_database = False
+    required_feature = "nested candidates"
+    exit_codes = {**base.EXIT_CODES, services.NOT_JUDGED: services.STRICT}
+    example = """\
+openstack placement capacity show --resource VCPU=4 \\
+    --resource MEMORY_MB=8192
+openstack placement capacity show --flavor m1.small --flavor m1.large
+openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to count")
+        group.add_argument(
+            "--by", choices=PARTS, help="Count each host, aggregate or availability zone alone"
+        )
+        arguments.add_repeated(
+            group,
+            "--without",
+            "<host>",
+            "Leave out this host: nova's name, or the name or UUID of a provider. May be repeated.",
+        )
+        arguments.add_file(
+            group, "--after", "Also count after the changes of this plan file", "<plan>"
+        )
+        arguments.add_count(
+            group,
+            "--keep",
+            "Also count what fits if any <count> hosts may fail and their servers must still"
+            " find room",
+        )
+        arguments.add_count(
+            group,
+            "--timeout",
+            "How long to search for --keep (default: 60)",
+            "<seconds>",
+            default=60,
+        )
+        nova_request.add_options(parser, several=True)
+        candidate.add_query(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.plan import file
+        from osc_placement.workflows.capacity import show
+
+        path = parsed_args.after
+        plan = None if path is None else (file.read(path), path)
+        #: ``{title: nova's request}``
+        self._requests: dict[str, NovaRequest] = {}
+        #: ``{flavor: why it is not counted}``
+        self._refused: dict[str, str] = {}
+        client, queries = self._queries(parsed_args)
+        request = show.ShowRequest(
+            queries,
+            by=None if parsed_args.by is None else show.By(parsed_args.by),
+            without=parsed_args.without,
+            keep=parsed_args.keep,
+            seconds=parsed_args.timeout,
+            after=plan,
+        )
+        host_aggregates = services.host_aggregates(self)
+        nova = nova_request.nova_reader(self, parsed_args)
+        with self.reading() as context:
+            answer = show.show(client, request, context, host_aggregates, nova)
+        self.summary = self._summary(answer)
+        own = (single.not_judged for single in self._requests.values())
+        open_parts = [*answer.not_judged, *itertools.chain.from_iterable(own)]
+        self.exit_code = services.exit_code(0, open_parts, parsed_args)
+        if self._refused:
+            self.exit_code = 1
+        self.answer = _tables(answer.rows, parsed_args)
+        columns = _columns(answer, self._requests, has_plan=plan is not None)
+        return rows.listing(columns, answer.rows)
+
+    def _summary(self, answer: show.Shown) -> list[str]:
+        """What was assumed, not applied, not counted and not judged, and the hosts at risk."""
+        from osc_placement.nova import request
+
+        requests = self._requests
+        refused = {name: why for row in answer.rows for name, why in row.not_counted.items()}
+        unsafe = (name for row in answer.rows if row.kept is not None for name in row.kept.unsafe)
+        lines = [
+            *(f"Assumed: {text}" for single in requests.values() for text in single.assumptions),
+            *(
+                f"Not judged: {text}"
+                if text in request.FOR_EVERY_FLAVOR
+                else f"Not judged for {name}: {text}"
+                for name, single in requests.items()
+                for text in single.not_judged
+            ),
+            *(f"Assumed: {text}" for text in answer.assumed),
+        ]
+        return [
+            *dict.fromkeys(lines),
+            *(f"Not applied: {failure}" for failure in answer.failures),
+            *services.judgement_lines(refused, answer.not_judged),
+            *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
+            *(
+                f"The servers of {name} find no room on the other hosts, so nothing more is safe"
+                for name in dict.fromkeys(unsafe)
+            ),
+        ]
+
+    def _queries(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[api.Client, dict[str, CandidateQuery]]:
+        """The client, and ``{title: query}`` without limits. Errors: as the service refuses one."""
+        parameters: query.Pairs = []
+        of_nova = candidate.is_of_nova(self, parsed_args)
+        if of_nova:
+            self._read_flavors(parsed_args)
+            queries = {title: server.query for title, server in self._requests.items()}
+            client = candidate.connected(self, queries.values())
+        else:
+            client, described = candidate.of_options(self, parsed_args)
+            parameters = described if isinstance(described, list) else []
+            asked = query.read_candidates(described) if isinstance(described, list) else described
+            queries = {_title(asked): asked}
+        queries = {
+            title: dataclasses.replace(asked, limit=None) for title, asked in queries.items()
+        }
+        for title, asked in list(queries.items()):
+            try:
+                _check_query(client, parameters or query.candidate_pairs(asked))
+            except api_errors.ApiError as error:
+                if error.status != 400 or not of_nova:
+                    raise
+                self._refused[title] = error.detail
+                del queries[title]
+        self._require_any(queries)
+        return client, queries
+
+    def _read_flavors(self, parsed_args: argparse.Namespace) -> None:
+        """Read nova's requests; a flavor may have several, of different releases of nova."""
+        opened = nova_request.opened(self, parsed_args)
+        for flavor in dict.fromkeys(parsed_args.flavor):
+            try:
+                several = nova_request.read(opened, parsed_args, flavor)
+            except errors.InvalidInput as error:
+                self._refused[flavor] = "; ".join(error.reasons)
+                continue
+            for server in several:
+                title = f"{flavor} ({server.title})" if len(several) > 1 else flavor
+                self._requests[title] = server
+        self._require_any(self._requests)
+
+    def _require_any(self, counted: Collection[str]) -> None:
+        """Refuse a command line without any flavor that can be counted. Errors: InvalidInput."""
+        if self._refused and not counted:
+            raise errors.InvalidInput(list(self._refused.values()))
+
+
+def _check_query(client: api.Client, parameters: Sequence[tuple[str, str]]) -> None:
+    """Let Placement check a query as it was given. Requests: one. Errors: ApiError."""
+    pairs = [(name, value) for name, value in parameters if name != "limit"]
+    client.list_allocation_candidates([*pairs, ("limit", "1")])
+
+
+def _title(query: CandidateQuery) -> str:
+    """``VCPU:2,DISK_GB:10``."""
+    return ",".join(
+        f"{name}:{amount}" for group in query.groups for name, amount in group.resources.items()
+    )
+
+
+def _columns(
+    answer: show.Shown, requests: Mapping[str, NovaRequest], *, has_plan: bool
+) -> rows.Columns[show.Row]:
+    """The columns of an answer; ``requests``: those of nova, by title."""
+
+    def notes(row: show.Row, of_nova: Callable[[NovaRequest], Sequence[str]]) -> Sequence[str]:
+        return of_nova(requests[row.title]) if row.title in requests else ()
+
+    return {
+        "request": lambda row: row.title,
+        "part": lambda row: row.part or None,
+        "plan": lambda row: _state(row) if has_plan else None,
+        "fits": lambda row: row.capacity.count.least,
+        "fits_at_most": lambda row: row.capacity.count.most,
+        "exact": lambda row: row.capacity.count.is_exact,
+        "hosts": lambda row: row.capacity.hosts,
+        "scarcest": lambda row: row.capacity.scarcest,
+        "with_failures": lambda row: row.kept and row.kept.least,
+        "with_failures_at_most": lambda row: row.kept and row.kept.most,
+        "unsafe_hosts": lambda row: row.kept and rows.lines(row.kept.unsafe),
+        "classes": lambda row: _classes(row.capacity.classes),
+        "assumed": lambda row: rows.lines(
+            dict.fromkeys([*notes(row, lambda nova: nova.assumptions), *answer.assumed])
+        ),
+        "not_counted": lambda row: rows.lines(services.not_counted_rows(row.not_counted)),
+        "not_judged": lambda row: rows.lines(
+            [*answer.not_judged, *notes(row, lambda nova: nova.not_judged)]
+        ),
+    }
+
+
+def _classes(listed: Iterable[Sequence[Any]]) -> rows.Cell:
+    """``[{class, requested, …}]``; a table shows ``VCPU=left``."""
+    items = [dict(zip(_CLASS_COLUMNS, values, strict=True)) for values in listed]
+    return rows.Cell(items, [f"{item['class']}={item['left']}" for item in items])
+
+
+def _state(row: show.Row) -> str:
+    return "after" if row.is_after else "before"
+
+
+def _tables(counted: Sequence[show.Row], parsed_args: argparse.Namespace) -> list[tables.Table]:
+    """What fits, and what remains of each class: one table for each request."""
+    plan = ["plan"] if parsed_args.after else []
+    keys = ["request", *([parsed_args.by] if parsed_args.by else []), *plan]
+    counts = []
+    classes: dict[str, list[tuple[Any, ...]]] = {}
+    for row in counted:
+        capacity, kept = row.capacity, row.kept
+        changed = [_state(row)] if parsed_args.after else []
+        part = [row.part or None] if parsed_args.by else []
+        fits = _bounds(capacity.count.least, capacity.count.most)
+        reserve = [_bounds(kept.least, kept.most)] if kept is not None else []
+        end = (fits, *reserve, capacity.hosts, capacity.scarcest)
+        counts.append((row.title, *part, *changed, *end))
+        classes.setdefault(row.title, []).extend((*changed, *item) for item in capacity.classes)
+    failing = [f"with {parsed_args.keep} failing"] if parsed_args.keep else []
+    shown = [tables.Table("Capacity", (*keys, "fits", *failing, "hosts", "scarcest"), counts)]
+    if not parsed_args.by:
+        names = (*plan, *_CLASS_COLUMNS)
+        shown += [tables.Table(f"Classes of {name}", names, item) for name, item in classes.items()]
+    return shown
+
+
+def _bounds(least: int, most: int) -> str:
+    """``5`` for an exact number, ``5 to 8`` for bounds."""
+    return str(least) if least == most else f"{least} to {most}"

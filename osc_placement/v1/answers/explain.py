@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``allocation candidate explain``: its options, its tables and the texts of an explanation."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors
+from osc_placement.client.query import candidate_pairs, encode, read_candidates
+from osc_placement.model.name import and_more, counted
+from osc_placement.plan import guards
+from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.output import rows, tables
+from osc_placement.v1.resources import candidate
+
+if TYPE_CHECKING:
+    from osc_placement.model.candidate import CandidateQuery
+    from osc_placement.model.inventory import Inventory
+    from osc_placement.nova.api import Nova
+    from osc_placement.nova.values import HostAggregate
+    from osc_placement.workflows.explain import changes, explain, failures, nova_filters
+    from osc_placement.workflows.explain.changes import SmallestChange, Step
+    from osc_placement.workflows.explain.failures import Failure
+    from osc_placement.workflows.explain.nova_filters import FilterJudgement
+
+
+COLUMNS = (
+    "section",
+    "text",
+    "source",
+    "hosts",
+    "host",
+    "provider",
+    "group",
+    "reason",
+    "names",
+    "requested",
+    "free",
+    "inventory",
+    "details",
+    "verdict",
+    "commands",
+)
+
+#: ``(title, section, {column of the table: column of the rows})``
+_TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    ("Constraints", "constraint", {"constraint": "text", "source": "source", "hosts": "hosts"}),
+    (
+        "Failed constraints",
+        "failure",
+        {"name": "host", "provider": "provider", "group": "group", "reason": "text"},
+    ),
+    ("Smallest changes", "change", {"change": "text", "hosts": "hosts"}),
+    (
+        "Filters of nova's scheduler",
+        "nova filter",
+        {"filter": "reason", "verdict": "verdict", "evidence": "text"},
+    ),
+)
+
+
+class ExplainAllocationCandidate(base.ReportLister):
+    """Explain why a request has no allocation candidates
+
+    The request is given by the options of "allocation candidate list", by a query string from
+    a log (--query), or as nova's request for a flavor or a server. The answer shows where each
+    part of nova's query comes from, how many hosts remain after each constraint, which
+    constraints the nearest hosts (or those of --host) fail, and the smallest changes of the
+    request or of a host that give a candidate. For nova's request with candidates it shows which
+    filters of nova's scheduler may still refuse them.
+
+    The table output has several tables. Other formats have one row per fact; the column section
+    tells its kind. A host that a filter of nova certainly refuses is not counted; the compute
+    filter is judged for every request.
+    """
+
+    required_feature = "nested candidates"
+    exit_codes = {
+        **base.EXIT_CODES,
+        0: "a host can serve the request",
+        3: "no host can serve it",
+        services.NOT_JUDGED: services.STRICT,
+    }
+    example = """\
+openstack allocation candidate explain --flavor m1.large \\
+    --availability-zone az1
+openstack allocation candidate explain --server <uuid> --host cmp-0001
+openstack allocation candidate explain \\
+    --query 'resources=VCPU:8,MEMORY_MB:4096&required=HW_CPU_X86_AVX512F'"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_repeated(
+            parser,
+            "--host",
+            "<host>",
+            "Explain this host instead of the nearest hosts." + arguments.FORMS,
+        )
+        parser.add_argument(
+            "--nearest",
+            metavar="<count>",
+            type=arguments.non_negative,
+            default=3,
+            help="Explain this many hosts that fail the fewest constraints (default: 3)",
+        )
+        nova_request.add_options(parser)
+        candidate.add_query(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.model import constraint
+        from osc_placement.workflows import compute_nodes
+        from osc_placement.workflows.explain import explain, nova_filters
+
+        judge = None
+        if candidate.is_of_nova(self, parsed_args):
+            opened = nova_request.opened(self, parsed_args)
+            every = [
+                explain.ExplainRequest(single.query, list(single.sources), nova=single)
+                for single in nova_request.read(opened, parsed_args)
+            ]
+            client = candidate.connected(self, [single.query for single in every])
+            enabled = nova_request.scheduler(parsed_args).enabled_filters
+            judge = functools.partial(nova_filters.judge, opened.nova, enabled=enabled)
+        else:
+            client, query = candidate.of_options(self, parsed_args)
+            parameters = query if isinstance(query, list) else []
+            query = read_candidates(query) if isinstance(query, list) else query
+            order = constraint.constraints_of(query)
+            every = [explain.ExplainRequest(query, order, parameters=parameters)]
+        nova = services.optional_nova(self, parsed_args)
+        compute = compute_nodes.read_server_hosts(nova)
+        every[0] = asked = dataclasses.replace(
+            every[0], hosts=parsed_args.host, nearest=parsed_args.nearest
+        )
+        aggregates = _host_aggregates(asked, nova)
+        with self.reading() as context:
+            answers = explain.explain(
+                client, every, context, compute, list(aggregates.values()), judge
+            )
+        not_judged = [
+            *(asked.nova.not_judged if asked.nova else ()),
+            *compute.not_judged,
+            *answers[0].not_judged,
+        ]
+        code = 0 if all(answer.candidates for answer in answers) else 3
+        self.exit_code = services.exit_code(code, not_judged, parsed_args)
+        self.summary = _summary(client.target, every, answers, not_judged)
+        facts = _facts(every, answers, not_judged, aggregates)
+        self.answer = _tables(facts)
+        return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
+
+
+def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
+    """One table per section; without the columns that have no value."""
+    answer = []
+    for title, section, columns in _TABLES:
+        of_section = [fact for fact in facts if fact["section"] == section]
+        filled = {
+            name: key
+            for name, key in columns.items()
+            if any(fact.get(key) not in (None, "") for fact in of_section)
+        }
+        cells = [[fact.get(key) for key in filled.values()] for fact in of_section]
+        answer.append(tables.Table(title, tuple(filled), cells))
+    to_type = (fact["commands"].machine_readable() for fact in facts if "commands" in fact)
+    commands = [[text] for text in dict.fromkeys(itertools.chain.from_iterable(to_type))]
+    return [*answer, tables.Table("Commands for the changes", ("command",), commands)]
+
+
+def _host_aggregates(asked: explain.ExplainRequest, nova: Nova | None) -> dict[str, HostAggregate]:
+    """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
+
+    Without the rights to list them, or with a nova before 2.41, the answer has no names.
+    """
+    from osc_placement.nova.api import host_aggregates
+    from osc_placement.workflows.cloud import observe
+
+    listed: Sequence[HostAggregate] = ()
+    if asked.nova is not None:
+        listed = asked.nova.aggregates
+    elif nova is not None and observe.aggregates([asked.query]):
+        with contextlib.suppress(errors.PlacementError):
+            listed = host_aggregates(nova)
+    return {aggregate.uuid: aggregate for aggregate in listed}
+
+
+def _summary(
+    target: str,
+    every: Sequence[explain.ExplainRequest],
+    answers: Sequence[explain.Explanation],
+    not_judged: Sequence[str],
+) -> list[str]:
+    """The lines below the tables: who can serve the request, what was assumed and not judged."""
+    nova, explanation = every[0].nova, answers[0]
+    by = f" of {nova.title}" if nova and len(every) > 1 else ""
+    lines = [f"On {target}: {_count(explanation)} can serve the request{by}"]
+    lines += [
+        f"{_count(answer)} can serve the request of {older.nova.title}: {_text(older.query)}"
+        for older, answer in zip(every[1:], answers[1:], strict=True)
+        if older.nova
+    ]
+    if explanation.refused:
+        lines.append(
+            f"Changes left out because Placement has no candidate for them: {explanation.refused}"
+        )
+    lines += _named(explanation)
+    lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
+    return [*lines, *services.judgement_lines(explanation.not_counted, not_judged)]
+
+
+def _named(explanation: explain.Explanation) -> list[str]:
+    """A line for each named provider that is below a host, or whose host can serve the request."""
+    lines = []
+    for text, host in explanation.named.items():
+        serves = "can serve the request" if host in explanation.candidates else "is explained"
+        if text != host:
+            lines.append(f"{text} is part of {host}, which {serves}")
+        elif host in explanation.candidates:
+            lines.append(f"{host} {serves}")
+    return lines
+
+
+def _text(query: CandidateQuery) -> str:
+    return encode(candidate_pairs(query)).removeprefix("?")
+
+
+def _count(explanation: explain.Explanation) -> str:
+    """``3 of 12 hosts``, or ``no compute host (0 of 12)``."""
+    if explanation.candidates:
+        return f"{len(explanation.candidates)} of {counted(explanation.all_hosts, 'host')}"
+    return f"no compute host (0 of {explanation.all_hosts})"
+
+
+def _facts(
+    every: Sequence[explain.ExplainRequest],
+    answers: Sequence[explain.Explanation],
+    not_judged: Sequence[str],
+    aggregates: Aggregates,
+) -> list[dict[str, Any]]:
+    """The rows of the answer, as ``{column: value}``."""
+    asked, explanation = every[0], answers[0]
+    sources = asked.nova.sources if asked.nova else {}
+    assumed = asked.nova.assumptions if asked.nova else ()
+    facts: list[dict[str, Any]] = [
+        *(
+            {
+                "section": "constraint",
+                "text": str(step.constraint),
+                "source": str(sources.get(step.constraint, "")) or None,
+                "hosts": step.hosts,
+            }
+            for step in explanation.funnel
+        ),
+        *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
+        *map(_failure_fact, explanation.failures),
+        *(
+            _change_fact(change, explanation.nova_hosts, aggregates)
+            for change in explanation.changes
+        ),
+        *map(_filter_fact, explanation.judged),
+        *(
+            {"section": "not counted", "text": why, "host": name}
+            for name, why in explanation.not_counted.items()
+        ),
+        *({"section": "not judged", "text": text} for text in dict.fromkeys(not_judged)),
+        *({"section": "assumption", "text": text} for text in assumed),
+    ]
+    for fact in facts:
+        fact["text"] = with_names(fact["text"], aggregates)
+    of_releases = [
+        {
+            "section": "nova release",
+            "text": _text(older.query),
+            "source": older.nova and older.nova.title,
+            "hosts": len(answer.candidates),
+            "names": list(answer.candidates),
+        }
+        for older, answer in zip(every[1:], answers[1:], strict=True)
+    ]
+    query = {"section": "query", "text": _text(asked.query), "hosts": explanation.all_hosts}
+    return [query, *facts, *of_releases]
+
+
+def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
+    inventory = failure.inventory
+    return {
+        "section": "failure",
+        "text": failure_text(failure),
+        "host": failure.host,
+        "provider": failure.provider,
+        "group": failure.suffix,
+        "reason": str(failure.reason),
+        "names": list(failure.names),
+        "requested": failure.requested,
+        "free": failure.free,
+        "inventory": {**inventory.as_dict(), "used": failure.used} if inventory else None,
+    }
+
+
+def _change_fact(
+    change: changes.SmallestChange, host_of: Mapping[str, str], aggregates: Aggregates
+) -> dict[str, Any]:
+    steps = [
+        {
+            "action": str(step.action),
+            "provider": step.provider,
+            "name": step.name,
+            "field": step.field or None,
+            "amount": step.amount or None,
+        }
+        for step in change.steps
+    ]
+    return {
+        "section": "change",
+        "text": change_text(change),
+        "hosts": change.hosts,
+        "host": change.host,
+        "details": {
+            "steps": steps,
+            "remove": [str(item) for item in change.removed],
+            "amounts": {str(item): amount for item, amount in change.amounts.items()},
+        },
+        "commands": rows.lines(commands(change, host_of, aggregates)),
+    }
+
+
+def _filter_fact(judged: nova_filters.FilterJudgement) -> dict[str, Any]:
+    return {
+        "section": "nova filter",
+        "text": judgement(judged),
+        "reason": judged.filter,
+        "hosts": len(judged.refused),
+        "verdict": str(judged.verdict),
+        "details": {"enabled": judged.is_enabled, "refused": dict(judged.refused)},
+    }
+
+
+#: What a failure says; ``{names}`` are its class, traits, aggregates or suffixes.
+_REASONS = {
+    "no_inventory": "no inventory of {names}",
+    "min_unit": "{names}: min_unit is {available}",
+    "max_unit": "{names}: max_unit is {available}",
+    "step_size": "{names}: step_size is {available}",
+    "capacity": "{names}: {free} free",
+    "required": "lacks {names}",
+    "forbidden": "has {names}",
+    "member_of": "not in aggregate {names}",
+    "forbidden_aggregate": "in aggregate {names}",
+    "in_tree": "not in the tree of {names}",
+    "root_required": "the root lacks {names}",
+    "root_forbidden": "the root has {names}",
+    "no_provider": "no provider of its tree takes part",
+    "group_required": "no combination of providers has all traits",
+    "combined_capacity": "not enough capacity for all groups together",
+    "isolate": "too few providers for group_policy=isolate",
+    "same_subtree": "no providers of one subtree (same_subtree)",
+    "not_nested": "several providers of one tree are needed",
+    "combination": "no combination of providers fits",
+}
+
+
+def failure_text(item: Failure) -> str:
+    """Why a host fails: ``VCPU: 2 free, 8 requested (total 64, ...)``."""
+    text = _REASONS[str(item.reason)].format(
+        names=_names(item), free=item.free, available=_limit(item)
+    )
+    if item.requested is not None:
+        text += f", {item.requested} requested"
+    if item.inventory is not None:
+        text += f" ({_amounts(item.inventory, item.used or 0)})"
+    return f"{text}: {item.detail}" if item.detail else text
+
+
+def _names(item: Failure) -> str:
+    joined = " or ".join(item.names) if str(item.reason) in {"required", "member_of"} else None
+    return joined or " and ".join(item.names)
+
+
+def _limit(item: Failure) -> Any:
+    field = str(item.reason)
+    return getattr(item.inventory, field, None) if item.inventory is not None else None
+
+
+def _amounts(inventory: Inventory, used: int) -> str:
+    fields = [f"total {inventory.total}"]
+    if inventory.reserved:
+        fields.append(f"reserved {inventory.reserved}")
+    if inventory.allocation_ratio != 1:
+        fields.append(f"ratio {inventory.allocation_ratio:.15g}")
+    return ", ".join([*fields, f"used {used}"])
+
+
+#: What a step of a change says.
+_STEPS = {
+    "free": "free {amount} {name} on {provider}",
+    "raise": "raise the capacity of {name} on {provider} by {amount}",
+    "amend": "set {field} of {name} on {provider} to {amount}",
+    "add_trait": "add the trait {name} to {provider}",
+    "remove_trait": "remove the trait {name} from {provider}",
+    "enable": "enable the compute service of {provider}",
+    "mirror": "mirror nova's host aggregate {name}, which has {provider}, to Placement",
+    "join": "add {provider} to the aggregate {name}",
+    "leave": "remove {provider} from the aggregate {name}",
+}
+
+#: What to type for a step.
+_COMMANDS = {
+    "free": "openstack resource provider show --allocations {provider}",
+    "raise": "openstack resource provider inventory amend {provider} --resource"
+    " {name}:{field}={value:.15g}",
+    "amend": "openstack resource provider inventory amend {provider} --resource"
+    " {name}:{field}={amount}",
+    "add_trait": "openstack resource provider trait add {provider} --trait {name}",
+    "remove_trait": "openstack resource provider trait remove {provider} --trait {name}",
+    "enable": "openstack compute service set --enable {host} nova-compute",
+    "mirror": "openstack placement aggregate mirror --host-aggregate {name} --host {host}",
+    "join": "openstack resource provider aggregate add {provider} --aggregate {name}",
+    "leave": "openstack resource provider aggregate remove {provider} --aggregate {name}",
+}
+
+#: What to type instead where nova has the host aggregate, which it mirrors to Placement.
+_NOVA_COMMANDS = {
+    "join": "openstack aggregate add host {aggregate} {host}",
+    "leave": "openstack aggregate remove host {aggregate} {host}",
+}
+
+#: ``{UUID: nova's host aggregate}``.
+Aggregates = Mapping[str, "HostAggregate"]
+
+
+def with_names(text: str, aggregates: Aggregates) -> str:
+    """A text with the names of host aggregates after their UUIDs."""
+    for uuid, aggregate in aggregates.items():
+        if uuid in text:
+            text = text.replace(uuid, f"{uuid} ({aggregate.name})")
+    return text
+
+
+def commands(item: SmallestChange, hosts: Mapping[str, str], aggregates: Aggregates) -> list[str]:
+    """What to type for a change, a command for each step; ``{provider: nova's host}``."""
+    return [_command(step, hosts.get(step.provider), aggregates) for step in item.steps]
+
+
+def _command(step: Step, host: str | None, aggregates: Aggregates) -> str:
+    action, aggregate = str(step.action), aggregates.get(step.name)
+    template = _COMMANDS[action]
+    if aggregate is not None and host is not None:
+        is_member = host in aggregate.hosts
+        if is_member == (action == "leave"):
+            template = _NOVA_COMMANDS.get(action, template)
+    if action == "remove_trait" and not step.name.startswith("CUSTOM_"):
+        template += f" --allow {guards.STANDARD_TRAITS}"
+    return template.format(
+        provider=shlex.quote(step.provider),
+        name=step.name,
+        field=step.field,
+        amount=step.amount,
+        value=step.value,
+        host=shlex.quote(host or step.provider),
+        aggregate=shlex.quote(aggregate.name) if aggregate else "",
+    )
+
+
+def change_text(item: SmallestChange) -> str:
+    """What to change: ``remove required=CUSTOM_X; request VCPU:12 instead of 16``."""
+    if item.steps:
+        return "; ".join(
+            _STEPS[str(step.action)].format(
+                provider=step.provider, name=step.name, field=step.field, amount=step.amount
+            )
+            for step in item.steps
+        )
+    parts = [f"remove {constraint}" for constraint in item.removed]
+    for constraint, amount in item.amounts.items():
+        name = (
+            f"{constraint.names[0]}{f' in group {constraint.suffix}' if constraint.suffix else ''}"
+        )
+        if amount:
+            parts.append(f"request {amount} {name} instead of {constraint.amount}")
+        else:
+            parts.append(f"request no {name}")
+    return "; ".join(parts)
+
+
+#: Refused hosts that a text names for each reason.
+_MOST_NAMED = 3
+
+
+def judgement(item: FilterJudgement) -> str:
+    """The evidence: ``disabled: cmp-7; down: cmp-9, cmp-10, cmp-11 and 4 more``."""
+    hosts: dict[str, list[str]] = {}
+    for name, why in item.refused.items():
+        hosts.setdefault(why, []).append(name)
+    parts = [f"{why}: {and_more(names, _MOST_NAMED)}" for why, names in hosts.items()]
+    text = "; ".join(parts) or item.reason
+    return text if item.is_enabled else f"if enabled: {text}"

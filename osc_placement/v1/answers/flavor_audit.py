@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement flavor audit``."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from osc_placement.model.name import counted
+from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.output import rows
+
+if TYPE_CHECKING:
+    from osc_placement.workflows.flavors import audit
+
+
+class AuditFlavors(base.ReportLister):
+    """Find flavors that no host, one host or too many candidates can serve
+
+    Sends nova's query for each flavor, without an image and an availability zone. The code is
+    ok; unknown_flavor (nova does not have a named flavor); invalid (nova or Placement refuses the
+    query); unknown_name (a trait or class does not
+    exist, also a forbidden trait); no_host (not even without allocations); full (only without
+    the present allocations); out_of_service (nova-compute of the hosts is down or disabled, or
+    nova does not have them); one_host; many_candidates (Placement returns only some, so nova
+    may not see all hosts); not_judged (hosts can serve the query, but nova also checks what
+    Placement does not have, such as PCI devices and NUMA nodes). Where releases of nova send
+    different queries, a flavor has several rows.
+    """
+
+    required_feature = "candidate root_required"
+    exit_codes = {
+        **base.EXIT_CODES,
+        3: "a flavor has a finding, or a code of --fail-on",
+        services.NOT_JUDGED: services.STRICT,
+    }
+    example = """\
+openstack placement flavor audit
+openstack placement flavor audit --fail-on unknown_name \\
+    --fail-on no_host m1.large"""
+
+    table_columns = ("name", "code", "hosts", "hosts_if_empty", "reason")
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        from osc_placement.workflows.flavors import audit
+
+        codes = [str(code) for code in audit.FlavorCode if code is not audit.FlavorCode.OK]
+        parser.add_argument(
+            "flavors",
+            metavar="<flavor>",
+            nargs="*",
+            help="Flavors by name or ID (default: all flavors)",
+        )
+        arguments.add_repeated(
+            parser,
+            "--fail-on",
+            "<code>",
+            f"Exit with 3 only if a flavor has this code: {', '.join(codes)}. Default:"
+            " all but not_judged.",
+            choices=codes,
+        )
+        arguments.add_file(
+            parser, "--after", "Audit a copy of the snapshot after the changes of this plan file"
+        )
+        nova_request.add_scheduler_options(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.plan import file
+        from osc_placement.workflows import compute_nodes, on_a_copy
+        from osc_placement.workflows.flavors import audit
+
+        nova = services.NovaServices(self, parsed_args).nova
+        client = self.connect()
+        target = str(client.target)
+        failures: Sequence[str] = ()
+        compute = compute_nodes.read_server_hosts(None if parsed_args.no_nova else nova)
+        with contextlib.ExitStack() as stack:
+            context = stack.enter_context(self.reading())
+            if parsed_args.after is not None:
+                path = parsed_args.after
+                planned = file.read(path)
+                changed = on_a_copy.after_plan(client, planned, path, "--after")
+                _, after = stack.enter_context(changed)
+                client, failures = after.client, after.failures
+                target = f"{target} after {path}"
+            flavors = audit.audit(
+                client,
+                nova,
+                parsed_args.flavors,
+                nova_request.scheduler(parsed_args),
+                context,
+                compute,
+            )
+        fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
+        if any(str(flavor.code) in fails for flavor in flavors):
+            self.exit_code = 3
+        open_questions = [
+            *compute.not_judged,
+            *(text for flavor in flavors for text in flavor.not_judged),
+        ]
+        self.exit_code = services.exit_code(self.exit_code, open_questions, parsed_args)
+        counts = collections.Counter(str(flavor.code) for flavor in flavors)
+        parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
+        refused = {name: why for flavor in flavors for name, why in flavor.not_counted.items()}
+        self.summary = [
+            f"On {target}: {counted(len({flavor.id for flavor in flavors}), 'flavor')}: {parts}",
+            *(f"Not applied to the copy: {line}" for line in failures),
+            *_notes("Assumed", flavors, [flavor.assumptions for flavor in flavors]),
+            *services.judgement_lines(refused, compute.not_judged),
+            *_notes("Not judged", flavors, [flavor.not_judged for flavor in flavors]),
+        ]
+        return rows.listing(_columns(compute.not_judged), flavors)
+
+
+def _notes(
+    title: str, audited: Sequence[audit.AuditedFlavor], texts: Sequence[Sequence[str]]
+) -> list[str]:
+    """A line for each text, with the flavors that it concerns, if not all with a query."""
+    flavors: dict[str, dict[str, None]] = {}
+    for flavor, notes in zip(audited, texts, strict=True):
+        for note in notes:
+            flavors.setdefault(note, {})[flavor.name] = None
+    with_query = len({flavor.name for flavor in audited if flavor.releases})
+    return [
+        f"{title}: {note}"
+        if len(names) == with_query
+        else f"{title} for {', '.join(names)}: {note}"
+        for note, names in flavors.items()
+    ]
+
+
+def _columns(not_judged: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
+    """The columns; ``not_judged`` concerns every flavor."""
+    return {
+        "name": lambda flavor: flavor.name,
+        "id": lambda flavor: flavor.id,
+        "code": lambda flavor: str(flavor.code),
+        "hosts": lambda flavor: flavor.hosts,
+        "hosts_if_empty": lambda flavor: flavor.empty_hosts,
+        "candidates": lambda flavor: flavor.candidates,
+        "complete": lambda flavor: not flavor.is_bound,
+        "reason": lambda flavor: flavor.reason,
+        "assumed": lambda flavor: rows.lines(flavor.assumptions),
+        "not_counted": lambda flavor: rows.lines(services.not_counted_rows(flavor.not_counted)),
+        "not_judged": lambda flavor: rows.lines([*not_judged, *flavor.not_judged]),
+        "nova": lambda flavor: rows.lines(flavor.releases),
+    }

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement host check``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.output import rows, tables
+
+if TYPE_CHECKING:
+    from osc_placement.workflows.capacity import stop_hosts
+
+
+class CheckHosts(base.ReportShowOne):
+    """Show whether the servers of some hosts fit on the other hosts
+
+    Each server requests elsewhere what it has: the amounts of its host and of sharing
+    providers, and together those of each other provider. It needs a host of nova with a compute
+    service that is up and enabled, and never one of the named hosts. The answer is "yes" with a
+    place for each server, "no" with the servers that have none, or "unknown": after --timeout,
+    or if nova has servers on the hosts that have no allocations. With --max-count, the answer is
+    about a largest set of the named hosts. Compute services, traits, aggregates, zones and
+    server groups are those of nova: of the cloud, of a snapshot that was saved --with-nova, or
+    of --os-nova-recording. What is not judged is listed. Only reads.
+    """
+
+    names_database = False
+    required_feature = "nested candidates"
+    exit_codes = {
+        **base.EXIT_CODES,
+        0: "yes: the hosts may stop",
+        3: "no: some servers find no place",
+        services.NOT_JUDGED: f"unknown: not everything could be judged; {services.STRICT}",
+    }
+    example = """\
+openstack placement host check cmp-0001 cmp-0002
+openstack --os-placement-database cloud.sqlite \\
+    placement host check --aggregate <uuid> --max-count 5"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "hosts",
+            metavar="<host>",
+            nargs="*",
+            help="Nova's name of the host, or the name or UUID of a provider of the host",
+        )
+        arguments.add_repeated(
+            parser,
+            "--aggregate",
+            "<aggregate>",
+            "All hosts in this aggregate: UUID, or name or id in nova.",
+        )
+        arguments.add_count(
+            parser,
+            "--max-count",
+            "Find a largest set of these hosts, at most <count>, that may stop at once",
+        )
+        arguments.add_count(
+            parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
+        )
+        arguments.add_flag(
+            parser, "--commands", "Also show the moves as commands: 'openstack server migrate ...'"
+        )
+        nova_request.add_scheduler_options(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
+        from osc_placement.workflows import selector
+        from osc_placement.workflows.capacity import stop_hosts
+
+        if not (parsed_args.hosts or parsed_args.aggregate):
+            self.usage_error("name a host, or give --aggregate")
+        if parsed_args.commands and parsed_args.no_nova:
+            self.usage_error("argument --commands: not allowed with argument --no-nova")
+        client = self.connect()
+        nova = nova_request.nova_reader(self, parsed_args)
+        aggregates = selector.aggregate_uuids(parsed_args.aggregate, services.host_aggregates(self))
+        with self.reading() as context:
+            judgement = stop_hosts.judge(
+                client,
+                stop_hosts.StopRequest(
+                    parsed_args.hosts,
+                    list(aggregates.values()),
+                    parsed_args.max_count,
+                    parsed_args.timeout,
+                ),
+                nova,
+                context,
+            )
+        code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[judgement.answer]
+        self.exit_code = services.exit_code(code, judgement.not_judged, parsed_args)
+        self.summary = [
+            *(f"Reason: {text}" for text in filter(None, [judgement.reason])),
+            *(f"Assumed: {text}" for text in judgement.assumed),
+            *services.judgement_lines(judgement.not_counted, judgement.not_judged),
+        ]
+        commands = list(judgement.commands) if parsed_args.commands else []
+        self.answer = _tables(judgement, commands)
+        fields = _fields(judgement)
+        if parsed_args.commands:
+            fields["commands"] = rows.Script(commands)
+        return tuple(fields), tuple(fields.values())
+
+
+def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
+    moves = [
+        {
+            "server": item.server,
+            "from": item.source,
+            "to": item.target,
+            "allocations": item.allocations,
+        }
+        for item in judgement.moves
+    ]
+    unplaced = [
+        {"server": item.server, "host": item.source, "reasons": list(item.reasons)}
+        for item in judgement.unplaced
+    ]
+    return {
+        "answer": str(judgement.answer),
+        "hosts": rows.lines(judgement.hosts),
+        "servers": judgement.servers,
+        "moves": rows.lines(moves),
+        "unplaced": rows.lines(unplaced),
+        "without_allocations": rows.lines(judgement.without_allocations),
+        "reason": judgement.reason,
+        "assumed": rows.lines(judgement.assumed),
+        "not_counted": rows.lines(services.not_counted_rows(judgement.not_counted)),
+        "not_judged": rows.lines(judgement.not_judged),
+    }
+
+
+def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[tables.Table]:
+    hosts, moves, unplaced = judgement.hosts, judgement.moves, judgement.unplaced
+    answer = (str(judgement.answer), rows.lines(hosts), judgement.servers, len(unplaced))
+    return [
+        tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [answer]),
+        tables.Table(
+            "Places",
+            ("server", "from", "to"),
+            [(item.server, item.source, item.target) for item in moves],
+        ),
+        tables.Table(
+            "Servers without a place",
+            ("server", "host", "reasons"),
+            [(item.server, item.source, rows.lines(item.reasons)) for item in unplaced],
+        ),
+        tables.Table("Commands", ("command",), [(text,) for text in commands]),
+    ]
+
+
+class FormerOkToStop(CheckHosts):
+    __doc__ = CheckHosts.__doc__
+    deprecated = True
+    present_name = "placement host check"
+    example = "openstack placement host ok-to-stop cmp-0001 cmp-0002"

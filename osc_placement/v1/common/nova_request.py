@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that describe nova's request for a server, and reading that request."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.v1.common import arguments, base, services
+
+if TYPE_CHECKING:
+    from osc_placement.nova import request
+    from osc_placement.workflows.capacity import nova_servers
+    from osc_placement.workflows.cloud import nova_request
+
+
+#: The request filters that are off by default: the values of --filter, and nova's options.
+FILTERS = {
+    "tenant-aggregates": "limit_tenants_to_placement_aggregate",
+    "image-type": "query_placement_for_image_type_support",
+    "isolated-aggregates": "enable_isolated_aggregate_filtering",
+    "image-metadata": "image_metadata_prefilter",
+    "owner": "owner",
+}
+
+#: The values of --nova-release: ``nova.traits.RELEASES``.
+RELEASES = tuple(range(27, 35))
+
+#: The options of a new server, which --server excludes.
+_NEW_SERVER = ("flavor", "image", "boot_from_volume", "project", "port")
+
+
+def add_options(
+    parser: argparse.ArgumentParser, *, several: bool = False, judged: bool = True
+) -> None:
+    """Add the options of nova's request; ``several``: of requests for new servers only.
+
+    ``judged``: with those of commands that judge hosts.
+    """
+    group = parser.add_argument_group("nova's request for a server")
+    if several:
+        arguments.add_repeated(group, "--flavor", "<flavor>", "A flavor, by name or ID.")
+        group.set_defaults(server=None, request_options="--flavor")
+    else:
+        group.set_defaults(request_options="--flavor or --server")
+        group.add_argument("--flavor", metavar="<flavor>", help="A flavor, by name or ID")
+        group.add_argument(
+            "--server",
+            metavar="<uuid>",
+            type=arguments.consumer_uuid,
+            help="The flavor, image and ports of a server",
+        )
+    group.add_argument("--image", metavar="<image>", help="An image, by name or ID")
+    arguments.add_flag(group, "--boot-from-volume", "The root disk is a volume")
+    group.add_argument(
+        "--availability-zone", metavar="<zone>", help="The requested availability zone"
+    )
+    group.add_argument("--project", metavar="<uuid>", help="The project of the server, by UUID")
+    arguments.add_repeated(group, "--port", "<uuid>", "A port of neutron with a resource request.")
+    add_scheduler_options(group, judged=judged)
+
+
+def add_scheduler_options(group: argparse._ActionsContainer, *, judged: bool = True) -> None:
+    """Add the options that say which request filters of nova are on."""
+    arguments.add_file(
+        group,
+        "--nova-conf",
+        "The nova.conf of nova's scheduler: it has the request filters that are on, and the"
+        " PCI aliases",
+    )
+    group.add_argument(
+        "--nova-release",
+        metavar="<release>",
+        type=int,
+        choices=RELEASES,
+        help="The release of nova whose rules count, from 27 (2023.1) to 34 (default: by the"
+        " version of its compute API)",
+    )
+    arguments.add_repeated(
+        group,
+        "--filter",
+        "<filter>",
+        f"A request filter that is on: {', '.join(sorted(FILTERS))}.",
+        dest="filters",
+        choices=sorted(FILTERS),
+    )
+    if judged:
+        services.add_judgement(group)
+
+
+def is_given(parsed_args: argparse.Namespace) -> bool:
+    """Whether the command line describes a server."""
+    return bool(parsed_args.flavor or parsed_args.server)
+
+
+def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
+    """Exit with a usage error for options that exclude each other."""
+    options = [name for name in _NEW_SERVER if getattr(parsed_args, name)]
+    if parsed_args.server and options:
+        option = options[0].replace("_", "-")
+        command.usage_error(f"argument --server: not allowed with argument --{option}")
+    if is_given(parsed_args):
+        return
+    if options:
+        command.usage_error(f"argument --{options[0].replace('_', '-')}: needs --flavor")
+    if parsed_args.availability_zone:
+        command.usage_error(f"argument --availability-zone: needs {parsed_args.request_options}")
+
+
+def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
+    """The options of nova's scheduler. Errors: PlacementError for an invalid nova.conf."""
+    from osc_placement.nova import request
+
+    on: dict[str, Any] = {FILTERS[name]: True for name in parsed_args.filters}
+    options = request.SchedulerOptions(release=parsed_args.nova_release)
+    if parsed_args.nova_conf is not None:
+        options = request.read_nova_conf(parsed_args.nova_conf, options)
+    return dataclasses.replace(options, **on)
+
+
+def opened(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> nova_request.RequestServices:
+    """Nova, neutron and glance of the cloud or of the recording."""
+    from osc_placement.workflows.cloud import nova_request
+
+    cloud = services.NovaServices(command, parsed_args)
+    return nova_request.RequestServices(cloud.nova, lambda: cloud.neutron, lambda: cloud.glance)
+
+
+def read(
+    opened: nova_request.RequestServices,
+    parsed_args: argparse.Namespace,
+    flavor: str | None = None,
+) -> tuple[request.NovaRequest, ...]:
+    """Nova's request by release; of ``flavor``, if the command line may name several.
+
+    Requests and errors: as ``workflows.cloud.nova_request``.
+    """
+    from osc_placement.workflows.cloud import nova_request
+
+    options = nova_request.RequestOptions(
+        flavor=flavor or parsed_args.flavor,
+        image=parsed_args.image,
+        from_volume=parsed_args.boot_from_volume,
+        availability_zone=parsed_args.availability_zone,
+        project_id=parsed_args.project,
+        ports=tuple(parsed_args.port),
+        server=parsed_args.server,
+        scheduler=scheduler(parsed_args),
+    )
+    return nova_request.observe_request(opened, options)
+
+
+def nova_reader(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> nova_servers.NovaReader:
+    """Reads what nova says about hosts and servers; nothing without nova.
+
+    Requests: those of ``compute_nodes.read_server_hosts``.
+    """
+    from osc_placement.workflows import compute_nodes
+    from osc_placement.workflows.capacity import nova_servers
+
+    nova = services.optional_nova(command, parsed_args)
+    if nova is None:
+        return nova_servers.NovaReader()
+    return nova_servers.NovaReader(
+        compute_nodes.read_server_hosts(nova),
+        functools.partial(
+            nova_servers.observe, opened(command, parsed_args), scheduler(parsed_args)
+        ),
+        functools.partial(nova_servers.servers_on, nova),
+    )

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base class of all commands that change the cloud: connect, plan, apply, show the result."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from osc_placement import errors, plugin
+from osc_placement.plan.guards import MANY, MAX_PERCENT, RECORDED_NOVA, SMALL
+from osc_placement.v1.common import arguments, base, services
+from osc_placement.v1.output import (
+    help_text,
+    progress,
+    rows,
+    tables,
+)
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.plan import apply, result
+    from osc_placement.plan.plan import ObservedPlan
+    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.selector import Selector
+
+EXIT_CODES: Mapping[int, str] = {
+    **base.EXIT_CODES,
+    0: "success, or nothing to do",
+    3: "a dry run with --detailed-exitcode found changes to make, and refused none",
+    5: "the limit of --max-count is reached and changes are left",
+    6: "some changes failed or were refused",
+    7: "some items are stale: they changed after the plan was made",
+    130: "interrupted; changes in progress were finished",
+}
+
+
+#: Arguments that a continued run has too; plan files do not record them.
+_REPEATED = ("max_count", "allow")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CommandRun:
+    """What one run of a command uses."""
+
+    client: api.Client
+    context: ReadContext
+    services: services.NovaServices
+
+
+class PlanCommand(base.ReportLister):
+    """A command that plans changes, applies them and shows one row per item.
+
+    A subclass defines ``plan``. The other methods are defaults that it can override.
+    """
+
+    writes = True
+    names_database = False
+    exit_codes = EXIT_CODES
+
+    #: Whether the limit of removals (the guard MANY) holds without ``--max-percent`` too: where the
+    #: operator does not name what is removed.
+    has_default_limit: ClassVar[bool] = True
+
+    #: What ``--max-percent`` limits, for its help.
+    limited: ClassVar[str] = "what exists"
+
+    #: Whether it limits the capacity of each resource class too, as a sum over providers.
+    limits_capacity: ClassVar[bool] = False
+
+    #: Whether the plan is new, and not that of a file.
+    makes_plan: ClassVar[bool] = True
+
+    #: Whether a run undoes a plan. Then it writes no undo file.
+    undoes: ClassVar[bool] = False
+
+    #: Whether changes depend on nova's servers and neutron's ports.
+    uses_nova: ClassVar[bool] = False
+
+    column_names: ClassVar[Sequence[str]] = rows.COLUMNS
+
+    table_columns: Sequence[str] = ("name", "before", "after", "status", "reason")
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Build the parser, with the options of the rows. Sends no request."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--rows",
+            choices=("summary", "changed", "all"),
+            default="summary",
+            help=f"On a terminal: a summary of more than {tables.MOST_ROWS} rows (the default), or"
+            " all rows. In every format: changed omits the rows of unchanged items.",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command, after a check of arguments that would hide its result."""
+        columns = self.columns_of(parsed_args)
+        unknown = [text for text in parsed_args.columns if tables.normalized(text) not in columns]
+        if unknown:
+            names = ", ".join(columns)
+            self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {names}")
+        if self._prints_plan(parsed_args) and not parsed_args.dry_run:
+            self.usage_error("argument --plan-out: - needs --dry-run")
+        files = _files(parsed_args)
+        if len(set(files.values())) < len(files):
+            self.usage_error(f"{' and '.join(files)} must be different files")
+        return super().run(parsed_args)
+
+    def _prints_plan(self, parsed_args: argparse.Namespace) -> bool:
+        """Whether standard output gets the plan, and not the rows."""
+        return bool(parsed_args.plan_out == pathlib.Path("-"))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        self.check_arguments(parsed_args)
+        self.check_recording(parsed_args)
+        client = self.connect(self.features(parsed_args))
+        cloud = services.NovaServices(self, parsed_args)
+        with progress.shown(
+            quiet=self.is_quiet, log=parsed_args.log_json, command=self.cmd_name or ""
+        ) as shown:
+            context = services.read_context(self, parsed_args.workers, shown)
+            run = CommandRun(client, context, cloud)
+            report = self.execute(run, parsed_args)
+        return self.finish(report, parsed_args)
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """The columns that the operator can select."""
+        return self.column_names
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        """Exit with a usage error, or read the files that the arguments name."""
+
+    def check_recording(self, parsed_args: argparse.Namespace) -> None:
+        """Refuse to change a live Placement from a recording of nova."""
+        recording = parsed_args.nova_recording
+        if recording is None or parsed_args.dry_run or self._database() is not None:
+            return
+        if RECORDED_NOVA not in parsed_args.allow:
+            raise errors.PlacementError(
+                f"--os-nova-recording {recording}: servers may have changed since nova's responses"
+                " were recorded; nothing was changed. Read nova itself (without"
+                " --os-nova-recording), rehearse on a database file"
+                " (--os-placement-database), or --allow"
+                f" {RECORDED_NOVA}"
+            )
+
+    def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
+        """``(feature, option)`` that the command line requires."""
+        return []
+
+    def plan(self, run: CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
+        """Read the cloud and plan the changes."""
+        raise NotImplementedError
+
+    def execute(self, run: CommandRun, parsed_args: argparse.Namespace) -> result.RunReport:
+        """Plan the changes and apply them."""
+        from osc_placement.plan import apply, removal_limit
+
+        planned = self.plan(run, parsed_args)
+        if self.limits_capacity and parsed_args.max_percent is not None:
+            planned = dataclasses.replace(planned, plan=removal_limit.with_capacity(planned.plan))
+        planned = planned.stamped(
+            run.client,
+            self.command_line(parsed_args),
+            allow=parsed_args.allow,
+            max_percent=parsed_args.max_percent,
+        )
+        return apply.apply_plan(run.client, planned, self.apply_options(run, parsed_args))
+
+    def apply_options(self, run: CommandRun, parsed_args: argparse.Namespace) -> apply.Options:
+        """The options of the plan engine."""
+        from osc_placement.plan import apply, executor
+
+        return apply.Options(
+            dry_run=parsed_args.dry_run,
+            allow=tuple(parsed_args.allow),
+            plan_out=parsed_args.plan_out,
+            undo_out=parsed_args.undo_out,
+            limits=executor.RunLimits(
+                workers=parsed_args.workers,
+                max_count=parsed_args.max_count,
+                stop_on_error=parsed_args.on_error == "stop",
+            ),
+            progress=run.context.progress,
+            **(run.services.apply_options() if self.uses_nova else {}),
+        )
+
+    def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
+        """Columns and rows of the result; sets the exit code and the summary on stderr."""
+        self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
+        self.summary = _summary(report, self._to_continue(report, parsed_args))
+        return rows.COLUMNS, rows.ResultRows(report.results, report.names)
+
+    def _to_continue(self, report: result.RunReport, parsed_args: argparse.Namespace) -> str:
+        """The command that makes the remaining changes, with the limits of this one."""
+        if not report.command and not report.plan_path:
+            return "run the same command again"
+        command = to_continue(report.command, report.plan_path, undoes=report.undoes)
+        return " ".join([command, self.repeated_words(parsed_args, _REPEATED)]).strip()
+
+    def repeated_words(self, parsed_args: argparse.Namespace, names: Collection[str]) -> str:
+        """The arguments of these names, and the recording, as on the command line."""
+        repeated = [action for action in self.own_arguments if action.dest in names]
+        words = argument_words(parsed_args, repeated)
+        recording = parsed_args.nova_recording
+        option = plugin.global_option(plugin.RECORDING_SETTING)
+        return shlex.join([*words, *([option, recording] if recording is not None else [])])
+
+    def command_line(self, parsed_args: argparse.Namespace) -> str:
+        """The command line that the plan file records, without limits and overridden guards."""
+        recorded = [
+            action
+            for action in self.own_arguments
+            if action.dest != "allow" and not help_text.is_shared(action)
+        ]
+        words = argument_words(parsed_args, recorded)
+        return shlex.join([*(self.cmd_name or "").split(), *words])
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows, with --rows changed without those of unchanged items."""
+        if self._prints_plan(parsed_args):
+            self._print_summary()
+            return 0
+        if parsed_args.rows == "changed" and "status" in column_names:
+            at = column_names.index("status")
+            data = [row for row in data if row[at] != "unchanged"]
+        return super().produce_output(parsed_args, column_names, data)
+
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """The tables of the answer, summarized on a terminal; empty for one table of all rows."""
+        several = self.answer
+        if self._arguments.rows != "summary" or not tables.is_terminal():
+            return several
+        if not several:
+            several = [tables.Table.of("Summary", self.table_columns, column_names, data)]
+            if len(data) <= tables.MOST_ROWS:
+                return ()
+        summarized = [tables.of_table(table) for table in several]
+        if summarized != several:
+            self.summary = [*self.summary, "To print every row: --rows all"]
+        return summarized
+
+    def add_change_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of every changing command."""
+        group = parser.add_argument_group("how to change")
+        arguments.add_flag(group, "--dry-run", "Show the planned changes; change nothing")
+        arguments.add_flag(
+            group,
+            "--detailed-exitcode",
+            "With --dry-run: exit with 3 for changes to make, and with 6 for refused changes",
+        )
+        if self.makes_plan:
+            arguments.add_file(
+                group,
+                "--plan-out",
+                'Write the plan to this file, for "placement plan show", "apply" and "undo".'
+                " With --dry-run, - is standard output, in place of the rows.",
+            )
+        if not self.undoes:
+            arguments.add_file(
+                group,
+                "--undo-out",
+                "Write the plan that undoes the changes to this file (default: a file in"
+                " $XDG_STATE_HOME/osc-placement)",
+            )
+        arguments.add_count(group, "--max-count", "Make at most this many changes")
+        group.add_argument(
+            "--on-error",
+            choices=("continue", "stop"),
+            default="continue",
+            help="Whether to start further changes after a failure (default: continue)",
+        )
+        add_log_json(group)
+        help_text.share(group)
+        if self.guards:
+            self.add_allow(parser.add_argument_group("what to allow"))
+
+    def add_allow(self, group: argparse._ActionsContainer) -> None:
+        """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""
+        super().add_allow(group)
+        default = (
+            f"{MAX_PERCENT}, or up to {SMALL} objects that are not more than half of all"
+            if self.has_default_limit
+            else "no limit"
+        )
+        if self.makes_plan and MANY in self.guards:
+            arguments.add_max_percent(group, self.limited, default)
+
+
+def add_log_json(group: argparse._ActionsContainer) -> None:
+    """Add ``--log-json``."""
+    arguments.add_file(
+        group,
+        "--log-json",
+        "Add one line of JSON for each change and each retry to this file (mode 0600). kill"
+        " -USR1 prints the position of a run on stderr",
+    )
+
+
+class SelectorCommand(PlanCommand):
+    """A changing command with a SELECTOR of providers."""
+
+    selected: Selector
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        # Once: standard input can be read only once.
+        self.selected = arguments.read_selector(parsed_args)
+
+    def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
+        return list(arguments.selector_features(parsed_args))
+
+    def command_line(self, parsed_args: argparse.Namespace) -> str:
+        return f"{super().command_line(parsed_args)} {self.selected}".strip()
+
+
+def argument_words(
+    parsed_args: argparse.Namespace, actions: Iterable[argparse.Action]
+) -> Iterator[str]:
+    """The words of a command line for these arguments; those with their default are omitted."""
+    for action in actions:
+        value = getattr(parsed_args, action.dest)
+        if value == action.default or action.help == argparse.SUPPRESS:
+            continue
+        option = action.option_strings[-1:]
+        for item in value if isinstance(value, list) else [value]:
+            yield from option if item is True else (*option, str(item))
+
+
+def undo_command(path: pathlib.Path | str) -> str:
+    """The line that shows how to undo a run."""
+    return f"To undo: {plan_command('undo', path)}"
+
+
+def _summary(report: result.RunReport, to_continue: str) -> list[str]:
+    """Target, counts and notes of a run, and the commands that continue and undo it."""
+    lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
+    if report.planned_effects:
+        lines.append(f"Planned: {'; '.join(report.planned_effects)}")
+    lines += [f"Note: {note}" for note in report.notes]
+    if report.halted:
+        lines.append(f"Stopped: {report.halted}")
+    if report.leaves_changes:
+        lines.append(f"Changes are left. To continue: {to_continue}")
+    elif report.plan_path:
+        lines.append(f"Plan: {report.plan_path}")
+    if report.undo_path:
+        lines.append(undo_command(report.undo_path))
+    return lines
+
+
+def to_continue(command: str, path: pathlib.Path | str | None, *, undoes: bool) -> str:
+    """The command that continues a run; ``path``: the plan file, or the file that it undoes."""
+    if path is None:
+        # A plan of absolute values needs no file: the same command finds what is left.
+        return f"openstack {command}"
+    return plan_command("undo" if undoes else "apply", path)
+
+
+def plan_command(verb: str, path: pathlib.Path | str) -> str:
+    """The command line that applies or undoes a plan file."""
+    return f"openstack placement plan {verb} {shlex.quote(str(path))}"
+
+
+def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:
+    """``{argument: a file of the run}``; no two arguments may name the same file."""
+    names = {
+        "<file>": "file",
+        "--plan-out": "plan_out",
+        "--undo-out": "undo_out",
+        "--log-json": "log_json",
+    }
+    paths = {text: getattr(parsed_args, name) for text, name in names.items()}
+    resolved = {text: path.resolve() for text, path in paths.items() if path is not None}
+    return {text: path for text, path in resolved.items() if path.is_file() or not path.exists()}

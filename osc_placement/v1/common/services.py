@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova and neutron, for the commands that compare Placement with them.
+
+The answers come from the cloud, or from a file (``--os-nova-recording``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import functools
+import pathlib
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from osc_placement import errors
+from osc_placement.v1.common import arguments, base
+
+if TYPE_CHECKING:
+    from osc_placement.neutron.api import Neutron
+    from osc_placement.nova import api, flavors
+    from osc_placement.plan import progress
+    from osc_placement.workflows import health
+    from osc_placement.workflows.context import HostAggregates, ReadContext
+
+T = TypeVar("T")
+
+
+class NovaServices:
+    """Nova and neutron of one run, opened when a command first uses them.
+
+    Raises PlacementError if there is neither a cloud nor a readable recording.
+    """
+
+    def __init__(self, command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
+        self._command, self._parsed_args = command, parsed_args
+        self._opened = datetime.datetime.now(datetime.UTC)
+
+    @functools.cached_property
+    def nova(self) -> api.Nova:
+        """Nova of the cloud, or of the recording."""
+        opened = nova_at_hand(self._command)
+        if opened is not None:
+            return opened()
+        authenticate(
+            self._command.app,
+            "reads nova",
+            "Select a cloud (OS_CLOUD), a recording of nova's responses (--os-nova-recording)"
+            " or a snapshot that was saved --with-nova",
+        )
+        return _session_nova(self._command.app)
+
+    @functools.cached_property
+    def neutron(self) -> Neutron:
+        """Neutron of the same cloud or recording."""
+        from osc_placement.neutron.api import RecordedNeutron, SessionNeutron
+        from osc_placement.nova import api
+
+        if isinstance(self.nova, api.RecordedNova):
+            return RecordedNeutron(self.nova.recorded, self.nova.source)
+        shell: Any = self._command.app
+        return SessionNeutron(shell.client_manager.sdk_connection)
+
+    @functools.cached_property
+    def glance(self) -> flavors.Glance:
+        """Glance of the same cloud or recording."""
+        from osc_placement.nova import api, flavors
+
+        if isinstance(self.nova, api.RecordedNova):
+            return flavors.RecordedGlance(self.nova)
+        shell: Any = self._command.app
+        return flavors.SessionGlance(shell.client_manager.sdk_connection)
+
+    @property
+    def neutron_for_ports(self) -> Neutron | None:
+        """Neutron, or None with ``--skip-port-allocations``."""
+        return None if self._parsed_args.skip_port_allocations else self.neutron
+
+    def apply_options(self) -> dict[str, Any]:
+        """The fields of ``apply.Options`` for a plan that was made from nova's responses."""
+        from osc_placement.workflows.allocations import location
+
+        return {
+            "check_precondition": location.NovaPreconditions(self.nova, self._opened),
+            "neutron": self.neutron_for_ports,
+        }
+
+
+def or_reasons(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> health.HealthServices:
+    """Placement, nova and neutron; of the last two the reason, if one is not there."""
+    from osc_placement.workflows import health
+
+    cloud = NovaServices(command, parsed_args)
+    return health.HealthServices(
+        command.connect(), _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
+    )
+
+
+def _or_reason(opened: Callable[[], T]) -> T | str:
+    """A service, or why it is not there."""
+    try:
+        return opened()
+    except errors.PlacementError as error:
+        return str(error)
+
+
+def nova_at_hand(command: base.PlacementCommand) -> Callable[[], api.Nova] | None:
+    """How to open nova: of the recording, the snapshot or the cloud; None on a database file."""
+    recording = command.nova_recording
+    if recording is not None:
+        return lambda: _recorded(recording)
+    if command.runs_on_recording:
+        return lambda: _saved(command)
+    return (lambda: _session_nova(command.app)) if command.auth_required else None
+
+
+def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
+    """How a workflow reads nova's host aggregates; None on a database file without nova."""
+    from osc_placement.nova import api
+
+    opened = nova_at_hand(command)
+    return None if opened is None else lambda: api.host_aggregates(opened())
+
+
+def read_context(
+    command: base.PlacementCommand, workers: int, shown: progress.Progress
+) -> ReadContext:
+    """What a workflow reads with: Placement, and nova for names of host aggregates."""
+    from osc_placement.workflows.context import ReadContext
+
+    return ReadContext(workers, shown, host_aggregates(command))
+
+
+def optional_nova(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> api.Nova | None:
+    """Nova of the cloud, of a snapshot or of a recording; None with --no-nova or without a nova.
+
+    Requests: none to nova. Errors: those of ``NovaServices.nova``.
+    """
+    opened = None if parsed_args.no_nova else nova_at_hand(command)
+    try:
+        return None if opened is None else opened()
+    except _NoNova:
+        return None
+
+
+def add_judgement(group: argparse._ActionsContainer) -> None:
+    """Add ``--no-nova`` and ``--strict``, for commands that judge hosts."""
+    arguments.add_flag(
+        group,
+        "--no-nova",
+        "Do not read nova's compute services and servers: hosts whose nova-compute is down"
+        " are then counted",
+    )
+    add_strict(group)
+
+
+def add_strict(group: argparse._ActionsContainer) -> None:
+    """Add ``--strict``, for commands that list what they did not judge."""
+    arguments.add_flag(
+        group, "--strict", "Exit with 4 instead of 0 if the answer lists something as not judged"
+    )
+
+
+#: The exit code of an answer that is not complete, and its meaning with ``--strict``.
+NOT_JUDGED = 4
+STRICT = "with --strict: something was not judged"
+
+
+def exit_code(code: int, not_judged: Collection[str], parsed_args: argparse.Namespace) -> int:
+    """The code of an answer: NOT_JUDGED instead of 0 if ``--strict`` asks for it."""
+    return NOT_JUDGED if code == 0 and not_judged and parsed_args.strict else code
+
+
+def judgement_lines(not_counted: Mapping[str, str], not_judged: Iterable[str]) -> list[str]:
+    """The lines of a summary for ``{host: why it is not counted}`` and for what was not judged."""
+    from osc_placement.workflows import compute_nodes
+
+    lines = [f"Not counted: {text}" for text in compute_nodes.not_counted(not_counted)]
+    return [*lines, *(f"Not judged: {text}" for text in dict.fromkeys(not_judged))]
+
+
+def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:
+    """``[{host, reason}]`` for ``{host: why it is not counted}``."""
+    return [{"host": host, "reason": why} for host, why in sorted(not_counted.items())]
+
+
+def add_check_owners(parser: argparse._ActionsContainer) -> None:
+    """Add ``--check-owners``."""
+    arguments.add_flag(
+        parser,
+        "--check-owners",
+        "Read the project and user of every consumer, instead of comparing sums first",
+    )
+
+
+def add_skip_port_allocations(parser: argparse._ActionsContainer) -> None:
+    """Add ``--skip-port-allocations``."""
+    arguments.add_flag(
+        parser,
+        "--skip-port-allocations",
+        "Do not read neutron's ports with resource requests, and do not change their allocations",
+    )
+
+
+def _saved(command: base.PlacementCommand) -> api.RecordedNova:
+    """The responses of nova and neutron in the snapshot on which a command runs."""
+    from osc_placement.nova import api
+
+    client = command.client()
+    return api.RecordedNova(client.recording(), client.target)
+
+
+class _NoNova(errors.PlacementError):
+    """The catalog of the cloud has no compute service."""
+
+
+def _session_nova(shell: Any) -> api.SessionNova:
+    """Nova over the shell's session. Errors: _NoNova."""
+    from osc_placement.nova import api
+
+    connection = shell.client_manager.sdk_connection
+    if not api.has_endpoint(connection):
+        raise _NoNova(
+            "this cloud has no nova: its catalog lists no compute service. Give --os-nova-recording"
+        )
+    return api.SessionNova(connection)
+
+
+def _recorded(file: str) -> api.RecordedNova:
+    from osc_placement.nova import api
+    from osc_placement.samples import sample
+
+    if not pathlib.Path(file).exists():
+        try:
+            return api.RecordedNova(sample.sample_nova(file), f"the sample {file}")
+        except sample.UnknownSample:
+            pass
+    return api.read_recording(pathlib.Path(file))
+
+
+def authenticate(
+    shell: Any, purpose: str, remedy: str = "Select a cloud (OS_CLOUD or --os-cloud)"
+) -> None:
+    """Authenticate a command that osc-lib has not authenticated. Errors: PlacementError."""
+    try:
+        shell.prepare_to_run_command(types.SimpleNamespace(auth_required=True))
+    except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own errors.
+        raise errors.PlacementError(
+            f"this command {purpose}, and no cloud can be reached: {error}. {remedy}"
+        ) from error

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement metrics write``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from osc_placement import errors, microversion
+from osc_placement.v1.common import arguments, base, services
+
+if TYPE_CHECKING:
+    from osc_placement.workflows import health
+    from osc_placement.workflows.context import ReadContext
+
+#: The mode of a file that the node exporter reads as another user.
+_MODE = 0o644
+
+
+class WriteMetrics(base.Command):
+    """Write the state of Placement as metrics for Prometheus
+
+    Capacity and usage of each provider with the names of openstack-exporter; consumers by type;
+    on how many hosts each flavor fits, and how often; and the findings of placement health show.
+    On a service the command first saves a snapshot with nova's data: to a temporary file, or with
+    --refresh to one that stays, which reads only what changed. Then it reads that file alone.
+    """
+
+    writes = False
+    names_database = False
+    reads_one_moment = True
+    required_feature = "consumer generation"
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    example = """\
+openstack placement metrics write --refresh cloud.sqlite \\
+    --textfile /var/lib/prometheus/node-exporter/placement.prom"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_file(
+            parser,
+            "--textfile",
+            "The file (name.prom) of the node exporter's textfile collector, which is replaced"
+            " at once, mode 0644; without it the metrics are printed",
+        )
+        arguments.add_repeated(
+            parser, "--trait", "<trait>", "Also list the providers with this trait."
+        )
+        arguments.add_file(
+            parser,
+            "--refresh",
+            "Save or refresh this snapshot of the service, instead of a temporary one",
+            "<snapshot>",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from osc_placement.plan import file
+        from osc_placement.workflows import metrics
+
+        target = parsed_args.textfile
+        if target is not None and target.is_symlink():
+            raise errors.PlacementError(
+                f"{target} is a symbolic link, and is not replaced: give the file itself"
+            )
+        if target is not None and file.is_of_another_kind(target, b"# HELP "):
+            raise errors.PlacementError(
+                f"{target} exists and is not a file of metrics: give another file; nothing was"
+                " changed"
+            )
+        # Before anything is read: a missing package.
+        metrics.text([])
+        with self.reading() as context, self._file(parsed_args, context) as (read, saved):
+            families = metrics.read(read, context, parsed_args.trait, saved)
+        text = metrics.text(families)
+        if target is None:
+            self.app.stdout.write(text)
+            return
+        file.replace(target, [text], mode=_MODE)
+        samples = sum(len(family.samples) for family in families)
+        self._write_note(f"{samples} samples of {len(families)} metrics written to {target}")
+
+    @contextlib.contextmanager
+    def _file(
+        self, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> Iterator[tuple[health.HealthServices, float | None]]:
+        """The file to read, and when its cloud was saved."""
+        from osc_placement.workflows import health
+        from osc_placement.workflows.snapshot import nova, save
+
+        finished: float | None = None
+        database = self._database()
+        if database is not None:
+            if parsed_args.refresh is not None:
+                self.usage_error("--refresh reads a service, not a database file")
+            if pathlib.Path(database).exists():
+                finished = _finished(pathlib.Path(database))
+        live = services.or_reasons(self, parsed_args)
+        if database is not None:
+            yield live, finished
+            return
+        also = None
+        if not isinstance(live.nova, str):
+            also = nova.Recording(live.nova, live.neutron_or_none)
+        with contextlib.ExitStack() as stack:
+            path = parsed_args.refresh
+            if path is None:
+                path = stack.enter_context(save.saved(live.client, context, also=also))
+            else:
+                save.save(live.client, save.SaveRequest(path, refresh=True, also=also), context)
+            finished = _finished(path)
+            read = stack.enter_context(health.of_snapshot(path))
+            if isinstance(live.nova, str):
+                # A snapshot that is refreshed without nova keeps the old responses.
+                read = health.HealthServices(read.client, live.nova, live.neutron)
+            yield read, finished
+
+
+def _finished(path: pathlib.Path) -> float | None:
+    """When a snapshot was saved; None for another database file."""
+    from osc_placement.workflows.snapshot import file
+
+    with file.opened(path) as saved:
+        return saved.metadata.finished if saved.metadata else None

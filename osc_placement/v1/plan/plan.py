@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement plan show | apply | undo | list | prune``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors
+from osc_placement.plan.guards import ALL, RECORDED_NOVA
+from osc_placement.v1.common import arguments, base, plan_command, services
+from osc_placement.v1.output import rows, tables
+
+if TYPE_CHECKING:
+    from osc_placement.plan import apply, journal, plan, result
+    from osc_placement.workflows.capacity import impact
+
+
+#: The values of ``plan show --fail-on``.
+_EFFECTS = ("flavor-lost", "one-host", "stranded")
+
+_MARKDOWN = "markdown"
+
+
+class ShowPlan(plan_command.PlanCommand):
+    """Show the changes of a plan file, or what they mean for flavors and servers
+
+    Reads only the file: no cloud is needed. The table output has three tables: the changes,
+    the items without a change, and the capacity of each resource class before and after.
+    A line below names how many allocations, inventories, traits, aggregate memberships and
+    providers the plan removes.
+
+    --impact applies the plan to a copy of a snapshot that was saved with nova's responses. It
+    shows for each flavor on how many hosts and how often it fits before and after, and the
+    servers that their hosts could not take again. The effect is lost if the flavor fits nowhere
+    any more, one-host if only one host is left. -f markdown is a page for a merge request.
+    """
+
+    writes = False
+    auth_required = False
+
+    exit_codes = {**base.EXIT_CODES, 3: "with --fail-on: the plan has this effect"}
+    example = """\
+openstack placement plan show ratios.json
+openstack --os-placement-database cloud.sqlite placement plan show \\
+    ratios.json --impact --fail-on flavor-lost"""
+
+    _plan: plan.Plan
+    _impact_of: impact.Impact | None = None
+    _is_markdown = False
+    table_columns: Sequence[str] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Build the parser, with the formatter markdown. Sends no request."""
+        parser = super().get_parser(prog_name)
+        (formatter,) = [item for item in parser._actions if item.dest == "formatter"]
+        formatter.choices = [*(formatter.choices or ()), _MARKDOWN]
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; cliff knows its own formatters only."""
+        if parsed_args.formatter == _MARKDOWN:
+            self._is_markdown, parsed_args.formatter = True, "json"
+        return super().run(parsed_args)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows, or the page."""
+        if not self._is_markdown:
+            return super().produce_output(parsed_args, column_names, data)
+        from osc_placement.v1.plan import plan_page
+
+        self.app.stdout.writelines(
+            f"{line}\n" for line in plan_page.page(self._plan, self._impact_of)
+        )
+        return 0
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_file(parser, "file", "The plan file")
+        arguments.add_flag(
+            parser, "--impact", "Show flavors and servers before and after the plan, on a snapshot"
+        )
+        arguments.add_repeated(
+            parser,
+            "--fail-on",
+            "<effect>",
+            "With --impact: exit with 3 if a flavor fits nowhere any more (flavor-lost), on"
+            " one host only (one-host), or if a server is stranded.",
+            choices=_EFFECTS,
+        )
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """The columns; with --impact the rows are flavors."""
+        return tuple(_IMPACT_COLUMNS) if parsed_args.impact else super().columns_of(parsed_args)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.plan import file, removal_limit, result
+
+        if parsed_args.fail_on and not parsed_args.impact:
+            self.usage_error("--fail-on requires --impact")
+        self._plan = plan = file.read(parsed_args.file)
+        removed = removal_limit.summary(plan)
+        self.summary = [
+            f"Plan of {plan.created}: {plan.command}",
+            f"For {_target(plan)}: {plan.summary()}",
+            *([f"Removes {removed}"] if removed else []),
+            *(f"Note: {note}" for note in plan.notes),
+            f"Digest: {plan.digest}",
+        ]
+        if parsed_args.impact:
+            return rows.listing(_IMPACT_COLUMNS, self._impact(parsed_args))
+        results = result.of_plan(plan)
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            self.answer = self._tables(results)
+        return rows.COLUMNS, rows.ResultRows(results, plan.names)
+
+    def _impact(self, parsed_args: argparse.Namespace) -> Sequence[impact.FlavorImpact]:
+        from osc_placement.workflows.capacity import impact
+
+        nova = services.NovaServices(self, parsed_args).nova
+        shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
+        self._impact_of = shown
+        effects = {
+            "flavor-lost": len(shown.lost),
+            "one-host": sum(item.is_without_spare for item in shown.flavors),
+            "stranded": sum(len(item.stranded) for item in shown.flavors),
+        }
+        if any(effects[effect] for effect in parsed_args.fail_on):
+            self.exit_code = 3
+        self.summary = [
+            *self.summary,
+            f"Flavors lost: {effects['flavor-lost']}; on one host only: {effects['one-host']};"
+            f" servers stranded: {effects['stranded']}",
+            *(f"Not applied to the copy: {line}" for line in shown.failures),
+            *(f"Assumed: {note}" for note in shown.notes),
+        ]
+        self.table_columns = tuple(
+            name for name in _IMPACT_COLUMNS if name not in ("id", "exact", "refused", "n_minus_1")
+        )
+        return shown.flavors
+
+    def _tables(self, results: Sequence[result.ChangeResult]) -> Sequence[tables.Table]:
+        """Changes, items without a change, and capacity."""
+        from osc_placement.plan import result
+
+        names = self._plan.names
+        planned = [item for item in results if item.status is result.Status.PLANNED]
+        others = [item for item in results if item.status is not result.Status.PLANNED]
+        changes, rest = rows.ResultRows(planned, names), rows.ResultRows(others, names)
+        capacities = [
+            (name, capacity.before, capacity.after, capacity.over)
+            for name, capacity in self._plan.capacities.items()
+        ]
+        return [
+            tables.Table.of("Changes", ("name", "before", "after"), rows.COLUMNS, changes),
+            tables.Table.of("No change", ("name", "status", "reason"), rows.COLUMNS, rest),
+            tables.Table(
+                "Capacity",
+                ("resource class", "before", "after", "providers over capacity"),
+                capacities,
+            ),
+        ]
+
+
+_IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
+    "flavor": lambda item: item.name,
+    "id": lambda item: item.id,
+    "hosts_before": lambda item: item.before.hosts,
+    "hosts_after": lambda item: item.after.hosts,
+    "fits_before": lambda item: item.before.fits,
+    "fits_after": lambda item: item.after.fits,
+    "exact": lambda item: item.before.is_exact and item.after.is_exact,
+    "effect": lambda item: item.effect,
+    "stranded": lambda item: rows.lines(server.name or server.uuid for server in item.stranded),
+    "refused": lambda item: item.refused,
+    "n_minus_1": lambda item: item.n_minus_1,
+}
+
+
+class _PlanFileCommand(plan_command.PlanCommand):
+    """A command that runs a plan file."""
+
+    makes_plan = False
+    guards = (*ALL, RECORDED_NOVA)
+
+    _plan: plan.Plan
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_file(parser, "file", "The plan file")
+        self.add_change_options(parser)
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        """Read the file. Raises PlanRefused for a plan of another cloud; sends no request."""
+        from osc_placement.plan import file, plan
+
+        self._plan = file.read(parsed_args.file)
+        client = self.client()
+        plan.check_target(self._plan, client.target, client.origin)
+
+    def execute(
+        self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
+    ) -> result.RunReport:
+        from osc_placement.plan import apply, plan
+
+        options = self.apply_options(run, parsed_args)
+        if self.undoes:
+            return apply.undo_plan(run.client, self._plan, options, parsed_args.file)
+        planned = plan.ObservedPlan(self._plan)
+        return apply.apply_plan(run.client, planned, options, path=parsed_args.file)
+
+    def apply_options(
+        self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
+    ) -> apply.Options:
+        """Also with neutron for a plan of ports, and with nova if the changes need its servers."""
+        from osc_placement.workflows.allocations import location
+
+        options = super().apply_options(run, parsed_args)
+        if options.dry_run:
+            return options
+        if self._plan.needs_neutron:
+            options = dataclasses.replace(options, neutron=run.services.neutron)
+        if self._plan.has_preconditions and not self.undoes:
+            check = location.preconditions_of_plan(run.services.nova, self._plan.created)
+            options = dataclasses.replace(options, check_precondition=check)
+        return options
+
+
+class ApplyPlan(_PlanFileCommand):
+    """Apply a plan file, or continue an interrupted run of it
+
+    Items that changed after the plan was made are stale and are not changed. For changes
+    that depend on nova's servers the command reads nova, and neutron for their ports. A
+    journal on disk records the changes that were made: after a crash, run the same command
+    again.
+    """
+
+    example = """\
+openstack resource provider inventory amend \\
+    --resource VCPU:allocation_ratio=4 \\
+    --member-of <aggregate> --dry-run --plan-out ratios.json
+openstack placement plan apply ratios.json"""
+
+
+class UndoPlan(_PlanFileCommand):
+    """Undo the applied changes of a plan
+
+    The file is a plan, or the file that --undo-out wrote. Items that changed after the plan
+    was applied are stale and are not changed. To make the changes again, apply the plan again.
+    """
+
+    undoes = True
+    example = "openstack placement plan undo ratios.json"
+
+
+def _target(plan: plan.Plan) -> str:
+    """What a plan was made for, and the cloud of a snapshot."""
+    text = f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
+    return errors.without_credentials(text)
+
+
+_DAYS = 30
+
+
+class _LocalCommand(base.ReportLister):
+    """A command that reads the files of plans only: no cloud is needed."""
+
+    auth_required = False
+
+    def read_records(self) -> list[journal.Record]:
+        """The plans; unreadable journals are reported."""
+        from osc_placement.plan import journal
+
+        records = journal.read_all()
+        for error in records.errors:
+            self.log.warning("%s", error)
+        return records.found
+
+
+class ListPlans(_LocalCommand):
+    """List the plans that were applied or undone, the newest first
+
+    For all clouds, from the journals in $XDG_STATE_HOME/osc-placement. The status is running,
+    unfinished (changes are left after a limit, a failure or an interruption), applied, undone,
+    or "nothing applied". to_continue and to_undo are the commands that continue and undo the
+    plan. A plan that was only written, with --dry-run --plan-out, is not listed.
+    """
+
+    table_columns = ("created", "status", "undoable", "target", "command")
+    example = """\
+openstack placement plan list
+openstack placement plan list -f value -c to_continue --status unfinished"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--status",
+            choices=("running", "unfinished", "applied", "undone"),
+            help="Only plans with this status",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        wanted = parsed_args.status
+        records = [item for item in self.read_records() if wanted in (None, str(item.status))]
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            self.summary = [f"To continue: {text}" for text in map(_to_continue, records) if text]
+        return rows.listing(_COLUMNS, records)
+
+
+class PrunePlans(_LocalCommand):
+    """Delete the files of plans that are finished and old
+
+    Shows what would be deleted; --delete deletes it: the journal, and the plan and undo files
+    in $XDG_STATE_HOME/osc-placement. Files elsewhere stay. A deleted plan can no longer be
+    undone. Unfinished plans are kept, unless --unfinished is given.
+    """
+
+    table_columns = ("created", "status", "target", "command", "result")
+    example = """\
+openstack placement plan prune
+openstack placement plan prune --older-than 90 --delete"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--older-than",
+            metavar="<days>",
+            type=arguments.non_negative,
+            default=_DAYS,
+            help=f"Only plans that were made at least this many days ago (default: {_DAYS})",
+        )
+        arguments.add_flag(
+            parser, "--unfinished", "Also unfinished plans, which then can no longer be continued"
+        )
+        arguments.add_flag(parser, "--delete", "Delete the files")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.plan import journal
+
+        records = journal.older_than(self.read_records(), parsed_args.older_than)
+        if not parsed_args.delete:
+            self.summary = ["Nothing was deleted. To delete the files, add --delete"]
+        columns: rows.Columns[journal.Record] = {
+            "created": _COLUMNS["created"],
+            "status": _COLUMNS["status"],
+            "target": _COLUMNS["target"],
+            "command": _COLUMNS["command"],
+            "result": lambda item: self._prune(item, parsed_args),
+            "files": lambda item: rows.lines(str(path) for path in item.files),
+        }
+        return rows.listing(columns, records)
+
+    def _prune(self, item: journal.Record, parsed_args: argparse.Namespace) -> str:
+        """Delete the files of a plan that may go; what was done with them."""
+        from osc_placement.plan import journal, plan
+
+        if item.status is journal.PlanStatus.RUNNING:
+            return "kept"
+        if not item.is_finished and not parsed_args.unfinished:
+            return "kept"
+        if not parsed_args.delete:
+            return "would be deleted"
+        try:
+            journal.delete(item)
+        except (OSError, plan.PlanRefused) as error:
+            self.exit_code = 1
+            self.log.warning("%s: %s", item.journal, error)
+            return "failed"
+        return "deleted"
+
+
+_COLUMNS: rows.Columns[journal.Record] = {
+    "created": lambda item: _seconds(item.created),
+    "status": lambda item: str(item.status),
+    "undoable": lambda item: item.undo_file is not None,
+    "target": lambda item: item.target,
+    "command": lambda item: item.command,
+    "changes": lambda item: item.changes,
+    "applied": lambda item: item.applied,
+    "undone": lambda item: item.undone,
+    "to_continue": lambda item: _to_continue(item),
+    "to_undo": lambda item: _to_undo(item),
+}
+
+
+def _to_undo(item: journal.Record) -> str:
+    """The command that undoes a plan; empty if there is nothing to undo, or no file."""
+    path = item.undo_file
+    return "" if path is None else plan_command.plan_command("undo", path)
+
+
+def _to_continue(item: journal.Record) -> str:
+    """The command that continues an unfinished plan; empty for others."""
+    from osc_placement.plan import journal
+
+    if item.status is not journal.PlanStatus.UNFINISHED:
+        return ""
+    path = item.undo if item.is_undo else item.plan
+    return plan_command.to_continue(item.command, path, undoes=item.is_undo)
+
+
+def _seconds(created: str) -> str:
+    return datetime.datetime.fromisoformat(created).isoformat(timespec="seconds")
