@@ -36,52 +36,31 @@ PLAN = {"plan", "plan.kinds", *CHANGE_LEVEL}
 ENGINE = {"engine", "engine.candidates"}
 #: The services and Placement's values.
 BELOW_PLAN = {"nova", "neutron", "client", "model"}
-#: What every workflow may import: the layers below, and the modules that all workflows share.
-BELOW_WORKFLOWS = (
-    PLAN
-    | BELOW_PLAN
-    | ENGINE
-    | {
-        "search",
-        "workflows.cloud",
-        "workflows.compute_nodes",
-        "workflows.context",
-        "workflows.findings",
-        "workflows.on_a_copy",
-        "workflows.reading",
-        "workflows.selector",
-        "workflows.state_file",
-    }
-)
-WORKFLOWS = {
-    "workflows",
-    "workflows.allocations",
-    "workflows.aggregate_ratios",
-    "workflows.amend",
-    "workflows.batch",
-    "workflows.capacity",
-    "workflows.cloud",
-    "workflows.compute_nodes",
-    "workflows.context",
-    "workflows.explain",
-    "workflows.findings",
-    "workflows.on_a_copy",
-    "workflows.reading",
-    "workflows.report",
-    "workflows.flavors",
-    "workflows.health",
-    "workflows.migrations",
-    "workflows.metrics",
-    "workflows.mirror",
-    "workflows.providers",
-    "workflows.reshape",
-    "workflows.reshape.documents",
-    "workflows.reshape.snapshot",
-    "workflows.selector",
-    "workflows.snapshot",
-    "workflows.state_file",
-    "workflows.status",
+#: What every workflow may import of the layers below.
+BELOW_WORKFLOWS = PLAN | BELOW_PLAN | ENGINE | {"search"}
+_ANSWERS = {"answers", "answers.capacity", "answers.explain"}
+_REPAIR = {"repair", "repair.allocations", "repair.migrations", "repair.providers"}
+#: The rooms of workflows and of some of their folders, and what else each may import of workflows.
+ROOMS: dict[str, set[str]] = {
+    "cloud": set(),
+    "batch": {"cloud"},
+    "reshape": {"cloud", "reshape.documents", "reshape.snapshot"},
+    "reshape.documents": set(),
+    "reshape.snapshot": {"cloud"},
+    "snapshot": {"cloud"},
+    "repair": {"cloud"},
+    "repair.allocations": {"cloud", "repair"},
+    "repair.providers": {"cloud", "repair"},
+    # A data migration is a run of another workflow.
+    "repair.migrations": {"cloud", "batch", "repair", "repair.allocations"},
+    "answers": {"cloud", "answers.capacity", "answers.explain"},
+    # What needs every record of a service is counted on a snapshot of it.
+    "answers.capacity": {"cloud", "snapshot"},
+    "answers.explain": {"cloud"},
+    # Health is a run of all audits; metrics, report and impact also show what fits.
+    "health": {"cloud", "batch", "snapshot"} | _ANSWERS | _REPAIR,
 }
+WORKFLOWS = {"workflows", *(f"workflows.{room}" for room in ROOMS)}
 
 #: What every command may import of v1/.
 BELOW_COMMANDS = {"v1.common", "v1.output"}
@@ -113,60 +92,11 @@ LAYERS: dict[str, set[str]] = {
     "plan.reasons": {"plan.guards"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
-    "workflows.compute_nodes": PLAN | BELOW_PLAN,
-    "workflows.context": PLAN | BELOW_PLAN,
-    "workflows.cloud": {"search", "workflows.context", "workflows.reading"}
-    | PLAN
-    | BELOW_PLAN
-    | ENGINE,
-    "workflows.findings": {"plan"} | CHANGE_LEVEL,
-    "workflows.reading": {"workflows.context"} | BELOW_PLAN | ENGINE,
-    "workflows.on_a_copy": {"workflows.cloud"} | PLAN | BELOW_PLAN | ENGINE,
-    "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
-    "workflows.state_file": PLAN,
-    "workflows.aggregate_ratios": {"workflows.amend", "workflows.batch"} | BELOW_WORKFLOWS,
-    "workflows.amend": BELOW_WORKFLOWS,
-    "workflows.batch": {"workflows.amend"} | BELOW_WORKFLOWS,
-    # What needs every record of a service is counted on a snapshot of it.
-    "workflows.capacity": {"workflows.snapshot"} | BELOW_WORKFLOWS,
-    "workflows.explain": BELOW_WORKFLOWS,
-    "workflows.flavors": BELOW_WORKFLOWS,
-    "workflows.mirror": BELOW_WORKFLOWS,
-    "workflows.providers": BELOW_WORKFLOWS,
-    "workflows.snapshot": BELOW_WORKFLOWS,
-    "workflows.status": BELOW_WORKFLOWS,
-    "workflows.allocations": BELOW_WORKFLOWS,
-    "workflows.reshape.snapshot": BELOW_WORKFLOWS,
-    # The report shows what health, capacity and the impact of a plan compute.
-    "workflows.report": {"workflows.capacity", "workflows.health"} | BELOW_WORKFLOWS,
-    "workflows.reshape.documents": {"model"},
-    "workflows.reshape": {
-        "workflows.reshape.documents",
-        "workflows.reshape.snapshot",
-    }
-    | BELOW_WORKFLOWS,
-    # A data migration is a run of another workflow.
-    "workflows.migrations": {
-        "workflows.allocations",
-        "workflows.aggregate_ratios",
-        "workflows.amend",
-        "workflows.batch",
-        "workflows.mirror",
-    }
-    | BELOW_WORKFLOWS,
-    # Health is a run of all audits.
-    "workflows.health": {
-        "workflows.aggregate_ratios",
-        "workflows.allocations",
-        "workflows.flavors",
-        "workflows.mirror",
-        "workflows.providers",
-        "workflows.status",
-    }
-    | BELOW_WORKFLOWS,
-    # Metrics are health, and how often flavors fit.
-    "workflows.metrics": {"workflows.health", "workflows.capacity"} | BELOW_WORKFLOWS,
-    "workflows": BELOW_WORKFLOWS,
+    **{
+        f"workflows.{room}": BELOW_WORKFLOWS | {f"workflows.{other}" for other in others}
+        for room, others in ROOMS.items()
+    },
+    "workflows": set(),
     "v1.output": PLAN | {"client", "model"},
     "v1.common": {"v1.output"} | BELOW_V1,
     "v1.resources": BELOW_COMMANDS | BELOW_V1,
@@ -191,7 +121,7 @@ SERVER_API = ("osc_placement.server", "osc_placement.server.store")
 SERVER_USERS = (
     "client.connection",
     "programs",
-    "workflows.on_a_copy",
+    "workflows.cloud.on_a_copy",
     "workflows.snapshot",
 )
 
@@ -208,7 +138,7 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     "alembic": ("offline",),
     "placement": ("offline",),
     "sqlalchemy": ("offline",),
-    "prometheus_client": ("workflows.metrics",),
+    "prometheus_client": ("workflows.health.metrics",),
     "jinja2": ("v1.health.report",),
     "markupsafe": ("v1.health.report",),
     "osc_lib": ("v1", "plugin", "client", "http", "testing"),
@@ -365,7 +295,7 @@ def test_no_module_has_a_name_without_a_subject() -> None:
     [
         ("model.provider", "import yaml"),
         ("model.provider", "from osc_placement.client import api"),
-        ("client.api", "from osc_placement.workflows import batch"),
+        ("client.api", "from osc_placement.workflows.batch import batch"),
         ("client.api", "import osc_placement.server"),
         ("engine.draft", "from osc_placement.server import http"),
         ("engine.draft", "from osc_placement.engine.candidates import search"),
@@ -375,16 +305,22 @@ def test_no_module_has_a_name_without_a_subject() -> None:
         ("server.app", "import sqlite3"),
         ("server.handlers.trait", "import argparse"),
         ("server.handlers.trait", "from osc_placement.server.store import sqlite"),
-        ("plan.apply", "from osc_placement.workflows.mirror import plan"),
-        ("plan.kinds.traits", "from osc_placement.workflows import batch"),
+        ("plan.apply", "from osc_placement.workflows.batch.mirror import plan"),
+        ("plan.kinds.traits", "from osc_placement.workflows.batch import batch"),
         ("plan.kinds.traits", "from osc_placement.plan import apply"),
         ("plan.change", "from osc_placement.plan.kinds import registry"),
         ("workflows.batch", "from cliff import lister"),
         ("workflows.batch", "from osc_placement.server import create_app"),
-        ("workflows.batch", "from osc_placement.workflows import mirror"),
-        ("workflows.context", "from osc_placement.workflows import batch"),
-        ("workflows.allocations.owners", "from osc_placement.workflows.migrations import registry"),
-        ("workflows.allocations.audit", "from osc_placement.workflows.providers import audit"),
+        ("workflows.batch.batch", "from osc_placement.workflows.reshape import recipes"),
+        ("workflows.cloud.context", "from osc_placement.workflows.batch import batch"),
+        (
+            "workflows.repair.allocations.owners",
+            "from osc_placement.workflows.repair.migrations import registry",
+        ),
+        (
+            "workflows.repair.allocations.audit",
+            "from osc_placement.workflows.repair.providers import audit",
+        ),
         ("workflows.reshape.documents", "from osc_placement.workflows.reshape import plan"),
         ("workflows.reshape.reshape_plan", "from osc_placement.server.handlers import trait"),
         ("v1.resources.trait", "from osc_placement.engine import state"),
@@ -405,9 +341,12 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("plan.kinds.traits", "from osc_placement.plan.change import Change"),
         ("plan.apply", "from osc_placement.plan.kinds import registry"),
         ("workflows.batch", "from osc_placement.engine import standard"),
-        ("workflows.mirror", "from osc_placement.workflows import state_file"),
-        ("workflows.allocations.heal", "from osc_placement.workflows.allocations import owners"),
-        ("workflows.on_a_copy", "from osc_placement.server import create_app"),
+        ("workflows.batch.mirror", "from osc_placement.workflows.cloud import state_file"),
+        (
+            "workflows.repair.allocations.heal",
+            "from osc_placement.workflows.repair.allocations import owners",
+        ),
+        ("workflows.cloud.on_a_copy", "from osc_placement.server import create_app"),
         ("client.connection", "from osc_placement import server"),
         ("server.store.sqlite", "import sqlite3"),
         ("server.options", "from osc_placement.samples import sample"),

@@ -23,11 +23,11 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import flavors, request, traits
 from osc_placement.testing import service
-from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.capacity import count, nova_servers, show, stop_hosts
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.explain import explain
-from osc_placement.workflows.flavors import audit
+from osc_placement.workflows.answers import flavor_audit as audit
+from osc_placement.workflows.answers.capacity import count, nova_servers, show, stop_hosts
+from osc_placement.workflows.answers.explain import explain
+from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, explained, oracle
 from tests.support.capacity import brute_force
 from tests.support.clouds import compute_services

@@ -12,7 +12,7 @@ import pytest
 
 from osc_placement import microversion
 from osc_placement.search import placing
-from osc_placement.workflows.capacity import count
+from osc_placement.workflows.answers.capacity import count
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
 from tests.support.functional_cloud import AGGREGATE, allocate, create

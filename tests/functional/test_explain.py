@@ -15,8 +15,8 @@ from osc_placement import microversion
 from osc_placement.client import query as queries
 from osc_placement.model import candidate, constraint
 from osc_placement.v1.answers import explain as explain_module
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.explain import changes, explain
+from osc_placement.workflows.answers.explain import changes, explain
+from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.functional_cloud import AGGREGATE, create
 from tests.support.peer import fixtures, target as targets

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import microversion
-from osc_placement.workflows.capacity import count
+from osc_placement.workflows.answers.capacity import count
 from tests.support.candidates import cloud_builder, clouds, comparison
 from tests.support.capacity import brute_force
 from tests.support.clouds import compute_services

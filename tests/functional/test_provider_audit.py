@@ -12,7 +12,7 @@ import pytest
 
 from osc_placement import testing
 from osc_placement.plan import reasons
-from osc_placement.workflows import findings
+from osc_placement.workflows.repair import findings
 from tests.support import embedded
 from tests.support.peer import shell, target as targets
 

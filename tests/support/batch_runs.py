@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from osc_placement.plan import apply, executor, plan, result
-from osc_placement.workflows import batch, selector
+from osc_placement.workflows.batch import batch
+from osc_placement.workflows.cloud import selector
 from tests.support import embedded, plans
 
 IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))

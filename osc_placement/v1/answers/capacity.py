@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.request import NovaRequest
-    from osc_placement.workflows.capacity import show
+    from osc_placement.workflows.answers.capacity import show
 
 _CLASS_COLUMNS = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
 
@@ -82,7 +82,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
-        from osc_placement.workflows.capacity import show
+        from osc_placement.workflows.answers.capacity import show
 
         path = parsed_args.after
         plan = None if path is None else (file.read(path), path)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from osc_placement.model.inventory import Inventory
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
-    from osc_placement.workflows.explain import changes, explain, failures, nova_filters
-    from osc_placement.workflows.explain.changes import SmallestChange, Step
-    from osc_placement.workflows.explain.failures import Failure
-    from osc_placement.workflows.explain.nova_filters import FilterJudgement
+    from osc_placement.workflows.answers.explain import changes, explain, failures, nova_filters
+    from osc_placement.workflows.answers.explain.changes import SmallestChange, Step
+    from osc_placement.workflows.answers.explain.failures import Failure
+    from osc_placement.workflows.answers.explain.nova_filters import FilterJudgement
 
 
 COLUMNS = (
@@ -114,8 +114,8 @@ openstack allocation candidate explain \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.model import constraint
-        from osc_placement.workflows import compute_nodes
-        from osc_placement.workflows.explain import explain, nova_filters
+        from osc_placement.workflows.answers.explain import explain, nova_filters
+        from osc_placement.workflows.cloud import compute_nodes
 
         judge = None
         if candidate.is_of_nova(self, parsed_args):

@@ -14,7 +14,7 @@ from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.flavors import audit
+    from osc_placement.workflows.answers import flavor_audit as audit
 
 
 class AuditFlavors(base.ReportLister):
@@ -45,7 +45,7 @@ openstack placement flavor audit --fail-on unknown_name \\
     table_columns = ("name", "code", "hosts", "hosts_if_empty", "reason")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        from osc_placement.workflows.flavors import audit
+        from osc_placement.workflows.answers import flavor_audit as audit
 
         codes = [str(code) for code in audit.FlavorCode if code is not audit.FlavorCode.OK]
         parser.add_argument(
@@ -69,8 +69,8 @@ openstack placement flavor audit --fail-on unknown_name \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
-        from osc_placement.workflows import compute_nodes, on_a_copy
-        from osc_placement.workflows.flavors import audit
+        from osc_placement.workflows.answers import flavor_audit as audit
+        from osc_placement.workflows.cloud import compute_nodes, on_a_copy
 
         nova = services.NovaServices(self, parsed_args).nova
         client = self.connect()

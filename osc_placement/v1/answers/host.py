@@ -11,7 +11,7 @@ from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.capacity import stop_hosts
+    from osc_placement.workflows.answers.capacity import stop_hosts
 
 
 class CheckHosts(base.ReportShowOne):
@@ -67,8 +67,8 @@ openstack --os-placement-database cloud.sqlite \\
         nova_request.add_scheduler_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        from osc_placement.workflows import selector
-        from osc_placement.workflows.capacity import stop_hosts
+        from osc_placement.workflows.answers.capacity import stop_hosts
+        from osc_placement.workflows.cloud import selector
 
         if not (parsed_args.hosts or parsed_args.aggregate):
             self.usage_error("name a host, or give --aggregate")

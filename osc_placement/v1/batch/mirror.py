@@ -96,7 +96,7 @@ openstack placement aggregate mirror --ratios --dry-run"""
                 self.usage_error(f"argument --ratios: not allowed with argument --{name}")
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import aggregate_ratios, mirror
+        from osc_placement.workflows.batch import aggregate_ratios, mirror
 
         if parsed_args.ratios:
             ratios = aggregate_ratios.AggregateRatioRequest(

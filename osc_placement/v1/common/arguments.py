@@ -22,7 +22,7 @@ from osc_placement.v1.output import help_text
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import allocation, candidate
-    from osc_placement.workflows import selector
+    from osc_placement.workflows.cloud import selector
 
 
 #: The attribute of parsed arguments that lists those which name resource providers.
@@ -465,7 +465,7 @@ def _add_conditions(group: argparse._ArgumentGroup) -> None:
 
 def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
     """The selection of a command line. Raises PlacementError for an unreadable file."""
-    from osc_placement.workflows import selector
+    from osc_placement.workflows.cloud import selector
 
     return selector.Selector(
         providers=(*parsed_args.providers, *_from_file(parsed_args.providers_from)),
@@ -492,7 +492,7 @@ def selector_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, st
 
 
 def _from_file(path: str | None) -> tuple[str, ...]:
-    from osc_placement.workflows import selector
+    from osc_placement.workflows.cloud import selector
 
     if path is None:
         return ()

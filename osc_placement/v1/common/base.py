@@ -28,7 +28,7 @@ from osc_placement.v1.output import help_text, rows, streams
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.v1.output import tables
-    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.cloud.context import ReadContext
 
     DisplayCommandBase = display.DisplayCommandBase[Any]
 else:
@@ -273,7 +273,7 @@ class PlacementCommand(command.Command):
     def reading(self, *, is_shown: bool = True) -> Iterator[ReadContext]:
         """What a workflow reads with; ``is_shown``: with a progress bar during the block."""
         from osc_placement.v1.output import progress
-        from osc_placement.workflows.context import ReadContext
+        from osc_placement.workflows.cloud.context import ReadContext
 
         with progress.shown(quiet=self.is_quiet or not is_shown) as shown:
             yield ReadContext(self._arguments.workers, shown)

@@ -12,7 +12,7 @@ from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
     from osc_placement.nova import request
-    from osc_placement.workflows.capacity import nova_servers
+    from osc_placement.workflows.answers.capacity import nova_servers
     from osc_placement.workflows.cloud import nova_request
 
 
@@ -161,8 +161,8 @@ def nova_reader(
 
     Requests: those of ``compute_nodes.read_server_hosts``.
     """
-    from osc_placement.workflows import compute_nodes
-    from osc_placement.workflows.capacity import nova_servers
+    from osc_placement.workflows.answers.capacity import nova_servers
+    from osc_placement.workflows.cloud import compute_nodes
 
     nova = services.optional_nova(command, parsed_args)
     if nova is None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import apply, result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.selector import Selector
+    from osc_placement.workflows.cloud.context import ReadContext
+    from osc_placement.workflows.cloud.selector import Selector
 
 EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
     from osc_placement.nova import api, flavors
     from osc_placement.plan import progress
-    from osc_placement.workflows import health
-    from osc_placement.workflows.context import HostAggregates, ReadContext
+    from osc_placement.workflows.cloud.context import HostAggregates, ReadContext
+    from osc_placement.workflows.health import health
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class NovaServices:
 
     def apply_options(self) -> dict[str, Any]:
         """The fields of ``apply.Options`` for a plan that was made from nova's responses."""
-        from osc_placement.workflows.allocations import location
+        from osc_placement.workflows.repair.allocations import location
 
         return {
             "check_precondition": location.NovaPreconditions(self.nova, self._opened),
@@ -91,7 +91,7 @@ def or_reasons(
     command: base.PlacementCommand, parsed_args: argparse.Namespace
 ) -> health.HealthServices:
     """Placement, nova and neutron; of the last two the reason, if one is not there."""
-    from osc_placement.workflows import health
+    from osc_placement.workflows.health import health
 
     cloud = NovaServices(command, parsed_args)
     return health.HealthServices(
@@ -129,7 +129,7 @@ def read_context(
     command: base.PlacementCommand, workers: int, shown: progress.Progress
 ) -> ReadContext:
     """What a workflow reads with: Placement, and nova for names of host aggregates."""
-    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.cloud.context import ReadContext
 
     return ReadContext(workers, shown, host_aggregates(command))
 
@@ -178,7 +178,7 @@ def exit_code(code: int, not_judged: Collection[str], parsed_args: argparse.Name
 
 def judgement_lines(not_counted: Mapping[str, str], not_judged: Iterable[str]) -> list[str]:
     """The lines of a summary for ``{host: why it is not counted}`` and for what was not judged."""
-    from osc_placement.workflows import compute_nodes
+    from osc_placement.workflows.cloud import compute_nodes
 
     lines = [f"Not counted: {text}" for text in compute_nodes.not_counted(not_counted)]
     return [*lines, *(f"Not judged: {text}" for text in dict.fromkeys(not_judged))]

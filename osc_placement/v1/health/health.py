@@ -14,7 +14,7 @@ from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.workflows import health
+    from osc_placement.workflows.health import health
 
 _PARTLY_READ = ("not checked", "not judged")
 
@@ -91,7 +91,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows import health
+        from osc_placement.workflows.health import health
 
         cloud = services.or_reasons(self, parsed_args)
         with self.reading() as context:
@@ -114,7 +114,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
 
 def _mutes(text: str) -> list[str]:
     """The values of ``--mute``: one, or those of a file."""
-    from osc_placement.workflows import health
+    from osc_placement.workflows.health import health
 
     texts = [text]
     try:

@@ -13,8 +13,8 @@ from osc_placement import errors, microversion
 from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
-    from osc_placement.workflows import health
-    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.cloud.context import ReadContext
+    from osc_placement.workflows.health import health
 
 #: The mode of a file that the node exporter reads as another user.
 _MODE = 0o644
@@ -57,7 +57,7 @@ openstack placement metrics write --refresh cloud.sqlite \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from osc_placement.plan import file
-        from osc_placement.workflows import metrics
+        from osc_placement.workflows.health import metrics
 
         target = parsed_args.textfile
         if target is not None and target.is_symlink():
@@ -86,7 +86,7 @@ openstack placement metrics write --refresh cloud.sqlite \\
         self, parsed_args: argparse.Namespace, context: ReadContext
     ) -> Iterator[tuple[health.HealthServices, float | None]]:
         """The file to read, and when its cloud was saved."""
-        from osc_placement.workflows import health
+        from osc_placement.workflows.health import health
         from osc_placement.workflows.snapshot import nova, save
 
         finished: float | None = None

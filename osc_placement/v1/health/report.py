@@ -19,7 +19,7 @@ from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.workflows import report
+    from osc_placement.workflows.health import report
 
 #: Hosts that the map shows with their names; characters of a name where space is short.
 _MOST_TILES, _MOST_CHARACTERS = 120, 60
@@ -80,7 +80,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         with errors.needs_extra("report", "placement report write"):
             import jinja2  # noqa: F401
-        from osc_placement.workflows import report
+        from osc_placement.workflows.health import report
 
         path = parsed_args.output
         _check_replaceable(path, replace=parsed_args.replace)
@@ -135,7 +135,7 @@ def page(written: report.Report) -> str:
     import jinja2
     import markupsafe
 
-    from osc_placement.workflows import report
+    from osc_placement.workflows.health import report
 
     def printable(value: object) -> object:
         is_text = isinstance(value, str) and not isinstance(value, markupsafe.Markup)

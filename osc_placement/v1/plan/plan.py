@@ -16,7 +16,7 @@ from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.plan import apply, journal, plan, result
-    from osc_placement.workflows.capacity import impact
+    from osc_placement.workflows.health import impact
 
 
 #: The values of ``plan show --fail-on``.
@@ -117,7 +117,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         return rows.COLUMNS, rows.ResultRows(results, plan.names)
 
     def _impact(self, parsed_args: argparse.Namespace) -> Sequence[impact.FlavorImpact]:
-        from osc_placement.workflows.capacity import impact
+        from osc_placement.workflows.health import impact
 
         nova = services.NovaServices(self, parsed_args).nova
         shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
@@ -214,7 +214,7 @@ class _PlanFileCommand(plan_command.PlanCommand):
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> apply.Options:
         """Also with neutron for a plan of ports, and with nova if the changes need its servers."""
-        from osc_placement.workflows.allocations import location
+        from osc_placement.workflows.repair.allocations import location
 
         options = super().apply_options(run, parsed_args)
         if options.dry_run:

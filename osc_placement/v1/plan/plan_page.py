@@ -10,7 +10,7 @@ from osc_placement.model.name import counted
 from osc_placement.plan import removal_limit, result
 from osc_placement.plan.plan import Plan
 from osc_placement.v1.output import markdown, rows
-from osc_placement.workflows.capacity import impact
+from osc_placement.workflows.health import impact
 
 _EFFECTS = {"lost": "**lost**", "one-host": "one host"}
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from osc_placement.nova.provider_config import ProviderConfig
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows import findings
-    from osc_placement.workflows.findings import AuditResult
+    from osc_placement.workflows.repair import findings
+    from osc_placement.workflows.repair.findings import AuditResult
 
 
 _COLUMNS: rows.Columns[findings.Finding[Any]] = {
@@ -118,7 +118,7 @@ class AuditCommand(plan_command.PlanCommand):
         return audited.planned
 
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.findings import unjudged
+        from osc_placement.workflows.repair.findings import unjudged
 
         findings, strict = self.findings, parsed_args.strict
         reported = [*findings]
@@ -218,12 +218,12 @@ openstack placement allocation audit --repair --host cmp-0001"""
     uses_nova = True
 
     def codes(self) -> Sequence[str]:
-        from osc_placement.workflows.allocations import audit
+        from osc_placement.workflows.repair.allocations import audit
 
         return audit.CODES
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        from osc_placement.workflows.allocations import audit
+        from osc_placement.workflows.repair.allocations import audit
 
         group = parser.add_argument_group("what to audit")
         self.add_audit_options(group)
@@ -242,7 +242,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
     def audit(
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> AuditResult[Any]:
-        from osc_placement.workflows.allocations import audit
+        from osc_placement.workflows.repair.allocations import audit
 
         request = audit.AuditRequest(
             hosts=frozenset(parsed_args.host),
@@ -280,7 +280,7 @@ openstack placement provider audit --provider-config \\
     _pci: PciConfiguration | None = None
 
     def codes(self) -> Sequence[str]:
-        from osc_placement.workflows.providers import audit
+        from osc_placement.workflows.repair.providers import audit
 
         return audit.CODES
 
@@ -320,7 +320,7 @@ openstack placement provider audit --provider-config \\
     def audit(
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> AuditResult[Any]:
-        from osc_placement.workflows.providers import audit, observe
+        from osc_placement.workflows.repair.providers import audit, observe
 
         request = observe.ProviderAuditRequest(
             hosts=frozenset(parsed_args.host),

@@ -79,7 +79,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         return [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.allocations import heal, heal_request
+        from osc_placement.workflows.repair.allocations import heal, heal_request
 
         assigned = heal.read(parsed_args.assign) if parsed_args.assign else {}
         nova = run.services.nova

@@ -21,7 +21,7 @@ class ListMigrations(base.ReportLister):
     example = "openstack placement migration list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.migrations import registry
+        from osc_placement.workflows.repair.migrations import registry
 
         migrations = registry.MIGRATIONS
         columns = ("migration", "description", "by_default")
@@ -73,7 +73,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
         self.add_allow(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.migrations import registry
+        from osc_placement.workflows.repair.migrations import registry
 
         invalid = _invalid(parsed_args, [item.name for item in registry.MIGRATIONS])
         if invalid:

@@ -17,7 +17,7 @@ from osc_placement.v1.output.help_text import FullHelpFormatter
 from osc_placement.v1.resources import candidate
 
 if TYPE_CHECKING:
-    from osc_placement.workflows import status
+    from osc_placement.workflows.repair import status
 
 
 class ShowStatus(base.ReportShowOne):
@@ -43,7 +43,7 @@ class ShowStatus(base.ReportShowOne):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        from osc_placement.workflows import status
+        from osc_placement.workflows.repair import status
 
         pinned = self.client().pinned
         observed = status.observe_status(self.connect(), check=parsed_args.check)

@@ -16,7 +16,7 @@ from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.cloud.context import ReadContext
     from osc_placement.workflows.reshape import evidence, recipes, replace_host
     from osc_placement.workflows.reshape.snapshot import TreeSnapshot
 
@@ -40,7 +40,7 @@ class RecipeCommand(base.Command):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from osc_placement.workflows.context import ReadContext
+        from osc_placement.workflows.cloud.context import ReadContext
         from osc_placement.workflows.reshape import recipes
 
         client = self.connect()

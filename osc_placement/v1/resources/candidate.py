@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api, responses
     from osc_placement.model import candidate
     from osc_placement.nova.request import NovaRequest
-    from osc_placement.workflows.context import HostAggregates
+    from osc_placement.workflows.cloud.context import HostAggregates
 
 
 COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
@@ -354,7 +354,7 @@ def read(
         uuids = lookup.provider_uuids(client, texts, check=True)
     named = [name for group in parsed for names in _aggregates(group) for name in names]
     if named:
-        from osc_placement.workflows import selector
+        from osc_placement.workflows.cloud import selector
 
         with problems.collected():
             uuids |= selector.aggregate_uuids(named, host_aggregates)

@@ -256,7 +256,7 @@ openstack resource provider inventory amend rack1-node7 \\
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import batch
 
         return batch.plan_amend(
             run.client,
@@ -342,7 +342,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         self, client: api.Client, fields_of: Given, parsed_args: argparse.Namespace
     ) -> list[rows.Row]:
         members = provider_aggregate.members(client, parsed_args.uuid)
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import batch
 
         amend = parsed_args.amend
         if not parsed_args.dry_run or parsed_args.max_percent is not None:

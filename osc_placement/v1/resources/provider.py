@@ -82,7 +82,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         parser.add_argument("--aggregate-uuid", action="append", default=[], help=argparse.SUPPRESS)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows import selector
+        from osc_placement.workflows.cloud import selector
 
         if parsed_args.aggregate_uuid and parsed_args.member_of:
             self.usage_error("argument --member-of: not allowed with argument --aggregate-uuid")

@@ -105,7 +105,7 @@ openstack resource provider aggregate add --aggregate <aggregate> \\
     --name-glob 'rack1-*'"""
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import batch
 
         return batch.plan_aggregates(
             run.client, self.selected, add=parsed_args.aggregate, context=run.context
@@ -125,7 +125,7 @@ openstack resource provider aggregate remove --aggregate <aggregate> \\
     --member-of <aggregate>"""
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import batch
 
         return batch.plan_aggregates(
             run.client,

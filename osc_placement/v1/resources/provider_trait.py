@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan.kinds import memberships
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.trait_matrix import TraitGroup, TraitMatrix
+    from osc_placement.workflows.answers.trait_matrix import TraitGroup, TraitMatrix
 
 
 class ListResourceProviderTrait(base.Lister):
@@ -77,7 +77,7 @@ openstack resource provider trait set rack1-node7 \\
             before, after = _set(client, uuid, traits)
             self._warn_of_removed({*before} - {*after})
             return ("name",), rows.names(after)
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import batch
 
         members = provider_aggregate.members(client, parsed_args.uuid)
         planned = batch.plan_set_traits(
@@ -139,7 +139,7 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 \\
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import batch
 
         return batch.plan_traits(
             run.client,
@@ -170,7 +170,7 @@ openstack resource provider trait remove --trait CUSTOM_GOLD \\
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import batch
 
         return batch.plan_traits(
             run.client,
@@ -235,7 +235,7 @@ openstack resource provider trait compare --member-of az1 --differing"""
         arguments.add_selector(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows import trait_matrix
+        from osc_placement.workflows.answers import trait_matrix
 
         selected = arguments.read_selector(parsed_args)
         client = self.connect(list(arguments.selector_features(parsed_args)))

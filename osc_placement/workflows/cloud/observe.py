@@ -18,8 +18,8 @@ from osc_placement.client import api, lookup, retry
 from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, inventory, provider
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reading import PlacementReader
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.reading import PlacementReader
 
 LOG = logging.getLogger(__name__)
 

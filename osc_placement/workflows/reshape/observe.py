@@ -19,8 +19,8 @@ from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.engine import standard
 from osc_placement.model import allocation, provider
 from osc_placement.model.name import canonical_uuid, is_custom
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reading import PlacementReader
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.reshape import documents, snapshot, target_tree
 
 LOG = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from osc_placement.model import provider
 from osc_placement.model.name import and_more
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.reshape import observe, snapshot
 
 _WIDTH = 100

@@ -28,8 +28,8 @@ from osc_placement.model.name import is_custom
 from osc_placement.plan import change, plan, result
 from osc_placement.plan.kinds import registry, reshape
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows import on_a_copy, selector
-from osc_placement.workflows.context import HostAggregates, ReadContext
+from osc_placement.workflows.cloud import on_a_copy, selector
+from osc_placement.workflows.cloud.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
     changes,
     checks,

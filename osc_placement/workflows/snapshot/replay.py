@@ -18,8 +18,8 @@ from osc_placement.client import api, api_errors
 from osc_placement.plan import apply, executor, file as plan_file, journal
 from osc_placement.plan.plan import ObservedPlan
 from osc_placement.plan.result import RunReport
-from osc_placement.workflows import on_a_copy
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud import on_a_copy
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
 
 

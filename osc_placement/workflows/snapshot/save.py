@@ -28,7 +28,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, local, responses, retry
 from osc_placement.plan import file as plan_file, plan
 from osc_placement.server.store.errors import InUse, StoreError
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, staging
 
 if TYPE_CHECKING:

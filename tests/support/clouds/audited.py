@@ -8,9 +8,9 @@ import datetime
 from typing import Any
 
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.allocations import audit
-from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.repair.allocations import audit
+from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import SMALL, server
 

@@ -13,7 +13,7 @@ from typing import Any
 from osc_placement.model import inventory, provider
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 
 NODES = tuple(values.ComputeNode(f"n-{host}.", f"{host}.", host) for host in "abc")
 CHILD = provider.Provider("u-nic", "b.:nic", 0, root_uuid="n-b.", parent_uuid="n-b.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.plan import apply as plan_apply, file, result
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.reshape import consumers, documents, reshape_plan
 from tests.support import embedded, plans
 from tests.support.embedded import uuid_of

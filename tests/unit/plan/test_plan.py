@@ -14,7 +14,7 @@ from osc_placement.client import transport
 from osc_placement.model import inventory as model
 from osc_placement.plan import apply, change, plan, reasons
 from osc_placement.plan.kinds import allocations, base, inventories, memberships, provider, reshape
-from osc_placement.workflows import batch
+from osc_placement.workflows.batch import batch
 from tests.support import embedded
 
 TEXTS = st.text('ABCDEFGHIJ_:é\n"', min_size=1, max_size=8)

@@ -19,7 +19,7 @@ from osc_placement import server
 from osc_placement.server import run
 from osc_placement.server.store import database_file, errors
 from osc_placement.testing import service
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
 from tests.support.peer import shell
 

@@ -7,7 +7,7 @@ import os_traits
 import pytest
 
 from osc_placement.v1.answers import explain
-from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
+from osc_placement.workflows.answers.explain.changes import Action, SmallestChange, Step
 
 
 @pytest.mark.parametrize("trait", ["CUSTOM_A", *sorted(os_traits.get_traits())[::40]])

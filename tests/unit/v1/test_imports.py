@@ -13,7 +13,7 @@ HEAVY = (
     "osc_placement.version",
     "osc_placement.server",
     "osc_placement.testing",
-    "osc_placement.workflows.batch",
+    "osc_placement.workflows.batch.batch",
     "osc_placement.plan.apply",
     "osc_placement.plan.executor",
     "os_traits",

@@ -14,8 +14,8 @@ from osc_placement.plan import file as plan_file
 from osc_placement.plan.kinds import registry
 from osc_placement.v1.output import markdown, rows
 from osc_placement.v1.plan import plan_page
-from osc_placement.workflows import batch
-from osc_placement.workflows.capacity import impact
+from osc_placement.workflows.batch import batch
+from osc_placement.workflows.health import impact
 from tests.support import batch_runs, embedded
 
 ALLOWED = {

@@ -10,7 +10,7 @@ from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import result
-from osc_placement.workflows import aggregate_ratios
+from osc_placement.workflows.batch import aggregate_ratios
 from tests.support import embedded, host_aggregates, plans
 
 USAGES = "GET /allocation_candidates"

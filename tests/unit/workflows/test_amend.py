@@ -15,7 +15,7 @@ from osc_placement.model import inventory as model, provider
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.kinds.inventories import InventoryState
-from osc_placement.workflows import amend
+from osc_placement.workflows.batch import amend
 from tests.support import plans
 
 VCPU = model.Inventory(total=32, max_unit=32, allocation_ratio=16.0)

@@ -15,7 +15,8 @@ from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.plan import apply, file, plan as plan_module, result
 from osc_placement.plan.kinds import memberships
-from osc_placement.workflows import batch, selector
+from osc_placement.workflows.batch import batch
+from osc_placement.workflows.cloud import selector
 from tests.support import embedded, plans
 from tests.support.batch_runs import statuses
 

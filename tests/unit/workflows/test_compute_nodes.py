@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows import compute_nodes
+from osc_placement.workflows.cloud import compute_nodes
 from tests.support.clouds import compute_services
 
 ROOTS = [f"00000000-0000-4000-8000-{number:012}" for number in range(6)]

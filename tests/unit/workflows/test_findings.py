@@ -6,7 +6,7 @@ from __future__ import annotations
 import pathlib
 import re
 
-from osc_placement.workflows.findings import Remedy
+from osc_placement.workflows.repair.findings import Remedy
 
 PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user/repair"
 

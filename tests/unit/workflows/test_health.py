@@ -16,12 +16,21 @@ from osc_placement import errors, testing
 from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, request
-from osc_placement.workflows import aggregate_ratios, compute_nodes, health, mirror, status
-from osc_placement.workflows.allocations import audit as allocation_audit
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.flavors import audit as flavor_audit
-from osc_placement.workflows.health import Area, HealthProblem, HealthServices, Mute, Severity
-from osc_placement.workflows.providers import audit as provider_audit, observe
+from osc_placement.workflows.answers import flavor_audit
+from osc_placement.workflows.batch import aggregate_ratios, mirror
+from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.health import health
+from osc_placement.workflows.health.health import (
+    Area,
+    HealthProblem,
+    HealthServices,
+    Mute,
+    Severity,
+)
+from osc_placement.workflows.repair import status
+from osc_placement.workflows.repair.allocations import audit as allocation_audit
+from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 from tests.support import commands, embedded
 
 TODAY = datetime.date(2026, 3, 1)

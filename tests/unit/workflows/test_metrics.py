@@ -15,10 +15,11 @@ from osc_placement import microversion, server, testing
 from osc_placement.client import api, wsgi
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, request
-from osc_placement.workflows import compute_nodes, health, metrics
-from osc_placement.workflows.capacity import count
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.flavors import audit as flavor_audit
+from osc_placement.workflows.answers import flavor_audit
+from osc_placement.workflows.answers.capacity import count
+from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.health import health, metrics
 from osc_placement.workflows.snapshot import nova as nova_snapshot, save
 from tests.support import embedded
 

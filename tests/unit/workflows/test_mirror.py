@@ -20,9 +20,9 @@ from osc_placement.model import provider
 from osc_placement.nova import values
 from osc_placement.plan import apply, change, plan, result
 from osc_placement.plan.kinds import memberships
-from osc_placement.workflows import mirror
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.mirror import MirrorRequest
+from osc_placement.workflows.batch import mirror
+from osc_placement.workflows.batch.mirror import MirrorRequest
+from osc_placement.workflows.cloud.context import ReadContext
 from tests.support import embedded, host_aggregates, plans
 from tests.support.host_aggregates import FakeNova, members
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from osc_placement.client import api_errors
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reading import PlacementReader
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.reading import PlacementReader
 from tests.support import embedded
 from tests.support.embedded import uuid_of
 

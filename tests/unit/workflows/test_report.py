@@ -12,8 +12,8 @@ from osc_placement import server, testing
 from osc_placement.engine import state
 from osc_placement.nova import values
 from osc_placement.v1.health import report as pages
-from osc_placement.workflows import compute_nodes, on_a_copy, report
-from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.health import report
 
 NOW = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
 

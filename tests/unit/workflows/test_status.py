@@ -8,7 +8,7 @@ import pytest
 
 from osc_placement.client import responses
 from osc_placement.microversion import Microversion
-from osc_placement.workflows import status
+from osc_placement.workflows.repair import status
 
 FOUND = status.CloudStatus(
     target="here",

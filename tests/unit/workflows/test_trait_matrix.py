@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from osc_placement.workflows import selector, trait_matrix
+from osc_placement.workflows.answers import trait_matrix
+from osc_placement.workflows.cloud import selector
 from tests.support import embedded
 
 EVERYTHING = selector.Selector(everything=True)

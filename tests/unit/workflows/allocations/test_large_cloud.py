@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from osc_placement.nova import api as nova_api
-from osc_placement.workflows.allocations import audit, heal, owners
-from osc_placement.workflows.allocations.heal_request import HealRequest
-from osc_placement.workflows.allocations.observe import HealReader
-from osc_placement.workflows.findings import AuditResult
+from osc_placement.workflows.repair.allocations import audit, heal, owners
+from osc_placement.workflows.repair.allocations.heal_request import HealRequest
+from osc_placement.workflows.repair.allocations.observe import HealReader
+from osc_placement.workflows.repair.findings import AuditResult
 from tests.support import embedded
 from tests.support.clouds import large
 

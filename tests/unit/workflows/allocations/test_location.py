@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement.nova import values
-from osc_placement.workflows.allocations import location
+from osc_placement.workflows.repair.allocations import location
 from tests.support.clouds import small
 from tests.support.clouds.small import move, server
 

@@ -8,8 +8,8 @@ import itertools
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from osc_placement.workflows.allocations import owners
-from osc_placement.workflows.allocations.owners import Vector
+from osc_placement.workflows.repair.allocations import owners
+from osc_placement.workflows.repair.allocations.owners import Vector
 
 SMALL, MEDIUM, LARGE = (1, 2), (2, 4), (4, 5)
 VECTORS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), unique=True, max_size=4)

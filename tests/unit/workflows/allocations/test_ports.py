@@ -15,8 +15,8 @@ from osc_placement.model import inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
-from osc_placement.workflows.allocations import heal, location
-from osc_placement.workflows.allocations.heal_request import HealOptions, HealRequest
+from osc_placement.workflows.repair.allocations import heal, location
+from osc_placement.workflows.repair.allocations.heal_request import HealOptions, HealRequest
 from tests.support import embedded, fake_neutron, plans, scripted
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES

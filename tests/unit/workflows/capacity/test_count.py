@@ -15,8 +15,13 @@ from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets, search
 from osc_placement.model import candidate
 from osc_placement.search import placing
-from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.capacity import count, moves as capacity_moves, reserve, servers
+from osc_placement.workflows.answers.capacity import (
+    count,
+    moves as capacity_moves,
+    reserve,
+    servers,
+)
+from osc_placement.workflows.cloud import compute_nodes
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force

@@ -17,11 +17,12 @@ from osc_placement.client import api, transport
 from osc_placement.nova import api as nova_api, flavors, request
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import allocations
-from osc_placement.workflows import batch, compute_nodes, on_a_copy
-from osc_placement.workflows.capacity import impact, nova_servers, show
-from osc_placement.workflows.cloud import observe
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.selector import Selector
+from osc_placement.workflows.answers.capacity import nova_servers, show
+from osc_placement.workflows.batch import batch
+from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.selector import Selector
+from osc_placement.workflows.health import impact
 from tests.support import embedded, plans
 
 CONTEXT = ReadContext(workers=1)

@@ -16,7 +16,7 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate, ServerGroup
 from osc_placement.testing import service
-from osc_placement.workflows.capacity import (
+from osc_placement.workflows.answers.capacity import (
     count,
     moves as capacity_moves,
     nova_servers,
@@ -26,7 +26,7 @@ from osc_placement.workflows.capacity import (
     stop,
     stop_hosts,
 )
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force

@@ -13,9 +13,9 @@ from osc_placement import microversion
 from osc_placement.engine import allocation, draft, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.nova.values import ServerGroup
-from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.capacity import count, moves as capacity_moves, servers, stop
-from osc_placement.workflows.capacity.stop import Answer
+from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers, stop
+from osc_placement.workflows.answers.capacity.stop import Answer
+from osc_placement.workflows.cloud import compute_nodes
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force

@@ -12,7 +12,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, constraint
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import hosts, observe
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, clouds, explained
 
 VERSION = microversion.MAXIMUM

@@ -20,12 +20,12 @@ from osc_placement.engine.candidates import report
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
 from osc_placement.testing import service
-from osc_placement.workflows import compute_nodes
+from osc_placement.workflows.answers.explain import changes, explain
+from osc_placement.workflows.answers.explain.changes import SmallestChange
+from osc_placement.workflows.answers.explain.relaxations import MOST_CONDITIONS
+from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.explain import changes, explain
-from osc_placement.workflows.explain.changes import SmallestChange
-from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
 from tests.support.clouds import compute_services
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.nova import api, flavor, request, values
-from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.explain import nova_filters
-from osc_placement.workflows.explain.nova_filters import FilterVerdict
+from osc_placement.workflows.answers.explain import nova_filters
+from osc_placement.workflows.answers.explain.nova_filters import FilterVerdict
+from osc_placement.workflows.cloud import compute_nodes
 
 HOSTS = ("up", "disabled", "down", "absent")
 MEMBERS = ("s1", "s2", "s3")

@@ -15,9 +15,9 @@ from osc_placement.engine import record, state
 from osc_placement.model import inventory
 from osc_placement.nova import api, flavors, request
 from osc_placement.testing import service
-from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.flavors import audit
+from osc_placement.workflows.answers import flavor_audit as audit
+from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, explained, oracle
 from tests.support.clouds import compute_services
 

@@ -16,10 +16,11 @@ from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, plan, result
-from osc_placement.workflows import batch, selector as batch_selector
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.migrations import consumers, display_heads, registry
-from osc_placement.workflows.migrations.registry import RunEnd
+from osc_placement.workflows.batch import batch
+from osc_placement.workflows.cloud import selector as batch_selector
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.repair.migrations import consumers, display_heads, registry
+from osc_placement.workflows.repair.migrations.registry import RunEnd
 from tests.support import embedded, host_aggregates, plans
 from tests.support.batch_runs import statuses
 from tests.support.embedded import uuid_of

@@ -14,10 +14,10 @@ from osc_placement.model import inventory, provider
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
 from osc_placement.nova import api as nova_api, pci, values
-from osc_placement.workflows import findings
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.providers import audit, identity, observe
-from osc_placement.workflows.providers.observe import ProviderSnapshot
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.repair import findings
+from osc_placement.workflows.repair.providers import audit, identity, observe
+from osc_placement.workflows.repair.providers.observe import ProviderSnapshot
 from tests.support import embedded
 from tests.support.clouds import compute_services
 

@@ -13,7 +13,7 @@ from osc_placement.client import api
 from osc_placement.plan import apply as apply_module, attempt, executor, journal, plan, result
 from osc_placement.plan.kinds import base
 from osc_placement.testing import service
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.reshape import (
     consumers,
     consumers as consumers_module,

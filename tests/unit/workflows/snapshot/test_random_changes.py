@@ -23,7 +23,7 @@ from osc_placement import errors
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation, inventory
 from osc_placement.testing import service, traffic
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, save
 from tests.support import embedded, plain_reading
 from tests.unit.workflows.snapshot.test_save import saved

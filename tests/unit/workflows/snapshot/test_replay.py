@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement.model import allocation
 from osc_placement.testing import service
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import replay
 from tests.support.candidates import clouds, explained
 

@@ -16,7 +16,7 @@ from osc_placement import errors, server
 from osc_placement.client import api, wsgi
 from osc_placement.model import allocation, inventory
 from osc_placement.testing import service, traffic
-from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
 from tests.support import embedded, plain_reading
 

@@ -15,9 +15,9 @@ from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron import api
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows import findings
-from osc_placement.workflows.allocations import audit, providers
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.repair import findings
+from osc_placement.workflows.repair.allocations import audit, providers
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.audited import (
     CPUS,

@@ -14,8 +14,8 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import result
-from osc_placement.workflows.allocations import audit, location
-from osc_placement.workflows.findings import AuditResult
+from osc_placement.workflows.repair.allocations import audit, location
+from osc_placement.workflows.repair.findings import AuditResult
 from tests.support import batch_runs, embedded
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES

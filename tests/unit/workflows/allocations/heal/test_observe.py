@@ -16,8 +16,8 @@ from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
 from osc_placement.testing import traffic
-from osc_placement.workflows.allocations import heal, heal_request, location, observe
-from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.repair.allocations import heal, heal_request, location, observe
+from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from tests.support import batch_runs, embedded, plans
 from tests.support.batch_runs import statuses
 from tests.support.clouds import caching_scheduler

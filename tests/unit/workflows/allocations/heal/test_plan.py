@@ -16,9 +16,9 @@ from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change, plan
 from osc_placement.plan.change import Precondition, ServerState
-from osc_placement.workflows.allocations import expected, heal, heal_request
-from osc_placement.workflows.allocations.heal_request import HealOptions, HealRequest
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.repair.allocations import expected, heal, heal_request
+from osc_placement.workflows.repair.allocations.heal_request import HealOptions, HealRequest
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import OFFERED, PROVIDERS, SMALL, USES, cloud, move, server
 

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads from a service what decides whether a few hosts may stop."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from osc_placement.client import api
+from osc_placement.engine import record, standard, state
+from osc_placement.model import allocation
+from osc_placement.workflows.answers.capacity import nova_servers, servers
+from osc_placement.workflows.cloud import observe, reading
+from osc_placement.workflows.cloud.context import ReadContext
+
+#: The consumer of everything that is used by consumers that were not read.
+_OTHERS = "others"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostsRead:
+    """The hosts (root UUIDs), what nova says about their servers, and a state.
+
+    ``on_hosts`` are the servers that nova has on these hosts.
+
+    The state has the consumers of these hosts, and answers their requests as the cloud does.
+    """
+
+    base: state.CloudState
+    roots: Sequence[str]
+    nova: nova_servers.KnownServers
+    on_hosts: nova_servers.ServersOnHosts = dataclasses.field(
+        default_factory=nova_servers.ServersOnHosts
+    )
+
+
+def read(
+    client: api.Client,
+    hosts: Sequence[str],
+    aggregates: Sequence[str],
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+) -> HostsRead:
+    """Read the hosts with these names or UUIDs, and those of aggregates.
+
+    Requests: those of ``CloudReader.read`` for all servers together; one for each aggregate, for
+    each provider of the hosts, for each consumer on them, for each server that nova has there, and
+    for each other member of its server group; to nova and neutron those of ``nova``.
+    Errors: UnknownProvider; PlacementError for an aggregate without hosts.
+    """
+    reader = reading.PlacementReader(client, context)
+    cloud = observe.CloudReader(client, context)
+    base = cloud.providers()
+    members = reader.members(aggregates, "reading aggregates")
+    own = set(base.tree) - base.with_trait[standard.SHARING_TRAIT]
+    roots = servers.chosen_roots(base, hosts, members, own, nova.compute)
+    answers = reader.answers(
+        client.list_provider_allocations,
+        [uuid for root in roots for uuid in base.tree[root]],
+        "reading allocations",
+    )
+    consumers: dict[str, record.ConsumerRecord] = {}
+
+    def read_consumers(uuids: Iterable[str]) -> None:
+        new = (uuid for uuid in uuids if uuid not in consumers)
+        for uuid, consumer in reader.consumers(new).items():
+            if consumer.allocations:
+                consumers[uuid] = _recorded(base, consumer)
+        base.apply(record.Changes(consumers=consumers))
+
+    read_consumers(uuid for answer in answers.values() for uuid in answer.allocations)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
+    in_nova = nova.servers(list(uuids))
+    groups = [group for group in in_nova.groups if not uuids.keys().isdisjoint(group.members)]
+    in_nova = dataclasses.replace(in_nova, groups=groups)
+    on_hosts = nova.on_roots(roots)
+    read_consumers(uuid for group in groups for uuid in group.members)
+    read_consumers(server.uuid for server in on_hosts.servers)
+    placed = servers.servers_on(base, roots, in_nova.queries, groups, in_nova.migrations)
+    queries = {each.kind: each.query for each in placed}
+    state_of_queries = cloud.read(list(queries.values()))
+    return HostsRead(_with_consumers(state_of_queries, consumers, roots), roots, in_nova, on_hosts)
+
+
+def _recorded(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:
+    """The record of a consumer, without providers that were created after the listing."""
+    allocations = {
+        uuid: resources
+        for uuid, resources in consumer.allocations.items()
+        if uuid in base.providers
+    }
+    return record.ConsumerRecord(
+        consumer.uuid,
+        consumer.generation or 0,
+        consumer.project_id or "",
+        consumer.user_id or "",
+        allocations,
+        consumer.consumer_type,
+    )
+
+
+def _with_consumers(
+    base: state.CloudState, consumers: Mapping[str, record.ConsumerRecord], roots: Collection[str]
+) -> state.CloudState:
+    """The state with these consumers, and with one more consumer for all other usage.
+
+    ``roots`` are the hosts of which every consumer is known.
+    """
+    used = {
+        uuid: dict(base.used(uuid))
+        for uuid, provider in base.providers.items()
+        if provider.root_uuid not in roots and base.used(uuid)
+    }
+    for consumer in consumers.values():
+        for uuid, resources in consumer.allocations.items():
+            for name, amount in resources.items():
+                if name in used.get(uuid, {}):
+                    used[uuid][name] = max(used[uuid][name] - amount, 0)
+    found = base.copy()
+    removed: dict[str, record.ConsumerRecord | None] = dict.fromkeys(base.consumers)
+    others = record.ConsumerRecord(_OTHERS, 0, "", "", used)
+    found.apply(record.Changes(consumers={**removed, _OTHERS: others, **consumers}))
+    return found

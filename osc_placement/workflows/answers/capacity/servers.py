@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of hosts, and what each of them requests elsewhere. Pure.
+
+A server requests the amounts that it has. Its traits, aggregates and server groups are known from
+nova.
+
+A server is a consumer with allocations in the tree of a host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.engine import record, standard, state
+from osc_placement.model import allocation, candidate, name
+from osc_placement.nova.values import ServerGroup
+from osc_placement.workflows.cloud import compute_nodes, selector
+
+#: The trait of a disabled host; nova's scheduler never places a server there.
+DISABLED = "COMPUTE_STATUS_DISABLED"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlacedServer:
+    """A consumer on one host.
+
+    ``allocations`` are those that it has in the tree of the host and of sharing providers: what it
+    frees when it leaves. ``query`` is what it requests on another host. ``apart`` is the UUID of
+    its server group with anti-affinity, ``together`` of one with affinity. ``unknown`` are
+    conditions of nova that ``query`` lacks.
+    """
+
+    uuid: str
+    root_uuid: str
+    allocations: allocation.Allocations
+    query: candidate.CandidateQuery
+    apart: str = ""
+    together: str = ""
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for servers that have the same options on other hosts."""
+        return kind_of(self.query, self.apart)
+
+    @property
+    def key(self) -> str:
+        """Its name in a placement: a consumer may have allocations on several hosts."""
+        return f"{self.uuid} {self.root_uuid}"
+
+
+def servers_on(
+    base: state.CloudState,
+    roots: Iterable[str],
+    queries: Mapping[str, candidate.CandidateQuery] | None = None,
+    groups: Iterable[ServerGroup] = (),
+    migrations: Collection[str] = (),
+) -> list[PlacedServer]:
+    """The servers of hosts, without the consumers that hold allocations for a migration.
+
+    ``queries`` are nova's requests for servers: their conditions apply. ``groups`` are nova's
+    server groups with affinity or anti-affinity. ``migrations`` are the UUIDs of migrations, see
+    ``is_migration``.
+    """
+    asked = queries or {}
+    group_of = {uuid: each for each in groups for uuid in each.members}
+    placed = []
+    for root in roots:
+        for uuid in _consumers_on(base, root):
+            consumer = base.consumers[uuid]
+            if is_migration(consumer, migrations):
+                continue
+            own = _own_allocations(base, root, consumer.allocations)
+            query = query_of(base, root, own)
+            unknown: tuple[str, ...] = ()
+            if uuid in asked:
+                query, unknown = with_conditions(query, asked[uuid])
+            group = group_of.get(uuid)
+            apart = group.uuid if group and group.policy == "anti-affinity" else ""
+            together = group.uuid if group and not apart else ""
+            placed.append(PlacedServer(uuid, root, own, query, apart, together, unknown))
+    return placed
+
+
+def _consumers_on(base: state.CloudState, root: str) -> Iterable[str]:
+    """The UUIDs of the consumers with allocations in the tree of a host."""
+    return dict.fromkeys(each for uuid in base.tree[root] for each in base.consumers_of[uuid])
+
+
+def hosts_of_server(base: state.CloudState, uuid: str) -> set[str]:
+    """The root UUIDs of the trees in which a consumer has allocations, without shared ones."""
+    consumer = base.consumers.get(uuid)
+    return {
+        base.providers[each].root_uuid
+        for each in (consumer.allocations if consumer else ())
+        if standard.SHARING_TRAIT not in base.providers[each].traits
+    }
+
+
+def with_conditions(
+    own: candidate.CandidateQuery, asked: candidate.CandidateQuery
+) -> tuple[candidate.CandidateQuery, tuple[str, ...]]:
+    """The request for amounts, with the conditions of nova's request; and conditions left out.
+
+    A group of amounts has the conditions of nova's group with the same amounts.
+    """
+    left = [group for group in asked.groups if _has_conditions(group)]
+    groups = []
+    for group in own.groups:
+        match = next(
+            (
+                each
+                for each in left
+                if (not each.suffix and not group.suffix)
+                or (each.suffix and group.suffix and each.resources == group.resources)
+            ),
+            None,
+        )
+        if match is not None:
+            left.remove(match)
+            group = dataclasses.replace(
+                match, suffix=group.suffix, resources=group.resources, in_tree=None
+            )
+        groups.append(group)
+    unknown = [f"conditions of request group {each.suffix or '(unsuffixed)'}" for each in left]
+    unknown += ["same_subtree" for _ in asked.same_subtree]
+    return (
+        candidate.CandidateQuery(
+            tuple(groups),
+            isolate=asked.isolate,
+            root_required=asked.root_required,
+            root_forbidden=asked.root_forbidden,
+        ),
+        tuple(unknown),
+    )
+
+
+def _has_conditions(group: candidate.RequestGroup) -> bool:
+    return bool(group.required or group.forbidden or group.member_of or group.forbidden_aggregates)
+
+
+def is_migration(consumer: record.ConsumerRecord, migrations: Collection[str]) -> bool:
+    """Whether a consumer holds allocations for a migration.
+
+    Nova itself sets no consumer type, so ``migrations`` are those that nova lists.
+    """
+    return consumer.consumer_type == allocation.MIGRATION or consumer.uuid in migrations
+
+
+def migrations_on(base: state.CloudState, root: str, migrations: Collection[str]) -> list[str]:
+    """The UUIDs of migrations that hold allocations on a host."""
+    on_host = _consumers_on(base, root)
+    return [uuid for uuid in on_host if is_migration(base.consumers[uuid], migrations)]
+
+
+def _own_allocations(
+    base: state.CloudState, root: str, allocations: allocation.Allocations
+) -> allocation.Allocations:
+    return {
+        uuid: resources
+        for uuid, resources in allocations.items()
+        if uuid in base.tree[root] or standard.SHARING_TRAIT in base.providers[uuid].traits
+    }
+
+
+def query_of(
+    base: state.CloudState, root: str, allocations: allocation.Allocations
+) -> candidate.CandidateQuery:
+    """The request for the same amounts on another host.
+
+    The amounts of the root and of sharing providers are requested without a suffix, so that any
+    provider of a host may supply them; those of each other provider together from one provider.
+    """
+    unsuffixed: dict[str, int] = {}
+    groups = []
+    for uuid, resources in allocations.items():
+        may_split = uuid == root or uuid not in base.tree[root]
+        if may_split and unsuffixed.keys().isdisjoint(resources):
+            unsuffixed |= resources
+        else:
+            groups.append(dict(resources))
+    numbered = [
+        candidate.RequestGroup(str(number), each)
+        for number, each in enumerate(sorted(groups, key=lambda each: sorted(each.items())), 1)
+    ]
+    first = [candidate.RequestGroup("", dict(sorted(unsuffixed.items())))] if unsuffixed else []
+    return candidate.CandidateQuery((*first, *numbered), root_forbidden=frozenset({DISABLED}))
+
+
+def kind_of(query: candidate.CandidateQuery, apart: str = "") -> Hashable:
+    """Equal for requests with equal groups, conditions and server groups."""
+    groups = frozenset(
+        (
+            group.suffix,
+            frozenset(group.resources.items()),
+            frozenset(group.required),
+            group.forbidden,
+            frozenset(group.member_of),
+            group.forbidden_aggregates,
+            group.in_tree,
+        )
+        for group in query.groups
+    )
+    between = (query.isolate, frozenset(query.same_subtree))
+    return groups, between, query.root_required, query.root_forbidden, apart
+
+
+def roots_named(
+    base: state.CloudState, texts: Iterable[str], compute: compute_nodes.ServerHosts
+) -> list[str]:
+    """The root UUIDs of hosts by nova's name, or by the name or UUID of a provider.
+
+    Errors: UnknownProvider.
+    """
+
+    def find(names: Sequence[str]) -> dict[str, str]:
+        return {text: uuid for text in names if (uuid := _uuid(base, text))}
+
+    uuids = selector.host_uuids(find, texts, compute.hosts)
+    roots = (base.providers[uuid].root_uuid for several in uuids.values() for uuid in several)
+    return list(dict.fromkeys(roots))
+
+
+def chosen_roots(
+    base: state.CloudState,
+    texts: Iterable[str],
+    aggregates: Mapping[str, Iterable[str]],
+    hosts: Collection[str],
+    compute: compute_nodes.ServerHosts,
+) -> list[str]:
+    """The root UUIDs of hosts as in ``roots_named``, and of the hosts in aggregates.
+
+    ``aggregates`` is ``{aggregate: UUIDs of its members}``; ``hosts`` are the roots of all hosts.
+    Errors: UnknownProvider; PlacementError for an aggregate without hosts.
+    """
+    found = roots_named(base, texts, compute)
+    for aggregate, members in aggregates.items():
+        roots = {base.providers[uuid].root_uuid for uuid in members if uuid in base.providers}
+        if roots.isdisjoint(hosts):
+            raise errors.PlacementError(f"aggregate {aggregate} has no hosts")
+        found += sorted(roots.intersection(hosts), key=lambda root: base.providers[root].name)
+    return list(dict.fromkeys(found))
+
+
+def _uuid(base: state.CloudState, text: str) -> str:
+    if name.is_uuid(text) and name.canonical_uuid(text) in base.providers:
+        return name.canonical_uuid(text)
+    return base.named.get(text, "")

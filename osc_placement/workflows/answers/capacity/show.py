@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many requests fit: now, with hosts in reserve, and after a plan."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.engine import state
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.model import candidate
+from osc_placement.nova.values import HostAggregate
+from osc_placement.plan.plan import Plan, check_target
+from osc_placement.workflows.answers.capacity import count, moves, nova_servers, reserve, servers
+from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.snapshot import replay
+
+#: Hosts in no aggregate or availability zone.
+NO_PART = "(none)"
+
+
+class By(enum.StrEnum):
+    """What to count separately."""
+
+    HOST = "host"
+    AGGREGATE = "aggregate"
+    ZONE = "zone"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShowRequest:
+    """The operator's arguments.
+
+    ``queries`` is ``{title: query}``. ``without`` are names or UUIDs of providers. ``keep`` is the
+    number of hosts in reserve, ``seconds`` the time for it. ``after`` is a plan and its file.
+    """
+
+    queries: Mapping[str, candidate.CandidateQuery]
+    by: By | None = None
+    without: Sequence[str] = ()
+    keep: int | None = None
+    seconds: float = 60.0
+    after: tuple[Plan, pathlib.Path] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One count. ``part`` is a host, aggregate or zone; empty for the whole cloud.
+
+    ``is_after``: after the plan. ``kept`` is set with hosts in reserve. ``not_counted`` is ``{host:
+    why it takes no server}``, for the hosts that Placement would use.
+    """
+
+    title: str
+    part: str
+    is_after: bool
+    capacity: count.Capacity
+    kept: reserve.Reserve | None = None
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shown:
+    """The counts; ``failures`` are the changes of the plan that could not be applied.
+
+    ``not_judged`` are lines about the compute services, and about what else may tie the servers of
+    failed hosts; ``assumed`` those about nova's requests for these servers.
+    """
+
+    rows: tuple[Row, ...]
+    failures: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+
+#: Gives nova's host aggregates; None where nova is not available.
+HostAggregates = Callable[[], Sequence[HostAggregate]] | None
+
+
+def show(
+    client: api.Client,
+    request: ShowRequest,
+    context: ReadContext,
+    host_aggregates: HostAggregates = None,
+    nova: nova_servers.NovaReader | None = None,
+) -> Shown:
+    """Count how often requests fit on the hosts that can take a server.
+
+    With ``keep``, ``nova`` reads the conditions of servers; None without nova.
+
+    Requests: to a service those of ``observe.observed`` for all queries together; by zone also one
+    for each host aggregate with a zone. With ``keep`` and ``after``, which need every record, those
+    of ``snapshot.save`` instead. None to a database file.
+    Errors: UnknownProvider, PlanRefused, PlacementError.
+    """
+    nova = nova or nova_servers.NovaReader()
+    aggregates = _aggregates(request.by, host_aggregates)
+    if request.after is not None:
+        check_target(request.after[0], client.target, client.origin)
+    in_nova = nova_servers.KnownServers()
+    rows: list[Row] = []
+    failures: tuple[str, ...] = ()
+    with contextlib.ExitStack() as stack:
+        needs_all = request.keep is not None or request.after is not None
+        if needs_all and not observe.is_file(client):
+            if request.keep is not None:
+                # A missing right in nova is found before the cloud is read.
+                nova.servers([])
+            client = stack.enter_context(replay.copied(client, context))
+        observed = observe.observed(
+            client,
+            request.queries.values(),
+            context,
+            more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
+            with_aggregates=request.by is By.AGGREGATE,
+        )
+        states = {False: stack.enter_context(observed)}
+        if request.keep is not None:
+            in_nova = _known_servers(states[False], nova)
+        if request.after is not None:
+            changed = stack.enter_context(on_a_copy.after_file(states[False], *request.after))
+            states[True], failures = changed.state, changed.failures
+        for title, query in request.queries.items():
+            counting = _Counting(title, query, request, aggregates, in_nova, nova.compute)
+            for is_after, base in states.items():
+                rows += counting.rows(base, is_after=is_after)
+    not_judged = (*nova.compute.not_judged, *in_nova.not_judged)
+    return Shown(tuple(rows), failures, not_judged, in_nova.assumed)
+
+
+def _known_servers(
+    base: state.CloudState, nova: nova_servers.NovaReader
+) -> nova_servers.KnownServers:
+    """What nova says about all servers of a state, those without allocations included."""
+    hosts = count.hosts_of(base)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
+    on_hosts = nova.on_roots(hosts)
+    lost = nova_servers.unallocated(base, on_hosts, hosts)
+    staying = sorted(uuids.keys() & on_hosts.staying().keys())
+    moved = [
+        f"whether nova moves {nova_servers.named(staying)}: 'placement host check' says why not"
+    ]
+    in_nova = nova.servers(list(uuids))
+    not_judged = (
+        *lost.lines(),
+        *lost.not_judged,
+        *(moved if staying else ()),
+        *in_nova.not_judged,
+    )
+    return dataclasses.replace(in_nova, not_judged=not_judged)
+
+
+def _aggregates(by: By | None, host_aggregates: HostAggregates) -> list[HostAggregate]:
+    """The host aggregates, if they matter. Errors: PlacementError for zones without nova."""
+    if by is By.ZONE and host_aggregates is None:
+        raise errors.PlacementError(
+            "availability zones are in nova: select a cloud, or give --os-nova-recording"
+        )
+    if host_aggregates is None or by in (None, By.HOST):
+        return []
+    return list(host_aggregates())
+
+
+def _zone(aggregate: HostAggregate) -> str:
+    return aggregate.metadata.get("availability_zone", "")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Counting:
+    """How one query is counted on any state."""
+
+    title: str
+    query: candidate.CandidateQuery
+    request: ShowRequest
+    aggregates: Sequence[HostAggregate]
+    in_nova: nova_servers.KnownServers
+    compute: compute_nodes.ServerHosts
+
+    def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[Row]:
+        """A row for each part of the cloud."""
+        without = frozenset(servers.roots_named(base, self.request.without, self.compute))
+        refused = self.compute.refused(base.tree)
+        counter = count.Counter(base, self.query, without, refused)
+        for part, roots in self._parts(base, without):
+            kept = self._kept(base, roots, without, refused) if self.request.keep else None
+            capacity = counter.count(roots)
+            reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
+            yield Row(self.title, part, is_after, capacity, kept, reasons)
+
+    def _parts(
+        self, base: state.CloudState, without: Collection[str]
+    ) -> Iterable[tuple[str, list[str]]]:
+        """``(name, root UUIDs)`` of each part, or of all trees."""
+        by = self.request.by
+        if by is None:
+            roots = (uuid for uuid, each in base.providers.items() if each.root_uuid == uuid)
+            return [("", [uuid for uuid in roots if uuid not in without])]
+        hosts = [uuid for uuid in count.hosts_of(base) if uuid not in without]
+        if by is By.HOST:
+            return sorted((base.providers[uuid].name, [uuid]) for uuid in hosts)
+        members: dict[str, set[str]] = {}
+        if by is By.ZONE:
+            for each in self.aggregates:
+                if _zone(each):
+                    members.setdefault(_zone(each), set()).update(base.with_aggregate[each.uuid])
+        else:
+            names = {each.uuid: each.name for each in self.aggregates}
+            for uuid in base.with_aggregate:
+                members[names.get(uuid, uuid)] = {*base.with_aggregate[uuid]}
+        parts = [
+            (name, [uuid for uuid in hosts if uuid in uuids])
+            for name, uuids in sorted(members.items())
+        ]
+        others = set(hosts).difference(*members.values())
+        parts.append((NO_PART, [uuid for uuid in hosts if uuid in others]))
+        return [part for part in parts if part[1]]
+
+    def _kept(
+        self,
+        base: state.CloudState,
+        roots: Sequence[str],
+        without: Collection[str],
+        refused: Collection[str],
+    ) -> reserve.Reserve:
+        hosts = [uuid for uuid in count.hosts_of(base) if uuid in set(roots)]
+        outside = {each.root_uuid for each in base.providers.values()} - set(roots)
+        known = self.in_nova
+        found = moves.Moves(
+            base,
+            servers.servers_on(base, hosts, known.queries, known.groups, known.migrations),
+            SearchBudget(self.request.seconds),
+            [self.query],
+            outside.union(without),
+            known.groups,
+            refused,
+        )
+        if not found.is_complete:
+            raise errors.PlacementError(
+                "--keep: a host has too many allocation candidates for one of the requests"
+            )
+        usable = {option.root_uuid for option in found.options_of(servers.kind_of(self.query), ())}
+        hosts = [uuid for uuid in hosts if uuid in usable]
+        kept = reserve.capacity_with_failures(found, self.query, hosts, self.request.keep or 0)
+        unsafe = tuple(base.providers[uuid].name for uuid in kept.unsafe)
+        return dataclasses.replace(kept, unsafe=unsafe)

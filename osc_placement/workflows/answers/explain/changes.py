@@ -1,0 +1,467 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The smallest changes that give a request a host. Pure.
+
+Two views: ``of_host`` changes the cloud (free, add, traits, aggregates, units of inventories), and
+``of_query`` changes the request. Each change is sufficient alone, and no part of it is. An example:
+a host with 2 VCPU free and without a trait gets one change with two steps, "free 2 VCPU; add the
+trait", because neither step helps alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import itertools
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.engine import record, standard, state
+from osc_placement.engine.candidates import plans
+from osc_placement.engine.candidates.forest import Forest
+from osc_placement.model import candidate, constraint
+from osc_placement.model.constraint import Constraint, Kind
+from osc_placement.model.inventory import Inventory
+from osc_placement.workflows.answers.explain import amounts
+from osc_placement.workflows.answers.explain.relaxations import (
+    MOST_CONDITIONS,
+    Relaxations,
+    Removed,
+    minimal,
+)
+from osc_placement.workflows.cloud.hosts import HostSearch
+
+#: Changes of the query that are worked out, and changes of one host that are shown.
+MOST_CHANGES = 10
+_PER_HOST = 3
+
+#: Ways to fill the slots of a request on one host that are examined.
+_MOST_WAYS = 3_000
+
+#: The trait of a root whose compute service is disabled.
+DISABLED = "COMPUTE_STATUS_DISABLED"
+
+
+class Action(enum.StrEnum):
+    """What a step changes."""
+
+    FREE = "free"
+    RAISE = "raise"
+    AMEND = "amend"
+    ADD_TRAIT = "add_trait"
+    REMOVE_TRAIT = "remove_trait"
+    ENABLE = "enable"
+    MIRROR = "mirror"
+    JOIN = "join"
+    LEAVE = "leave"
+
+
+#: The actions that are counted in units of a class.
+_ROOM = (Action.FREE, Action.RAISE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Step:
+    """A change of one ``provider`` (its name).
+
+    FREE an ``amount`` of the class ``name`` that is used, RAISE its capacity by it, or AMEND a
+    ``field`` of its inventory, with ``amount`` as the new value (for RAISE of ``total`` or
+    ``allocation_ratio`` the new value is ``value``). The other actions are about the trait or
+    aggregate ``name``. ENABLE is for the trait of a disabled compute service, MIRROR for an
+    aggregate that nova has, and Placement has not.
+    """
+
+    provider: str
+    action: Action
+    name: str
+    field: str = ""
+    amount: int = 0
+    value: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SmallestChange:
+    """A change after which ``hosts`` hosts can serve the request, without those that nova refuses.
+
+    ``steps`` change the cloud, for the host ``host``. Otherwise the request changes: without the
+    constraints ``removed``, and with the largest ``amounts`` in place of the requested ones; 0
+    removes the class.
+    """
+
+    hosts: int
+    steps: tuple[Step, ...] = ()
+    host: str | None = None
+    removed: tuple[Constraint, ...] = ()
+    amounts: Mapping[Constraint, int] = dataclasses.field(default_factory=dict)
+
+    def of(self, query: candidate.CandidateQuery) -> candidate.CandidateQuery:
+        """The changed request."""
+        return amounts.reduced(constraint.without(query, self.removed), self.amounts)
+
+
+def of_query(
+    base: state.CloudState,
+    query: candidate.CandidateQuery,
+    relaxations: Relaxations,
+    roots: Iterable[str],
+    refused: Collection[str] = (),
+) -> list[SmallestChange]:
+    """The smallest changes of the query: the fewest constraints first, then the most hosts.
+
+    ``refused`` are the root UUIDs of hosts on which nova places no server. A change that helps only
+    them is left out.
+    """
+    sets = minimal(each for root in roots for each in relaxations.smallest(root))
+    changes = (
+        _of_set(base, query, relaxations, removed, refused) for removed in sets[:MOST_CHANGES]
+    )
+    return sorted(
+        (change for change in changes if change is not None),
+        key=lambda each: (len(each.removed) + len(each.amounts), -each.hosts),
+    )
+
+
+def _of_set(
+    base: state.CloudState,
+    query: candidate.CandidateQuery,
+    relaxations: Relaxations,
+    removed: Removed,
+    refused: Collection[str],
+) -> SmallestChange | None:
+    lowered = sorted(each for each in removed if each.kind is Kind.RESOURCES)
+    others = tuple(sorted(removed - set(lowered)))
+    best: Mapping[Constraint, int] = {}
+    if lowered:
+        lowering = amounts.Lowering(
+            base, constraint.without(query, others), lowered, relaxations.kind, refused
+        )
+        found = lowering.best()
+        if found is None:
+            return None
+        best = found
+    change = SmallestChange(0, removed=others, amounts=best)
+    hosts = set(HostSearch(base, change.of(query)).serving()).difference(refused)
+    return dataclasses.replace(change, hosts=len(hosts)) if hosts else None
+
+
+def of_host(
+    base: state.CloudState,
+    query: candidate.CandidateQuery,
+    root_uuid: str,
+    nova_members: Mapping[str, Collection[str]],
+    serving: Collection[str] = (),
+    refused: Collection[str] = (),
+) -> list[SmallestChange]:
+    """The smallest changes of a host, or of a provider that shares with it; at most three.
+
+    ``nova_members`` is ``{aggregate: names of the hosts in nova}``; ``serving`` are the root UUIDs
+    that can serve the query already, and ``refused`` those on which nova places no server: they are
+    not counted after a change.
+    """
+    plan = plans.prepare(base, query)
+    repair = _Repair(base, plan, root_uuid, nova_members)
+    return _Changes(base, query, repair, serving, refused).changes()
+
+
+def lack(
+    base: state.CloudState,
+    plan: plans.QueryPlan,
+    root_uuid: str,
+    nova_members: Mapping[str, Collection[str]],
+) -> tuple[int, int, int, float]:
+    """What a host lacks for each slot at least: classes, moves, conditions, shares of amounts.
+
+    A move is needed if the host must join an aggregate that nova has without it.
+    """
+    root = base.providers[root_uuid]
+    conditions = len(plan.root_required - root.traits) + len(plan.root_forbidden & root.traits)
+    lacking = [(0, 0, conditions, 0.0)]
+    repair = _Repair(base, plan, root_uuid, nova_members)
+    for slot in plan.slots:
+        ways = repair.ways(slot)
+        if ways:
+            steps, short = ways[0].steps, ways[0].short
+            moves = sum(each.action is Action.JOIN and each.name in nova_members for each in steps)
+            lacking.append((0, moves, len(steps) + (short > 0), short))
+        else:
+            lacking.append((len(slot.resources) or 1, 0, 0, 0.0))
+    classes, moves, conditions, short = map(sum, zip(*lacking, strict=True))
+    return classes, moves, conditions, short
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Way:
+    """A provider for a slot, and the steps that its conditions need, apart from capacity."""
+
+    provider: record.ProviderRecord
+    steps: tuple[Step, ...]
+    short: float
+
+
+class _Changes:
+    """The changes of one host, proved by searches."""
+
+    def __init__(
+        self,
+        base: state.CloudState,
+        query: candidate.CandidateQuery,
+        repair: _Repair,
+        serving: Collection[str],
+        refused: Collection[str],
+    ) -> None:
+        self._base, self._query = base, query
+        self._serving, self._refused = serving, refused
+        self._repair, self._root = repair, repair.root
+
+    def changes(self) -> list[SmallestChange]:
+        found: list[tuple[Step, ...]] = []
+        for steps in self._repair.sets():
+            if any(_covers(smaller, steps) for smaller in found):
+                continue
+            if self._helps(steps):
+                smallest = self._smallest(steps)
+                if smallest and not any(_covers(other, smallest) for other in found):
+                    found = [other for other in found if not _covers(smallest, other)]
+                    found.append(smallest)
+            if len(found) == _PER_HOST:
+                break
+        return [SmallestChange(self._hosts(steps), steps, self._root.name) for steps in found]
+
+    def _smallest(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """A part of sufficient steps of which no part, and no smaller amount, is sufficient."""
+        for size in range(1, len(steps)):
+            for part in itertools.combinations(steps, size):
+                if self._helps(part):
+                    return self._smallest(part)
+        for at, step in enumerate(steps):
+            if step.action in _ROOM or step.field == "max_unit":
+                steps = (*steps[:at], self._lowest(steps, at), *steps[at + 1 :])
+        return steps
+
+    def _lowest(self, steps: tuple[Step, ...], at: int) -> Step:
+        """The step with the smallest amount with which all steps are sufficient."""
+        step = steps[at]
+        provider = self._base.providers[self._base.named[step.provider]]
+        held = provider.inventories[step.name]
+        low = held.max_unit if step.field == "max_unit" else 0
+        high = step.amount
+
+        def with_amount(amount: int) -> Step:
+            if step.action in _ROOM:
+                return self._repair.room(provider, step.name, amount)
+            return dataclasses.replace(step, amount=amount)
+
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._helps((*steps[:at], with_amount(middle), *steps[at + 1 :])):
+                high = middle
+            else:
+                low = middle
+        return with_amount(high)
+
+    def _helps(self, steps: Iterable[Step]) -> bool:
+        return HostSearch(after(self._base, steps), self._query).serves(self._root.uuid)
+
+    def _hosts(self, steps: Sequence[Step]) -> int:
+        """How many hosts can serve the query after the steps."""
+        changed = after(self._base, steps)
+        search = HostSearch(changed, self._query)
+        touched = {self._base.named[step.provider] for step in steps}
+        roots = {self._base.providers[uuid].root_uuid for uuid in touched}
+        for uuid in touched & set(search.forest.sharing):
+            for known in (self._base, changed):
+                for aggregate in known.providers[uuid].aggregates:
+                    members = known.with_aggregate[aggregate]
+                    roots.update(known.providers[member].root_uuid for member in members)
+        hosts = {*(set(self._serving) - roots), *search.serving(sorted(roots))}
+        return len(hosts.difference(self._refused))
+
+
+class _Repair:
+    """Sets of steps after which one host may serve a query. No search is needed."""
+
+    def __init__(
+        self,
+        base: state.CloudState,
+        plan: plans.QueryPlan,
+        root_uuid: str,
+        nova_members: Mapping[str, Collection[str]],
+    ) -> None:
+        self._base, self._plan, self.root = base, plan, base.providers[root_uuid]
+        self._nova_members = nova_members
+        forest = Forest(base, plan)
+        uuids = {*base.tree[root_uuid], *forest.sharing_with(root_uuid)}
+        self._providers = [base.providers[uuid] for uuid in base.in_order(uuids)]
+
+    def sets(self) -> list[tuple[Step, ...]]:
+        """Sets of steps that may be sufficient, the smallest ones first."""
+        ways = [self.ways(slot) for slot in self._plan.slots]
+        found: dict[tuple[Step, ...], tuple[int, float]] = {}
+        for chosen in itertools.islice(itertools.product(*ways), _MOST_WAYS):
+            needed = self._steps(chosen)
+            if needed is not None and len(needed[0]) <= MOST_CONDITIONS:
+                found.setdefault(needed[0], (len(needed[0]), needed[1]))
+        return sorted(found, key=lambda steps: (found[steps], steps))
+
+    def ways(self, slot: plans.Slot) -> list[_Way]:
+        """The providers for a slot, those that lack least first."""
+        found = (self._way(slot, provider) for provider in self._providers)
+        ways = [way for way in found if way is not None]
+        return sorted(ways, key=lambda way: (len(way.steps) + (way.short > 0), way.short))
+
+    def _way(self, slot: plans.Slot, provider: record.ProviderRecord) -> _Way | None:
+        group = slot.group
+        if not slot.resources.keys() <= provider.inventories.keys() or group.impossible:
+            return None
+        if group.root_uuid is not None and provider.root_uuid != group.root_uuid:
+            return None
+        steps: list[Step] = []
+        short = 0.0
+        for name, amount in slot.resources.items():
+            held = provider.inventories[name]
+            if amount < held.min_unit:
+                steps.append(Step(provider.name, Action.AMEND, name, "min_unit", amount))
+            if amount % held.step_size:
+                step_size = math.gcd(amount, held.step_size)
+                steps.append(Step(provider.name, Action.AMEND, name, "step_size", step_size))
+            most = min(self._free(provider, name), held.max_unit)
+            short += max(amount - most, 0) / amount
+        for any_of in group.required:
+            if provider.traits.isdisjoint(any_of):
+                steps.append(Step(provider.name, Action.ADD_TRAIT, min(any_of)))
+        for trait in sorted(group.forbidden & provider.traits):
+            if trait == standard.SHARING_TRAIT:
+                return None
+            steps.append(Step(provider.name, Action.REMOVE_TRAIT, trait))
+        return _Way(provider, (*steps, *self._memberships(group, provider)), short)
+
+    def _memberships(self, group: plans.Group, provider: record.ProviderRecord) -> Iterator[Step]:
+        """The aggregates to join and to leave: those of the root count for an unsuffixed group."""
+        root = self._base.providers[provider.root_uuid]
+        if not group.admits_member(self._base, provider):
+            member = root if group.root_aggregates_apply else provider
+            for any_of in group.member_of:
+                if any_of.isdisjoint(member.aggregates):
+                    yield self._join(member.name, any_of)
+        for member in {provider.uuid: provider, root.uuid: root}.values():
+            if member is provider or group.root_aggregates_apply:
+                for name in sorted(group.forbidden_aggregates.intersection(member.aggregates)):
+                    yield Step(member.name, Action.LEAVE, name)
+
+    def _join(self, provider: str, any_of: Collection[str]) -> Step:
+        for name in sorted(any_of):
+            if provider in self._nova_members.get(name, ()):
+                return Step(provider, Action.MIRROR, name)
+        return Step(provider, Action.JOIN, min(any_of))
+
+    def _steps(self, chosen: Sequence[_Way]) -> tuple[tuple[Step, ...], float] | None:
+        """All steps for one provider per slot, and the missing share of amounts."""
+        steps = {step: None for way in chosen for step in way.steps} | dict(self._of_root())
+        slots = self._plan.slots
+        suffixed = [
+            way.provider.uuid for slot, way in zip(slots, chosen, strict=True) if slot.group.suffix
+        ]
+        if self._plan.isolate and len(set(suffixed)) < len(suffixed):
+            return None
+        for group in self._plan.groups:
+            members = [
+                way.provider for slot, way in zip(slots, chosen, strict=True) if slot.group is group
+            ]
+            there = frozenset[str]().union(*(each.traits for each in members))
+            for any_of in group.group_required:
+                if any_of.isdisjoint(there):
+                    own = [each for each in members if each.root_uuid == self.root.uuid]
+                    where = (own or members)[0].name
+                    steps[Step(where, Action.ADD_TRAIT, min(any_of))] = None
+        short = 0.0
+        taken: dict[tuple[str, str], int] = {}
+        for slot, way in zip(slots, chosen, strict=True):
+            for name, amount in slot.resources.items():
+                key = way.provider.uuid, name
+                taken[key] = taken.get(key, 0) + amount
+        for (uuid, name), amount in taken.items():
+            provider = self._base.providers[uuid]
+            if amount > provider.inventories[name].max_unit:
+                steps[Step(provider.name, Action.AMEND, name, "max_unit", amount)] = None
+            missing = amount - self._free(provider, name)
+            if missing > 0:
+                steps[self.room(provider, name, missing)] = None
+                short += missing / amount
+        return tuple(sorted(steps)), short
+
+    def _of_root(self) -> Iterator[tuple[Step, None]]:
+        for trait in sorted(self._plan.root_required - self.root.traits):
+            yield Step(self.root.name, Action.ADD_TRAIT, trait), None
+        for trait in sorted(self._plan.root_forbidden & self.root.traits):
+            action = Action.ENABLE if trait == DISABLED else Action.REMOVE_TRAIT
+            yield Step(self.root.name, action, trait), None
+
+    def _free(self, provider: record.ProviderRecord, name: str) -> int:
+        used = self._base.used(provider.uuid).get(name, 0)
+        return provider.inventories[name].capacity - used
+
+    def room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
+        """Free what is used, if that is enough; otherwise raise the capacity."""
+        if self._base.used(provider.uuid).get(name, 0) >= missing:
+            return Step(provider.name, Action.FREE, name, amount=missing)
+        field, value = raised(provider.inventories[name], missing)
+        return Step(provider.name, Action.RAISE, name, field, missing, value)
+
+
+def _covers(smaller: Sequence[Step], steps: Sequence[Step]) -> bool:
+    """Whether every step of the first change is a step of the second, with at least its amount."""
+    known = {_key(step): step.amount for step in steps}
+    return all(
+        _key(step) in known
+        and (step.amount <= known[_key(step)] or step.field in ("min_unit", "step_size"))
+        for step in smaller
+    )
+
+
+def _key(step: Step) -> tuple[str, str, str]:
+    kind = "room" if step.action in _ROOM else f"{step.action} {step.field}"
+    return step.provider, step.name, kind
+
+
+def raised(held: Inventory, missing: int) -> tuple[str, float]:
+    """The field that raises a capacity by at least an amount, and its new value.
+
+    The ratio of a class that nova allocates with one, because nova-compute resets the total.
+    """
+    wanted = held.capacity + missing
+    available = held.total - held.reserved
+    if available > 0 and held.allocation_ratio != 1:
+        ratio = math.ceil(wanted / available * 100) / 100
+        while int(available * ratio) < wanted:
+            ratio = round(ratio + 0.01, 2)
+        return "allocation_ratio", ratio
+    total = held.reserved + math.ceil(wanted / held.allocation_ratio)
+    while int((total - held.reserved) * held.allocation_ratio) < wanted:
+        total += 1
+    return "total", total
+
+
+def after(base: state.CloudState, steps: Iterable[Step]) -> state.CloudState:
+    """A copy of the state after the steps; FREE counts as capacity, which has the same effect."""
+    changed = base.copy()
+    for step in steps:
+        provider = changed.providers[changed.named[step.provider]]
+        changed.apply(record.Changes({provider.uuid: _changed(provider, step)}))
+    return changed
+
+
+def _changed(provider: record.ProviderRecord, step: Step) -> record.ProviderRecord:
+    replace = functools.partial(dataclasses.replace, provider)
+    if step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT, Action.ENABLE):
+        return replace(traits=provider.traits ^ {step.name})
+    if step.action in (Action.JOIN, Action.MIRROR):
+        return replace(aggregates=(*provider.aggregates, step.name))
+    if step.action is Action.LEAVE:
+        return replace(aggregates=tuple(a for a in provider.aggregates if a != step.name))
+    held = provider.inventories[step.name]
+    if step.action is Action.AMEND:
+        amended = dataclasses.replace(held, **{step.field: step.amount})
+    else:
+        capacity = held.capacity + step.amount
+        amended = dataclasses.replace(held, total=capacity, reserved=0, allocation_ratio=1.0)
+    return replace(inventories={**provider.inventories, step.name: amended})

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The explanation of a query: read the cloud, then judge it."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.client.query import candidate_pairs
+from osc_placement.engine import standard, state
+from osc_placement.engine.candidates.report import RefusalReason
+from osc_placement.model import candidate
+from osc_placement.model.constraint import Constraint
+from osc_placement.model.name import counted
+from osc_placement.nova.request import NovaRequest
+from osc_placement.nova.values import HostAggregate, Hosts
+from osc_placement.workflows.answers.explain import changes, failures, nova_filters
+from osc_placement.workflows.answers.explain.changes import Action, SmallestChange
+from osc_placement.workflows.answers.explain.failures import Failure, FunnelStep
+from osc_placement.workflows.answers.explain.relaxations import Relaxations
+from osc_placement.workflows.cloud import observe, selector
+from osc_placement.workflows.cloud.compute_nodes import ServerHosts
+from osc_placement.workflows.cloud.context import ReadContext
+
+LOG = logging.getLogger(__name__)
+
+#: Why a host with room is no candidate.
+LOST = "it has room, but Placement returns no candidate for this request"
+
+#: Hosts that are explained if none is named.
+NEAREST = 3
+
+
+#: Judges ``{name: UUID}`` of root providers for a request of nova.
+JudgeFilters = Callable[
+    [NovaRequest, Mapping[str, str], ServerHosts], Sequence[nova_filters.FilterJudgement]
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    """A query, and the hosts to explain: those named, or ``nearest`` ones if none can serve it.
+
+    ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
+    query as the operator gave it, which Placement checks; empty if only ``query`` is known.
+    ``nova`` is nova's request, if it is one.
+    """
+
+    query: candidate.CandidateQuery
+    order: Sequence[Constraint]
+    hosts: Sequence[str] = ()
+    nearest: int = NEAREST
+    parameters: Sequence[tuple[str, str]] = ()
+    nova: NovaRequest | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a query has the candidates that it has.
+
+    ``all_hosts`` is the number of hosts of the request, see ``_hosts_of``, and of other trees that
+    can serve it; ``candidates`` are the names of the hosts that can serve the query;
+    ``explained`` are the names of the explained hosts, ``named`` those of ``{named provider: its
+    host}``. ``refused`` is the number of changes of the query that the model found, and for which
+    Placement has no candidate or answers with an error; they are left out.
+    ``judged`` is what the filters of nova say about the hosts that can serve the query in
+    Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
+    candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
+    nova's name of the host}``.
+    """
+
+    all_hosts: int
+    funnel: tuple[FunnelStep, ...]
+    candidates: tuple[str, ...]
+    explained: tuple[str, ...]
+    named: Mapping[str, str]
+    failures: tuple[Failure, ...]
+    changes: tuple[SmallestChange, ...]
+    refused: int = 0
+    judged: tuple[nova_filters.FilterJudgement, ...] = ()
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def not_judged(self) -> list[str]:
+        """Why more hosts may be refused."""
+        return nova_filters.not_judged(self.judged)
+
+
+def explain(
+    client: api.Client,
+    requests: Sequence[ExplainRequest],
+    context: ReadContext,
+    compute: ServerHosts | None = None,
+    aggregates: Sequence[HostAggregate] = (),
+    judge: JudgeFilters | None = None,
+) -> list[Explanation]:
+    """Explain queries; the cloud is read once for all of them.
+
+    ``compute`` decides which hosts take a server; ``aggregates`` are nova's. ``judge`` is asked
+    once about the hosts that can serve a request of nova; without it only the compute services are
+    judged.
+
+    Requests: one for each query, which checks it, and one for the traits of those without
+    candidates; those of ``lookup.find_providers`` for named hosts; on a service also those of
+    ``CloudReader.read`` for all queries together, and one to prove each change of a query.
+    Errors: ApiError as Placement refuses a query; InvalidInput for traits that Placement does not
+    have; UnknownProvider.
+    """
+    wanted = [request.query for request in requests]
+    compute = compute or ServerHosts()
+    answered = _have_candidates(client, requests)
+    roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
+    with observe.observed(client, wanted, context) as base:
+        explanations = [
+            _Explainer(request, base, compute, aggregates, judge).explain(named)
+            for request, named in zip(requests, roots, strict=True)
+        ]
+    return [
+        _proved(client, query, explanation if is_served else _lost(explanation), context)
+        for query, explanation, is_served in zip(wanted, explanations, answered, strict=True)
+    ]
+
+
+def _have_candidates(client: api.Client, requests: Sequence[ExplainRequest]) -> list[bool]:
+    """Whether Placement has candidates.
+
+    Placement does not look at the traits of a group if another group has no provider.
+    Errors: InvalidInput for unknown traits; ApiError.
+    """
+    try:
+        answered = [_has_candidate(client, request) for request in requests]
+    except api_errors.BadRequest:
+        _check_traits(client, requests)
+        raise
+    pairs = zip(requests, answered, strict=True)
+    _check_traits(client, [request for request, is_served in pairs if not is_served])
+    return answered
+
+
+def _check_traits(client: api.Client, requests: Sequence[ExplainRequest]) -> None:
+    """Refuse traits that Placement does not have. Errors: InvalidInput."""
+    unknown = selector.unknown_traits(client, sorted(observe.traits(r.query for r in requests)))
+    errors.InputErrors(map(selector.unknown_trait_message, unknown)).check()
+
+
+def _has_candidate(client: api.Client, request: ExplainRequest) -> bool:
+    """Whether Placement has a candidate; it checks the query as it was given. Errors: ApiError."""
+    given = request.parameters or candidate_pairs(request.query)
+    pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
+    return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+
+
+def _lost(found: Explanation) -> Explanation:
+    """The explanation of a query for which Placement has no candidate: no host can serve it.
+
+    openstack-placement loses some candidates of several groups and of sharing providers.
+    """
+    lost = dict.fromkeys(found.candidates, LOST)
+    return dataclasses.replace(found, candidates=(), not_counted={**found.not_counted, **lost})
+
+
+def _proved(
+    client: api.Client, query: candidate.CandidateQuery, found: Explanation, context: ReadContext
+) -> Explanation:
+    """The explanation without changes of the query for which a service has no candidate.
+
+    Also without those that it refuses: the rest of the explanation holds.
+    """
+    if observe.is_file(client):
+        return found
+
+    def is_true(change: SmallestChange) -> bool:
+        if change.steps:
+            return True
+        pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=1))
+        try:
+            return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+        except api_errors.ApiError as error:
+            if error.status not in (400, 500):
+                raise
+            LOG.warning("change of the request not proved: %s", error)
+            return False
+
+    answers = context.each(is_true, found.changes, "proving changes")
+    kept = tuple(each for each, true in zip(found.changes, answers, strict=True) if true)
+    return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
+
+
+def _hosts_of(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
+    """The hosts of a request: the trees with a requested class, without sharing providers.
+
+    A node of Ironic is no host of a request for VCPU. All trees that offer more than shared
+    resources if none has a requested class.
+    """
+    classes = observe.resource_classes([query])
+    offering, others = set[str](), set[str]()
+    for each in base.providers.values():
+        if standard.SHARING_TRAIT not in each.traits:
+            fits = not classes.isdisjoint(each.inventories)
+            (offering if fits else others).add(each.root_uuid)
+    return offering or others
+
+
+def _roots(client: api.Client, names: Sequence[str], hosts: Hosts | None) -> dict[str, str]:
+    """``{name of a named provider: UUID of its root}``. Errors: UnknownProvider."""
+    providers = {}
+
+    def find(texts: Sequence[str]) -> dict[str, str]:
+        named = lookup.find_providers(client, texts)
+        providers.update({item.uuid: item for item in named.values()})
+        return {text: item.uuid for text, item in named.items()}
+
+    uuids = selector.host_uuids(find, names, hosts)
+    named = (providers[uuid] for found in uuids.values() for uuid in found)
+    return {item.name: item.root_uuid or item.uuid for item in named}
+
+
+class _Explainer:
+    def __init__(
+        self,
+        request: ExplainRequest,
+        base: state.CloudState,
+        compute: ServerHosts,
+        aggregates: Sequence[HostAggregate],
+        judge: JudgeFilters | None,
+    ) -> None:
+        self._request, self._base, self._query = request, base, request.query
+        self._compute, self._aggregates, self._judge = compute, aggregates, judge
+        self._order = list(request.order)
+        self._relaxations = Relaxations(base, request.query, self._order)
+        nodes = compute.hosts.nodes if compute.hosts else ()
+        self._nova_hosts = {
+            base.providers[node.uuid].name: node.host
+            for node in nodes
+            if node.uuid in base.providers
+        }
+
+    def explain(self, named: Mapping[str, str]) -> Explanation:
+        base, query, last = self._base, self._query, len(self._order)
+        roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+        own = _hosts_of(base, query)
+        every = {root: self._relaxations.step(root) for root in roots}
+        steps = {root: step for root, step in every.items() if root in own or step == last}
+        names = {base.providers[root].name: root for root in steps if steps[root] == last}
+        judged = self._judged(names) if names else ()
+        refused = nova_filters.refused(judged)
+        serving = [root for name, root in names.items() if name not in refused]
+        down = self._compute.refused(roots)
+        excluded = {*down, *(names[name] for name in refused)}
+        failing = [root for root, step in steps.items() if step < last]
+        failing = [root for root in failing if root not in down] or failing
+        # Placement has candidates in other trees too: a change with a part that gives one is not
+        # the smallest.
+        elsewhere = [root for root in roots if root not in steps and root not in down]
+        hosts = [root for root in steps if root in own]
+        members: Mapping[str, Collection[str]] = {}
+        if named or not serving:
+            members = nova_filters.members(self._aggregates, self._nova_hosts)
+        chosen = list(dict.fromkeys(named.values())) or (
+            [] if serving else self._nearest(failing, hosts, members)
+        )
+        found: list[SmallestChange] = []
+        for root in chosen:
+            if root not in serving:
+                of_host = changes.of_host(base, query, root, members, serving, excluded)
+                found += map(self._without_enabling, of_host)
+        if not serving:
+            trees = [*failing, *elsewhere]
+            found += changes.of_query(base, query, self._relaxations, trees, excluded)
+        return Explanation(
+            len(steps),
+            tuple(self._funnel(steps)),
+            tuple(base.providers[root].name for root in serving),
+            tuple(base.providers[root].name for root in chosen),
+            {name: base.providers[root].name for name, root in named.items()},
+            tuple(
+                self._with_members(failure, members)
+                for failure in failures.explained(base, query, chosen)
+            ),
+            tuple(found),
+            judged=tuple(judged),
+            not_counted={
+                **{base.providers[root].name: down[root] for root in chosen if root in down},
+                **refused,
+            },
+            nova_hosts=self._nova_hosts,
+        )
+
+    def _without_enabling(self, change: SmallestChange) -> SmallestChange:
+        """The change; the trait of a disabled service goes by itself if the service is enabled."""
+        steps = tuple(
+            dataclasses.replace(step, action=Action.REMOVE_TRAIT)
+            if step.action is Action.ENABLE
+            and self._compute.is_enabled(self._base.named[step.provider])
+            else step
+            for step in change.steps
+        )
+        return dataclasses.replace(change, steps=steps)
+
+    def _judged(self, candidates: Mapping[str, str]) -> Sequence[nova_filters.FilterJudgement]:
+        if self._judge is not None and self._request.nova is not None:
+            return self._judge(self._request.nova, candidates, self._compute)
+        if self._compute.hosts is None:
+            return []
+        return [nova_filters.judge_compute(candidates, self._compute)]
+
+    def _funnel(self, steps: Mapping[str, int]) -> list[FunnelStep]:
+        return [
+            FunnelStep(each, sum(step >= count for step in steps.values()))
+            for count, each in enumerate(self._order, start=1)
+        ]
+
+    def _with_members(self, failure: Failure, members: Mapping[str, Collection[str]]) -> Failure:
+        """The failure, with the numbers of hosts if nova and Placement differ in an aggregate."""
+        details = []
+        for name in failure.names if failure.reason is RefusalReason.MEMBER_OF else ():
+            in_nova, in_placement = members.get(name, ()), self._base.with_aggregate[name]
+            if failure.host in in_nova and failure.provider in (None, failure.host):
+                details.append(
+                    f"nova has it there ({counted(len(in_nova), 'host')} in nova,"
+                    f" {len(in_placement)} in Placement)"
+                )
+        return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
+
+    def _nearest(
+        self,
+        failing: Sequence[str],
+        hosts: Collection[str],
+        members: Mapping[str, Collection[str]],
+    ) -> list[str]:
+        """The hosts that lack least, see ``changes.lack``."""
+        own = set(hosts)
+        candidates = [root for root in failing if root in own] or failing
+        base, plan = self._base, self._relaxations.plan
+        lacking = {root: changes.lack(base, plan, root, members) for root in candidates}
+        return heapq.nsmallest(
+            self._request.nearest,
+            candidates,
+            key=lambda root: (lacking[root], base.providers[root].name),
+        )

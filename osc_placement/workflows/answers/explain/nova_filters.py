@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges which hosts that Placement returned would be refused by the filters of nova's scheduler.
+
+Filters that depend on services, host aggregates and server groups are judged from nova's API. The
+others depend on data that only the scheduler has; such a filter is not judged if the server
+requests something that it compares, and otherwise accepts.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.model.name import counted
+from osc_placement.nova import api, filters, request, servers, values
+from osc_placement.workflows.cloud.compute_nodes import ServerHosts
+
+COMPUTE = "ComputeFilter"
+AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
+
+
+class FilterVerdict(enum.StrEnum):
+    """What a filter says about the candidates."""
+
+    ACCEPTS = "accepts"
+    REFUSES = "refuses"
+    NOT_JUDGED = "not judged"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FilterJudgement:
+    """The verdict of a filter.
+
+    ``refused`` is ``{name of the root provider: why}`` for REFUSES. ``reason`` says why all hosts
+    are accepted, or which data are missing. ``is_enabled`` is None if it is not known whether nova
+    uses the filter: it is not a default filter, and no nova.conf is given.
+    """
+
+    filter: str
+    verdict: FilterVerdict
+    refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    reason: str = ""
+    is_enabled: bool | None = True
+
+
+def judge(
+    nova: api.Nova,
+    asked: request.NovaRequest,
+    candidates: Mapping[str, str],
+    compute: ServerHosts,
+    enabled: Collection[str] | None = None,
+) -> list[FilterJudgement]:
+    """The judgement of each filter about ``{name: UUID}`` of the root providers of candidates.
+
+    The ComputeFilter is judged first, the others about the hosts that it accepts. ``enabled`` are
+    the filters in nova.conf, None without a nova.conf; then a filter that nova does not enable by
+    default is left out if it accepts all hosts.
+
+    Requests: for an existing server one per 1000 server groups and one more, and one for each of
+    up to five members of its group, or one per 1000 servers.
+    """
+    by_compute = judge_compute(candidates, compute)
+    accepted = {name: uuid for name, uuid in candidates.items() if name not in by_compute.refused}
+    hosts = _hosts(compute, asked.aggregates, accepted)
+    if compute.hosts is None:
+        data = "the compute nodes of the hosts were not read"
+        names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
+        others = [_not_judged(name, data) for name in names]
+    else:
+        others = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
+    hidden = _hidden(asked.server, [host for _, host in hosts.values()])
+    judged = [by_compute, *others, *hidden]
+    if enabled is not None:
+        return [item for item in judged if item.filter in enabled]
+    defaults = request.DEFAULT_FILTERS
+    return [
+        dataclasses.replace(item, is_enabled=True if item.filter in defaults else None)
+        for item in judged
+        if item.filter in defaults or item.verdict is not FilterVerdict.ACCEPTS
+    ]
+
+
+def members(
+    aggregates: Iterable[values.HostAggregate], nova_hosts: Mapping[str, str]
+) -> dict[str, frozenset[str]]:
+    """``{UUID of a host aggregate: names of the root providers of its hosts}``.
+
+    ``nova_hosts`` is ``{name of a root provider: nova's host}``.
+    """
+    return {
+        aggregate.uuid: frozenset(
+            name for name, host in nova_hosts.items() if host in aggregate.hosts
+        )
+        for aggregate in aggregates
+    }
+
+
+def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> FilterJudgement:
+    """The judgement of the ComputeFilter about ``{name: UUID}`` of root providers."""
+    if compute.hosts is None:
+        return _not_judged(COMPUTE, "; ".join(compute.not_judged))
+    reasons = {name: compute.why_not(uuid) for name, uuid in candidates.items()}
+    return _judged(COMPUTE, {name: why for name, why in reasons.items() if why})
+
+
+def refused(judged: Iterable[FilterJudgement]) -> dict[str, str]:
+    """``{name of a root provider: reason}`` for the hosts that a filter certainly refuses."""
+    reasons: dict[str, str] = {}
+    for item in judged:
+        if item.is_enabled:
+            prefix = "" if item.filter == COMPUTE else f"{item.filter}: "
+            for name, why in item.refused.items():
+                reasons.setdefault(name, prefix + why)
+    return reasons
+
+
+def not_judged(judged: Iterable[FilterJudgement]) -> list[str]:
+    """A line for each filter of which it is not certain whether it refuses hosts."""
+    lines = []
+    for item in judged:
+        if item.verdict is FilterVerdict.NOT_JUDGED:
+            lines.append(item.reason if item.filter == COMPUTE else f"{item.filter}: {item.reason}")
+        elif item.refused and not item.is_enabled:
+            lines.append(f"{item.filter}: nova.conf says whether it is enabled")
+    return lines
+
+
+def _hosts(
+    compute: ServerHosts,
+    aggregates: Iterable[values.HostAggregate],
+    candidates: Mapping[str, str],
+) -> dict[str, tuple[str, filters.Host]]:
+    """``{name of the root provider: (host, what nova knows of it)}``."""
+    aggregates_of: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
+    for aggregate in aggregates:
+        for host in aggregate.hosts:
+            aggregates_of[host].append(aggregate)
+    hosts = {}
+    for name, uuid in candidates.items():
+        node = compute.node(uuid)
+        host = node.host if node else ""
+        hosts[name] = host, filters.Host(aggregates_of[host], node.servers if node else None)
+    return hosts
+
+
+def _from_rules(
+    server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
+) -> Iterator[FilterJudgement]:
+    """What the filters say that compare the server with its host's aggregates and server count.
+
+    A rule returns why it refuses a host. It needs one field of the server, which may be unknown.
+    """
+    for name, rule in filters.RULES.items():
+        reasons = {hostname: rule(server, host) for hostname, (_, host) in hosts.items()}
+        refused = {hostname: why for hostname, why in reasons.items() if why}
+        field, what = filters.NEEDED.get(name, ("", ""))
+        if refused and field and getattr(server, field) is None:
+            accept = "accepts" if len(refused) == 1 else "accept"
+            text = f"{what} is not known, and {counted(len(refused), 'host')} {accept} only some"
+            yield _not_judged(name, text)
+        else:
+            yield _judged(name, refused)
+
+
+def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> FilterJudgement:
+    return FilterJudgement(
+        name, FilterVerdict.REFUSES if refused else FilterVerdict.ACCEPTS, refused, reason
+    )
+
+
+def _not_judged(name: str, reason: str) -> FilterJudgement:
+    return FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=reason)
+
+
+def _from_groups(
+    nova: api.Nova, server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
+) -> list[FilterJudgement]:
+    """What the filters of server groups say; the groups of a new server are not known."""
+    names = (ANTI_AFFINITY, AFFINITY)
+    if server.uuid is None:
+        reason = "a new server is in no server group, unless a hint names one"
+        return [_judged(name, {}, reason) for name in names]
+    try:
+        groups = api.server_groups(nova)
+        group = next((item for item in groups if server.uuid in item.members), None)
+        members = [] if group is None else _members(nova, group, server.uuid)
+    except errors.PlacementError as error:
+        return [_not_judged(name, str(error)) for name in names]
+    if group is None:
+        reason = "the server is in no server group"
+        return [_judged(name, {}, reason) for name in names]
+    counts = collections.Counter(member.host for member in members if member.host)
+    full: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name, (host, _) in hosts.items():
+        if group.policy == "anti-affinity" and counts[host] >= group.most_per_host:
+            full[name] = f"{counted(counts[host], 'member')} of server group {group.name}"
+        if group.policy == "affinity" and counts and not counts[host]:
+            others[name] = f"server group {group.name} is on {', '.join(sorted(counts))}"
+    return [_judged(ANTI_AFFINITY, full), _judged(AFFINITY, others)]
+
+
+def _members(nova: api.Nova, group: values.ServerGroup, without: str) -> Collection[values.Server]:
+    return servers.find_servers(nova, set(group.members) - {without}).values()
+
+
+def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterator[FilterJudgement]:
+    """The filters that compare data which nova's API does not show, if the server has such data."""
+    for name, (compares, data) in filters.HIDDEN.items():
+        compared = compares(server, hosts)
+        if compared:
+            yield _not_judged(name, f"{compared}: nova does not show {data}")
+        else:
+            yield _judged(name, {}, "nothing that it compares is requested")

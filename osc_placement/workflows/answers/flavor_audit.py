@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit of flavors: one candidates query of nova for each."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client.query import candidate_pairs
+from osc_placement.engine import state
+from osc_placement.model import candidate
+from osc_placement.nova import filters, flavors, request
+from osc_placement.nova.api import Nova
+from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.cloud.compute_nodes import ServerHosts
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import HostSearch
+
+
+class FlavorCode(enum.StrEnum):
+    """What the audit finds about a flavor."""
+
+    OK = "ok"
+    #: Nova refuses the flavor, or its query is invalid.
+    INVALID = "invalid"
+    #: Nova has no flavor with this name or ID.
+    UNKNOWN_FLAVOR = "unknown_flavor"
+    #: Placement refuses the query: a trait or class does not exist.
+    UNKNOWN_NAME = "unknown_name"
+    #: No host can serve it, not even without any allocation.
+    NO_HOST = "no_host"
+    #: Placement has hosts for it, but nova places no server on any of them.
+    OUT_OF_SERVICE = "out_of_service"
+    #: A host could serve it if nothing were allocated.
+    FULL = "full"
+    ONE_HOST = "one_host"
+    #: Hosts can serve the query, but nova also checks what Placement does not have.
+    NOT_JUDGED = "not_judged"
+    #: Placement returns only some of the candidates.
+    MANY_CANDIDATES = "many_candidates"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuditedFlavor:
+    """A flavor, and on how many hosts it can start.
+
+    ``is_bound``: Placement returns not all candidates, so that nova may see fewer hosts.
+    ``empty_hosts`` is the number without any allocation, None for a flavor without a valid query.
+    ``reason`` explains the code. ``assumptions`` are sentences about what nova's query was assumed
+    to be; ``not_judged`` about what nova also checks. ``releases`` are the releases of nova that
+    send the query; empty for a flavor that all refuse. ``not_counted`` is ``{host: why it takes no
+    server}`` for the hosts that Placement would use.
+    """
+
+    id: str
+    name: str
+    code: FlavorCode
+    hosts: int = 0
+    is_bound: bool = False
+    candidates: int = 0
+    empty_hosts: int | None = None
+    reason: str = ""
+    assumptions: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
+    releases: tuple[int, ...] = ()
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+#: The codes that are no finding.
+NO_FINDING = frozenset({FlavorCode.OK, FlavorCode.NOT_JUDGED})
+
+
+def audit(
+    client: api.Client,
+    nova: Nova,
+    names: Sequence[str],
+    options: request.SchedulerOptions,
+    context: ReadContext,
+    compute: ServerHosts | None = None,
+) -> list[AuditedFlavor]:
+    """Audit the flavors with these names or IDs, by name; all flavors without any.
+
+    A flavor has several results if the releases of nova that this nova may be send different
+    queries. ``compute`` decides which hosts take a server.
+
+    Requests: to nova one for its version and one per 1000 flavors, to Placement one per flavor; on
+    a service also those of ``CloudReader.read`` for the flavors that Placement accepts.
+    Errors: InvalidInput if nova has none of the flavors.
+    """
+    known = flavors.flavors(nova)
+    unknown = flavors.unknown(known, names)
+    if names and len(unknown) == len({*names}):
+        raise errors.InvalidInput(list(unknown.values()))
+    named = [text for text in names if text not in unknown]
+    chosen = flavors.select(known, named) if named else known
+    missing = [
+        AuditedFlavor("", text, FlavorCode.UNKNOWN_FLAVOR, reason=reason)
+        for text, reason in unknown.items()
+    ]
+    releases, note = nova_request.observe_releases(nova, options)
+    requests = [
+        asked
+        for named in sorted(chosen, key=lambda named: named.name)
+        for asked in _requests(named, options, releases, note)
+    ]
+    answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
+    valid = [each.query for each in answered if each.query is not None]
+    if not valid:
+        return [*(each.found for each in answered), *missing]
+    with observe.observed(client, valid, context) as base:
+        empty = base.without_allocations()
+        judged = [_judged(each, base, empty, compute or ServerHosts()) for each in answered]
+    return [*judged, *missing]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """A flavor with its query and Placement's answer; None if it is refused."""
+
+    found: AuditedFlavor
+    query: candidate.CandidateQuery | None = None
+    answer: responses.Candidates | None = None
+
+
+def _requests(
+    named: flavors.NamedFlavor,
+    options: request.SchedulerOptions,
+    releases: Sequence[int],
+    note: str,
+) -> Iterator[_Asked]:
+    found = AuditedFlavor(named.id, named.name, FlavorCode.OK)
+    spec = request.ServerSpec(named.flavor, named.name)
+    try:
+        for single in request.requests_by_release(spec, (), options, releases):
+            yield _Asked(
+                dataclasses.replace(
+                    found,
+                    assumptions=(note, *single.assumptions),
+                    not_judged=(*single.not_judged, *_hidden(spec)),
+                    releases=single.releases,
+                ),
+                single.query,
+            )
+    except errors.InvalidInput as error:
+        reason = "; ".join(error.reasons)
+        yield _Asked(dataclasses.replace(found, code=FlavorCode.INVALID, reason=reason))
+
+
+def _hidden(spec: request.ServerSpec) -> Iterator[str]:
+    """What nova compares with data of hosts that its API does not show."""
+    for name in ("NUMATopologyFilter", "ComputeCapabilitiesFilter"):
+        compares, data = filters.HIDDEN[name]
+        compared = compares(spec, ())
+        if compared:
+            yield f"{compared}: nova does not show {data}"
+
+
+def _ask(client: api.Client, asked: _Asked) -> _Asked:
+    if asked.query is None:
+        return asked
+    pairs = candidate_pairs(asked.query)
+    try:
+        answer = retry.read(lambda: client.list_allocation_candidates(pairs))
+    except api_errors.ApiError as error:
+        if error.status != 400:
+            raise
+        reason = _one_line(error.detail)
+        refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
+        return _Asked(refused)
+    return dataclasses.replace(asked, answer=answer)
+
+
+def _one_line(detail: str) -> str:
+    """Placement's reason without its general sentence and line breaks, real or escaped."""
+    text = " ".join(detail.replace("\\n", "\n").split())
+    return text.removeprefix(_GENERAL).strip()
+
+
+_GENERAL = (
+    "The server could not comply with the request since it is either malformed or otherwise"
+    " incorrect."
+)
+
+
+def _judged(
+    asked: _Asked, base: state.CloudState, empty: state.CloudState, compute: ServerHosts
+) -> AuditedFlavor:
+    query, answer = asked.query, asked.answer
+    if query is None or answer is None:
+        return asked.found
+    serving = HostSearch(base, query).serving()
+    refused = compute.refused(serving)
+    hosts = len(serving) - len(refused)
+    is_bound = len(answer.requests) == query.limit
+    capable = HostSearch(empty, query).serving()
+    refused_empty = compute.refused(capable)
+    without = len(capable) - len(refused_empty)
+    if hosts == 0 and capable and not without:
+        code = FlavorCode.OUT_OF_SERVICE
+    elif hosts == 0:
+        code = FlavorCode.FULL if without else FlavorCode.NO_HOST
+    elif is_bound:
+        code = FlavorCode.MANY_CANDIDATES
+    else:
+        code = FlavorCode.ONE_HOST if hosts == 1 else FlavorCode.OK
+    reason = _REASONS.get(code, "").format(limit=query.limit)
+    own = [text for text in asked.found.not_judged if text not in request.FOR_EVERY_FLAVOR]
+    if code is FlavorCode.OK and own:
+        code, reason = FlavorCode.NOT_JUDGED, "; ".join(own)
+    return dataclasses.replace(
+        asked.found,
+        code=code,
+        hosts=hosts,
+        is_bound=is_bound,
+        candidates=len(answer.requests),
+        empty_hosts=without,
+        reason=reason,
+        not_counted={
+            base.providers[root].name: why for root, why in {**refused_empty, **refused}.items()
+        },
+    )
+
+
+_REASONS: Mapping[FlavorCode, str] = {
+    FlavorCode.NO_HOST: "no host could serve it, not even without any allocation",
+    FlavorCode.OUT_OF_SERVICE: "nova places no server on any host that could serve it",
+    FlavorCode.FULL: "a host could serve it without the present allocations",
+    FlavorCode.ONE_HOST: "only one host can serve it",
+    FlavorCode.MANY_CANDIDATES: "Placement returns {limit} candidates (max_placement_results): nova"
+    " may not see all hosts",
+}

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Which flavors can start, and why the others cannot."""

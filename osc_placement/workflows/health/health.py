@@ -1,0 +1,552 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Health: every check of the audits on one reading of Placement, nova and neutron.
+
+Each area has the workflow of one command; its problems are those that the command shows. The
+requests of the areas overlap, so ``read_once`` keeps the answers until all areas are examined.
+An area that cannot be examined (a missing right, a service that is down) is reported as such, and
+the others go on. ``lines`` and ``compare`` are pure.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import datetime
+import enum
+import functools
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.model.allocation import PLACEHOLDER
+from osc_placement.model.name import and_more, counted, is_uuid
+from osc_placement.neutron.api import Neutron, RecordedNeutron
+from osc_placement.nova import api as nova_api, filters, request, values
+from osc_placement.plan import change
+from osc_placement.workflows.answers import flavor_audit
+from osc_placement.workflows.batch import aggregate_ratios, mirror
+from osc_placement.workflows.cloud import compute_nodes, on_a_copy
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.reading import PlacementReader
+from osc_placement.workflows.repair import findings, status
+from osc_placement.workflows.repair.allocations import audit as allocation_audit, location, missing
+from osc_placement.workflows.repair.allocations.observe import unchecked_owners
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.repair.providers import audit as provider_audit, observe
+
+
+class Severity(enum.StrEnum):
+    """How bad a problem is, the worst first."""
+
+    #: Servers do not start or land wrong, or capacity is lost or sold twice.
+    ERROR = "error"
+    #: It will hurt later, or may be intended.
+    WARNING = "warning"
+    #: The area could not be examined.
+    NOT_CHECKED = "not checked"
+    #: A part of the area could not be judged.
+    NOT_JUDGED = "not judged"
+    MUTED = "muted"
+    OK = "ok"
+
+
+#: The codes of problems that are warnings; all others are errors.
+WARNINGS = frozenset(
+    {
+        findings.UNKNOWN,
+        "agent-without-host",
+        "agent-wrong-host",
+        "allocation-ratio",
+        "consumer-without-owner",
+        "extra-member",
+        "flavor-full",
+        "flavor-many-candidates",
+        "flavor-one-host",
+        "incomplete",
+        "missing-owner",
+        "missing-trait",
+        "over-capacity",
+        "pci-device-out-of-spec",
+        "placement-older-than-client",
+        "server-aggregate",
+        "server-trait",
+        "server-zone",
+        "sev-es-with-snp",
+        "stale-provider",
+        "unconfigured-inventory",
+        "unconfigured-trait",
+        "used-up",
+        "wrong-owner",
+        "wrong-status",
+    }
+)
+
+
+#: Hosts that the text of a problem names; commands that show the problems of one code.
+_MOST_HOSTS, _MOST_SHOWS = 2, 2
+
+
+class HealthProblem(NamedTuple):
+    """Something that is wrong: the UUID (or name) that identifies it, and its text for people.
+
+    ``show`` and ``repair`` are command lines without ``openstack``; ``repair`` is empty if no
+    command repairs it.
+    """
+
+    code: str
+    subject: str
+    text: str
+    show: str
+    repair: str = ""
+
+
+class Area(NamedTuple):
+    """What one command checks: ``problems``, and how much was examined ("16 providers").
+
+    ``error`` says why it was not examined. ``not_judged`` are parts that could not be judged.
+    """
+
+    name: str
+    problems: Sequence[HealthProblem] = ()
+    examined: str = ""
+    error: str = ""
+    not_judged: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealthLine:
+    """One row of the answer. ``subjects`` are UUIDs or names; ``text`` names the first ones.
+
+    ``new`` and ``gone`` are the subjects that an earlier state lacks or had; None without one.
+    """
+
+    severity: Severity
+    code: str
+    subjects: frozenset[str] = frozenset()
+    text: str = ""
+    show: str = ""
+    repair: str = ""
+    new: frozenset[str] | None = None
+    gone: frozenset[str] | None = None
+
+    @property
+    def since(self) -> str:
+        """The change of the number of problems: ``new``, ``gone``, ``=``, ``+2 -1``."""
+        if self.new is None or self.gone is None:
+            return ""
+        if self.subjects and self.subjects == self.new and not self.gone:
+            return "new"
+        if self.gone and not self.subjects:
+            return "gone"
+        changes = [f"+{len(self.new)}" if self.new else "", f"-{len(self.gone)}" * bool(self.gone)]
+        return " ".join(filter(None, changes)) or "="
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealthServices:
+    """What health reads. ``nova`` and ``neutron`` are texts if they are not there: the reason."""
+
+    client: api.Client
+    nova: nova_api.Nova | str
+    neutron: Neutron | str
+
+    def require_nova(self) -> nova_api.Nova:
+        """Nova. Errors: PlacementError without one."""
+        if isinstance(self.nova, str):
+            raise errors.PlacementError(self.nova)
+        return self.nova
+
+    @property
+    def neutron_or_none(self) -> Neutron | None:
+        """Neutron, None without one."""
+        return None if isinstance(self.neutron, str) else self.neutron
+
+
+def examine(services: HealthServices, context: ReadContext) -> list[Area]:
+    """Every area, in the order of the answer.
+
+    Requests: those of ``audit_cloud``, ``audit_providers``, ``flavors.audit``, ``plan_mirror``,
+    ``plan_aggregate_ratios`` and ``observe_status``, each different one once, and one listing for
+    each trait that the flavor or image of a server requires. So at most: one GET of allocations,
+    of inventories and of traits per provider, and what ``audit_cloud`` needs for owners.
+    """
+    with read_once(services):
+        audited = functools.cache(functools.partial(_audit_allocations, services, context))
+        return [
+            _area(name, examine_area)
+            for name, examine_area in (
+                ("allocations", lambda: _allocations(services, audited())),
+                ("servers", lambda: _servers(services, context, audited().snapshot)),
+                ("host-aggregates", lambda: _host_aggregates(services, context)),
+                ("allocation-ratios", lambda: _ratios(services, context)),
+                ("providers", lambda: _providers(services, context)),
+                ("flavors", lambda: _flavors(services, context)),
+                ("placement", lambda: _placement(services)),
+            )
+        ]
+
+
+@contextlib.contextmanager
+def of_snapshot(path: pathlib.Path) -> Iterator[HealthServices]:
+    """The services of a snapshot. Errors: PlacementError for a missing file."""
+    with on_a_copy.opened_file(path) as client:
+        if not client.has_recording:
+            why = f"{path} was saved without nova: save it --with-nova"
+            yield HealthServices(client, why, why)
+            return
+        nova = nova_api.RecordedNova(client.recording(), str(path))
+        yield HealthServices(client, nova, RecordedNeutron(nova.recorded, str(path)))
+
+
+@contextlib.contextmanager
+def read_once(services: HealthServices) -> Iterator[None]:
+    """Keep the answers of Placement and of nova for the duration of the block."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(services.client.transport.answers.reading_once())
+        if isinstance(services.nova, nova_api.SessionNova):
+            stack.enter_context(services.nova.answers.reading_once())
+        yield
+
+
+def _area(name: str, examine_area: Callable[[], Area]) -> Area:
+    try:
+        return examine_area()
+    except errors.PlacementError as error:
+        return Area(name, error=str(error))
+
+
+def _audit_allocations(
+    services: HealthServices, context: ReadContext
+) -> allocation_audit.AuditReading:
+    audit_request = allocation_audit.AuditRequest(min_age=allocation_audit.MIN_AGE)
+    return allocation_audit.read_cloud(
+        services.client, services.require_nova(), audit_request, context, services.neutron_or_none
+    )
+
+
+def _allocations(services: HealthServices, audited: allocation_audit.AuditReading) -> Area:
+    problems = allocation_audit.find(audited.snapshot, audited.context)
+    notes = [] if services.neutron_or_none else [f"ports: {services.neutron}"]
+    return Area(
+        "allocations",
+        [_of_finding(item, "placement allocation audit") for item in problems],
+        counted(len(audited.snapshot.allocations), "consumer"),
+        not_judged=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
+    )
+
+
+def _of_finding(item: findings.Finding[Any], command: str) -> HealthProblem:
+    repair = f"{command} --repair --only {item.code}" if item.is_repairable else ""
+    if item.code == missing.MISSING and repair:
+        repair = "placement allocation heal"
+    where = [host for host in item.hosts if host != item.subject.name]
+    name = item.subject.name or item.subject.uuid
+    return HealthProblem(
+        item.code,
+        item.subject.uuid or item.subject.name,
+        " on ".join(filter(None, (_short(name), and_more(where, _MOST_HOSTS)))),
+        f"{command} --only {item.code}",
+        repair,
+    )
+
+
+def _short(name: str) -> str:
+    """The first digits of a UUID; any other name as it is."""
+    return name[:8] if is_uuid(name) else name
+
+
+def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
+    reading = mirror.read_cloud(
+        services.client, services.require_nova(), mirror.MirrorRequest(), context
+    )
+    planned = mirror.decide_mirror(reading.snapshot, reading.request)
+    command = "placement aggregate mirror"
+    missing_members = [
+        _about("missing-member", item.subject, command, item.reason) for item in planned.changes
+    ]
+    extra = [
+        _about("extra-member", item.subject, f"{command} --prune")
+        for item in planned.skipped
+        if mirror.is_stale(item)
+    ]
+    count = len(reading.snapshot.aggregates)
+    return Area("host-aggregates", [*missing_members, *extra], counted(count, "host aggregate"))
+
+
+def _about(code: str, subject: change.Subject, repair: str, reason: str = "") -> HealthProblem:
+    """The problem of a subject that ``repair`` repairs; its dry run shows the problem."""
+    text = f"{subject.name} {reason}".strip()
+    return HealthProblem(code, subject.uuid, text, f"{repair} --dry-run", repair)
+
+
+def _ratios(services: HealthServices, context: ReadContext) -> Area:
+    planned = aggregate_ratios.plan_aggregate_ratios(
+        services.client,
+        services.require_nova(),
+        aggregate_ratios.AggregateRatioRequest(),
+        context,
+    ).plan
+    command = "placement aggregate mirror --ratios"
+    return Area(
+        "allocation-ratios",
+        [_about("allocation-ratio", item.subject, command) for item in planned.changes],
+        f"{counted(len(planned.changes) + len(planned.skipped), 'host')} with ratios",
+    )
+
+
+def _providers(services: HealthServices, context: ReadContext) -> Area:
+    audited = provider_audit.audit_providers(
+        services.client,
+        services.require_nova(),
+        services.neutron_or_none,
+        observe.ProviderAuditRequest(),
+        context,
+    )
+    count = len(services.client.list_providers())
+    return Area(
+        "providers",
+        [_of_finding(item, "placement provider audit") for item in audited.findings],
+        counted(count, "provider"),
+        not_judged=audited.not_judged,
+    )
+
+
+def _flavors(services: HealthServices, context: ReadContext) -> Area:
+    nova = services.require_nova()
+    audited = flavor_audit.audit(
+        services.client,
+        nova,
+        (),
+        request.SchedulerOptions(),
+        context,
+        compute_nodes.read_server_hosts(nova),
+    )
+    problems = [
+        HealthProblem(
+            f"flavor-{item.code}".replace("_", "-"),
+            item.id,
+            item.name,
+            "placement flavor audit",
+        )
+        for item in audited
+        if item.code not in flavor_audit.NO_FINDING
+    ]
+    not_judged = sorted({text for item in audited for text in item.not_judged})
+    return Area(
+        "flavors", problems, counted(len({item.id for item in audited}), "flavor"), "", not_judged
+    )
+
+
+def _placement(services: HealthServices) -> Area:
+    observed = status.observe_status(services.client, check=True)
+    show = "placement status show --check"
+    problems = []
+    for check in status.checks(observed):
+        if check.verdict is not status.CheckVerdict.SUCCESS:
+            repair = "placement migration run" if check.code == "consumer-without-owner" else ""
+            subject = PLACEHOLDER if repair else observed.target
+            text = check.details.partition(":")[0]
+            problems.append(HealthProblem(check.code, subject, text, show, repair))
+    return Area("placement", problems, f"API {observed.server[0]} to {observed.server[1]}")
+
+
+# Servers on hosts that nova would not choose for them any more.
+
+
+def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnapshot) -> Area:
+    """Servers whose host lacks a trait, or is in another zone or aggregate, than they require.
+
+    Requests: one listing per required trait, and the host aggregates.
+    """
+    aggregates = nova_api.host_aggregates(services.require_nova())
+    placed = {
+        server: node
+        for server in map(str, snapshot.servers)
+        if (node := _node_at_rest(snapshot, snapshot.servers[server])) is not None
+    }
+    by_need: dict[str, _AnyOf] = {}
+    required: dict[str, _AnyOf] = {}
+    for uuid in placed:
+        # Many servers have equal flavors and images.
+        need = repr((snapshot.servers[uuid].flavor, snapshot.servers[uuid].image_properties))
+        if need not in by_need:
+            by_need[need] = _required_traits(snapshot.servers[uuid])
+        required[uuid] = by_need[need]
+    wanted = {trait for any_of in required.values() for traits in any_of for trait in traits}
+    having = PlacementReader(services.client, context).with_traits(sorted(wanted))
+    on_host: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
+    for aggregate in aggregates:
+        for host in aggregate.hosts:
+            on_host[host].append(aggregate)
+    problems = []
+    for uuid, node in placed.items():
+        server, host_aggregates = snapshot.servers[uuid], on_host[node.host]
+        for code, why in (
+            ("server-trait", _lacks_trait(snapshot, node, required[uuid], having)),
+            ("server-zone", _outside_zone(server, host_aggregates)),
+            ("server-aggregate", _outside_aggregate(server, host_aggregates)),
+        ):
+            if why:
+                text = f"{_short(server.name or uuid)} on {node.host}: {why}"
+                show = f"allocation candidate explain --server {uuid}"
+                problems.append(HealthProblem(code, uuid, text, show))
+    return Area("servers", problems, counted(len(placed), "server"))
+
+
+def _node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.ComputeNode | None:
+    """The compute node of a server that does not move and has a provider; None otherwise."""
+    if not server.known or server.flavor is None:
+        return None
+    where = location.locate(snapshot, server)
+    is_there = where.node is not None and where.node.uuid in snapshot.providers
+    return where.node if is_there and not where.moving else None
+
+
+#: ``((trait, trait), (trait,))``: of each inner tuple a provider of the tree has one trait.
+_AnyOf = tuple[tuple[str, ...], ...]
+
+
+def _required_traits(server: values.Server) -> _AnyOf:
+    """The traits that nova requires for the flavor and the image, without those of the cloud."""
+    if server.flavor is None:
+        return ()
+    try:
+        spec = request.ServerSpec(server.flavor, image=server.image_properties)
+        query = request.request_to_placement(spec).query
+    except errors.InvalidInput:
+        # The audit of flavors reports it.
+        return ()
+    any_of = [traits for group in query.groups for traits in group.required]
+    any_of += [frozenset({trait}) for trait in query.root_required]
+    return tuple(sorted({tuple(sorted(traits)) for traits in any_of}))
+
+
+def _lacks_trait(
+    snapshot: CloudSnapshot,
+    node: values.ComputeNode,
+    required: _AnyOf,
+    having: Mapping[str, frozenset[str]],
+) -> str:
+    """The required traits that neither the tree nor a provider that shares with it has."""
+    tree = {item.uuid for item in snapshot.trees.get(node.uuid, ())}
+    tree |= {*snapshot.sharing.get(node.uuid, ())}
+    lacking = [
+        " or ".join(traits)
+        for traits in required
+        if not any(tree & having.get(trait, frozenset()) for trait in traits)
+    ]
+    return f"no {', '.join(lacking)}" if lacking else ""
+
+
+def _outside_zone(server: values.Server, aggregates: Iterable[values.HostAggregate]) -> str:
+    zones = {item.metadata.get("availability_zone") for item in aggregates} - {None}
+    zone = server.pinned_zone
+    if zone is None or zone in (zones or {nova_api.DEFAULT_ZONE}):
+        return ""
+    return f"not in zone {zone}"
+
+
+def _outside_aggregate(server: values.Server, aggregates: Sequence[values.HostAggregate]) -> str:
+    """Why the host's aggregates do not match the flavor; empty if they do.
+
+    Only of extra specs with the scope of the filter: other keys may be for other filters.
+    """
+    if server.flavor is None:
+        return ""
+    scoped = {
+        key: value
+        for key, value in server.flavor.extra_specs.items()
+        if key.startswith(f"{filters.AGGREGATE_SCOPE}:")
+    }
+    if not scoped:
+        return ""
+    spec = request.ServerSpec(dataclasses.replace(server.flavor, extra_specs=scoped))
+    return filters.extra_specs(spec, filters.Host(aggregates))
+
+
+# The answer.
+
+
+class Mute(NamedTuple):
+    """A code that is not counted, until the end of a day (UTC) if there is one."""
+
+    code: str
+    until: datetime.date | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Mute:
+        """``CODE`` or ``CODE=2026-12-31``. Raises ValueError."""
+        code, separator, day = text.strip().partition("=")
+        if not code or (separator and not day):
+            raise ValueError(f"{text!r} is not CODE or CODE=YYYY-MM-DD")
+        try:
+            return cls(code, datetime.date.fromisoformat(day) if day else None)
+        except ValueError as error:
+            raise ValueError(f"{text!r}: {day!r} is not a day as YYYY-MM-DD") from error
+
+
+def lines(
+    areas: Iterable[Area],
+    mutes: Iterable[Mute] = (),
+    *,
+    today: datetime.date,
+    before: Iterable[Area] | None = None,
+) -> list[HealthLine]:
+    """One line per code, the worst first; one line per area without any problem. Pure.
+
+    ``before`` are the areas of an earlier state. Codes that only it has are shown as gone. Areas
+    that could not be examined in one of the states are not compared.
+    """
+    areas, before = list(areas), None if before is None else list(before)
+    muted = {item.code for item in mutes if item.until is None or item.until >= today}
+    current = _by_code(areas)
+    earlier: dict[str, list[HealthProblem]] = {}
+    not_compared: set[str] = {*current} if before is None else set()
+    if before is not None:
+        skipped = {area.name for area in (*areas, *before) if area.error}
+        earlier = _by_code(area for area in before if area.name not in skipped)
+        not_compared = {*_by_code(area for area in areas if area.name in skipped)}
+        not_compared |= {*_by_code(area for area in before if area.name in skipped)}
+    rows = []
+    for code in dict.fromkeys([*current, *earlier]):
+        line = _line(code, current.get(code, ()), muted=code in muted)
+        if code not in not_compared:
+            past = frozenset(item.subject for item in earlier.get(code, ()))
+            line = dataclasses.replace(line, new=line.subjects - past, gone=past - line.subjects)
+        rows.append(line)
+    for area in areas:
+        if area.error:
+            rows.append(HealthLine(Severity.NOT_CHECKED, area.name, text=area.error))
+        elif not area.problems:
+            rows.append(HealthLine(Severity.OK, area.name, text=area.examined))
+        rows += [HealthLine(Severity.NOT_JUDGED, area.name, text=text) for text in area.not_judged]
+    order = list(Severity)
+    return sorted(rows, key=lambda row: (order.index(row.severity), -len(row.subjects), row.code))
+
+
+def _line(code: str, problems: Sequence[HealthProblem], *, muted: bool) -> HealthLine:
+    """The line of a code; without problems, of one whose problems are gone."""
+    if not problems:
+        return HealthLine(Severity.OK, code)
+    severity = Severity.WARNING if code in WARNINGS else Severity.ERROR
+    shows = list(dict.fromkeys(item.show for item in problems))
+    return HealthLine(
+        Severity.MUTED if muted else severity,
+        code,
+        frozenset(item.subject for item in problems),
+        problems[0].text,
+        "; ".join(shows) if len(shows) <= _MOST_SHOWS else shows[0],
+        next((item.repair for item in problems if item.repair), ""),
+    )
+
+
+def _by_code(areas: Iterable[Area]) -> dict[str, list[HealthProblem]]:
+    """``{code: its problems}``; two audits can report one subject under one code."""
+    by_code: dict[str, list[HealthProblem]] = {}
+    for area in areas:
+        for problem in area.problems:
+            by_code.setdefault(problem.code, []).append(problem)
+    return by_code

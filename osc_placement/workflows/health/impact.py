@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan means: how often each flavor fits before and after it, and the stranded servers.
+
+The plan is applied to a copy of the cloud. Hosts that it does not touch are counted once: what fits
+on them does not change. With a provider that shares, every host counts as touched.
+
+A server is stranded if its host, without any allocation, could serve nova's request for it before
+the plan and cannot afterwards: the server runs, but the next migration back or rebuild fails.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Collection, Iterable, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.client.query import candidate_pairs
+from osc_placement.engine import record, standard, state
+from osc_placement.model import candidate
+from osc_placement.nova import api as nova_api, flavors, request, servers as nova_servers, values
+from osc_placement.plan.plan import Plan
+from osc_placement.workflows.answers.capacity import count
+from osc_placement.workflows.cloud import compute_nodes, nova_request, on_a_copy
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import HostSearch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlavorFits:
+    """On how many hosts a flavor fits, and how often in total.
+
+    ``is_exact``: the total is exact, not only a lower bound.
+    """
+
+    hosts: int = 0
+    fits: int = 0
+    is_exact: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlavorImpact:
+    """A flavor before and after a plan; ``refused`` says why nova refuses it, then it has no fits.
+
+    ``stranded`` are the servers of this flavor (by the name that nova saved with them) that their
+    hosts could not take again after the plan. ``id`` is empty for a deleted flavor with such
+    servers.
+    """
+
+    id: str
+    name: str
+    before: FlavorFits
+    after: FlavorFits
+    stranded: tuple[values.Server, ...] = ()
+    refused: str = ""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it fits before the plan and does not afterwards."""
+        return self.before.hosts > 0 and self.after.hosts == 0
+
+    @property
+    def is_without_spare(self) -> bool:
+        """Whether only one host is left, so that the failure of this host loses the flavor."""
+        return self.before.hosts > 1 and self.after.hosts == 1
+
+    @property
+    def effect(self) -> str:
+        """``lost`` if it fits nowhere any more, ``one-host`` if one host is left, or empty."""
+        return "lost" if self.is_lost else "one-host" if self.is_without_spare else ""
+
+    @property
+    def n_minus_1(self) -> str:
+        """Whether it fits without any one host: ``kept``, ``lost``, ``gained`` or ``no``."""
+        before, after = self.before.hosts > 1, self.after.hosts > 1
+        if before:
+            return "kept" if after else "lost"
+        return "gained" if after else "no"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Impact:
+    """``failures`` are the changes that could not be applied to the copy; ``notes`` assumptions."""
+
+    flavors: tuple[FlavorImpact, ...]
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> list[str]:
+        """The names of the flavors that are lost."""
+        return [item.name for item in self.flavors if item.is_lost]
+
+
+def impact(
+    client: api.Client,
+    nova: nova_api.Nova,
+    planned: Plan,
+    path: pathlib.Path,
+    options: request.SchedulerOptions | None = None,
+) -> Impact:
+    """The impact of the plan in the file ``path`` on every flavor and server of nova.
+
+    Requests: to Placement none, ``client`` is that of a database file; to nova one for its version,
+    one for the host aggregates, those of ``read_server_hosts``, and one per 1000 flavors and
+    servers. Errors: PlanRefused for a plan of another target; PlacementError for a service.
+    """
+    with on_a_copy.after_plan(client, planned, path, "--impact") as (base, changed):
+        return compare(base, changed, nova, options)
+
+
+def compare(
+    base: state.CloudState,
+    changed: on_a_copy.After,
+    nova: nova_api.Nova,
+    options: request.SchedulerOptions | None = None,
+) -> Impact:
+    """The impact of a plan that was applied to a copy of ``base``.
+
+    Requests and errors: those of ``impact`` to nova.
+    """
+    options = options or request.SchedulerOptions()
+    releases, note = nova_request.observe_releases(nova, options)
+    rules = dataclasses.replace(options, release=max(releases))
+    aggregates = nova_api.host_aggregates(nova)
+    compute = compute_nodes.read_server_hosts(nova)
+    named, servers = flavors.flavors(nova), nova_servers.servers(nova)
+    comparison = _Comparison(base, changed.state, compute)
+    stranded = _stranded(comparison, servers, aggregates, rules)
+    listed = _of_flavors(comparison, named, rules, stranded)
+    nothing = FlavorFits()
+    deleted = [
+        FlavorImpact("", name, nothing, nothing, tuple(stranded[name]))
+        for name in sorted(stranded.keys() - {flavor.name for flavor in named})
+    ]
+    notes = (note, *compute.not_judged)
+    return Impact((*listed, *deleted), changed.failures, notes)
+
+
+def fits(
+    base: state.CloudState,
+    nova: nova_api.Nova,
+    compute: compute_nodes.ServerHosts,
+    context: ReadContext,
+) -> list[FlavorImpact]:
+    """How often nova's flavors fit now, by name: ``before`` and ``after`` are equal.
+
+    Requests: to nova one for its version, and one per 1000 flavors.
+    """
+    options = request.SchedulerOptions()
+    releases, _ = nova_request.observe_releases(nova, options)
+    rules = dataclasses.replace(options, release=max(releases))
+    comparison = _Comparison(base, base, compute)
+    named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors")
+    return _of_flavors(comparison, named, rules, {})
+
+
+class _Comparison:
+    """Two states of a cloud, and the roots of the hosts that may differ."""
+
+    def __init__(
+        self, before: state.CloudState, after: state.CloudState, compute: compute_nodes.ServerHosts
+    ) -> None:
+        self.before, self.after = before, after
+        self._roots = frozenset(
+            uuid for uuid, item in before.providers.items() if item.root_uuid == uuid
+        )
+        self._roots_after = frozenset(
+            uuid for uuid, item in after.providers.items() if item.root_uuid == uuid
+        )
+        self._refused = compute.refused(self._roots | self._roots_after)
+        self._fits: dict[str, tuple[FlavorFits, FlavorFits]] = {}
+        self.touched = frozenset[str]() if before is after else self._touched()
+
+    @functools.cached_property
+    def _empty_before(self) -> state.CloudState:
+        return self.before.without_allocations()
+
+    @functools.cached_property
+    def _empty_after(self) -> state.CloudState:
+        return self.after.without_allocations()
+
+    def _touched(self) -> frozenset[str]:
+        """The roots of changed trees; all roots if a provider shares with other trees."""
+        if any(standard.SHARING_TRAIT in side.with_trait for side in (self.before, self.after)):
+            return self._roots | self._roots_after
+        uuids = self.before.providers.keys() | self.after.providers.keys()
+        return frozenset(
+            item.root_uuid
+            for uuid in uuids
+            if _records(self.before, uuid) != _records(self.after, uuid)
+            for item in (self.before.providers.get(uuid), self.after.providers.get(uuid))
+            if item is not None
+        )
+
+    def fits(self, query: candidate.CandidateQuery) -> tuple[FlavorFits, FlavorFits]:
+        """How often a query fits before and after."""
+        # Many flavors differ in what Placement does not see.
+        key = str(candidate_pairs(query))
+        if key not in self._fits:
+            untouched = self._count(self.before, query, self._roots - self.touched)
+            before = self._count(self.before, query, self._roots & self.touched)
+            after = self._count(self.after, query, self._roots_after & self.touched)
+            self._fits[key] = _sum(untouched, before), _sum(untouched, after)
+        return self._fits[key]
+
+    def _count(
+        self, base: state.CloudState, query: candidate.CandidateQuery, roots: Collection[str]
+    ) -> FlavorFits:
+        if not roots:
+            return FlavorFits()
+        fits = count.Counter(base, query, refused=self._refused, among=roots).fits(roots)
+        is_exact = fits.number.is_exact and fits.is_complete
+        return FlavorFits(fits.hosts, fits.number.least, is_exact)
+
+    def stranding(self, query: candidate.CandidateQuery, roots: Iterable[str]) -> frozenset[str]:
+        """Those of some hosts that could serve a query if they were empty, and cannot any more."""
+        among = self.touched.intersection(roots)
+        before = {*HostSearch(self._empty_before, query).serving(among & self._roots)}
+        left = before & self._roots_after
+        return frozenset(before - {*HostSearch(self._empty_after, query).serving(left)})
+
+
+def _records(base: state.CloudState, uuid: str) -> tuple[object, ...]:
+    """What decides about a provider's part in candidates."""
+    item: record.ProviderRecord | None = base.providers.get(uuid)
+    if item is None:
+        return ()
+    used = {name: amount for name, amount in base.used(uuid).items() if amount}
+    tree = (item.root_uuid, item.parent_uuid)
+    return (tree, item.inventories, item.traits, frozenset(item.aggregates), used)
+
+
+def _sum(first: FlavorFits, second: FlavorFits) -> FlavorFits:
+    return FlavorFits(
+        first.hosts + second.hosts,
+        first.fits + second.fits,
+        first.is_exact and second.is_exact,
+    )
+
+
+def _of_flavors(
+    comparison: _Comparison,
+    named: Iterable[flavors.NamedFlavor],
+    options: request.SchedulerOptions,
+    stranded: dict[str, list[values.Server]],
+) -> list[FlavorImpact]:
+    impacts = []
+    for flavor in sorted(named, key=lambda flavor: flavor.name):
+        before = after = FlavorFits()
+        refused = ""
+        try:
+            spec = request.ServerSpec(flavor.flavor, flavor.name)
+            query = request.request_to_placement(spec, (), options).query
+            before, after = comparison.fits(query)
+        except errors.InvalidInput as error:
+            refused = str(error)
+        servers = tuple(stranded.get(flavor.name, ()))
+        impacts.append(FlavorImpact(flavor.id, flavor.name, before, after, servers, refused))
+    return impacts
+
+
+def _stranded(
+    comparison: _Comparison,
+    servers: Iterable[values.Server],
+    aggregates: Sequence[values.HostAggregate],
+    options: request.SchedulerOptions,
+) -> dict[str, list[values.Server]]:
+    """``{name of a flavor: its stranded servers}``; servers that nova refuses now are left out."""
+    roots = {item.name: uuid for uuid, item in comparison.before.providers.items()}
+    by_kind: dict[str, list[values.Server]] = {}
+    for server in servers:
+        if server.flavor is not None and roots.get(server.node or "") in comparison.touched:
+            kind = (
+                dataclasses.asdict(server.flavor),
+                server.image_properties and dict(server.image_properties),
+                server.pinned_zone,
+                server.project_id,
+                server.from_volume,
+            )
+            by_kind.setdefault(json.dumps(kind, sort_keys=True), []).append(server)
+    stranded: dict[str, list[values.Server]] = {}
+    for alike in by_kind.values():
+        try:
+            query = request.request_to_placement(
+                nova_request.spec_of(alike[0], ()), aggregates, options
+            ).query
+        except errors.InvalidInput:
+            continue
+        on_roots = [roots[server.node or ""] for server in alike]
+        lost = comparison.stranding(query, on_roots)
+        for server, root in zip(alike, on_roots, strict=True):
+            if root in lost:
+                stranded.setdefault(server.flavor_name or "", []).append(server)
+    return stranded

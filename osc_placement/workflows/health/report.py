@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: what a page for people shows of a cloud.
+
+``read`` reads each thing once, for health and for the figures; everything else is pure. Amounts are
+in the units of their resource class; a percentage is a whole number, 100 only for what is full.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import datetime
+import itertools
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from osc_placement import errors
+from osc_placement.engine import standard, state
+from osc_placement.nova import api as nova_api, values
+from osc_placement.plan.plan import Plan, check_target
+from osc_placement.workflows.answers.capacity import count
+from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.health import health, impact
+
+#: Hosts in a list of the hottest or emptiest, trees that are drawn, and children of one kind that
+#: a drawing shows.
+MOST_HOSTS, MOST_TREES, MOST_ALIKE = 10, 12, 4
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+class ClassUse(NamedTuple):
+    """The capacity of a resource class, after reserved amounts and ratios, and what is used."""
+
+    name: str
+    capacity: int
+    used: int
+
+    @property
+    def percent(self) -> int:
+        """0 only if nothing is used, 100 or more only if nothing is free."""
+        if self.capacity <= 0:
+            return 100 if self.used else 0
+        return max(100 * self.used // self.capacity, int(self.used > 0))
+
+    @property
+    def free(self) -> int:
+        """What is not used; 0 if more is used than there is."""
+        return max(self.capacity - self.used, 0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostUse:
+    """A host: all resources of its own tree. ``refused`` says why it takes no server."""
+
+    uuid: str
+    name: str
+    uses: tuple[ClassUse, ...]
+    zone: str = ""
+    refused: str = ""
+
+    @property
+    def scarcest(self) -> ClassUse | None:
+        """The class of which the largest part is used; None without any capacity or use."""
+        offered = [use for use in self.uses if use.capacity > 0 or use.used]
+        return max(offered, key=lambda use: use.percent, default=None)
+
+    @property
+    def percent(self) -> int:
+        """How full it is: that of the scarcest class."""
+        return self.scarcest.percent if self.scarcest else 0
+
+    @property
+    def by_class(self) -> Mapping[str, ClassUse]:
+        """``{resource class: its use}``"""
+        return {use.name: use for use in self.uses}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AggregateUse:
+    """The providers of an aggregate, with their trees. ``hosts`` counts those among them.
+
+    ``name`` is nova's name, empty for an aggregate that nova does not have.
+    """
+
+    uuid: str
+    name: str
+    zone: str
+    hosts: int
+    by_class: Mapping[str, ClassUse]
+
+    @property
+    def percent(self) -> int:
+        """How full its scarcest class is."""
+        return max((use.percent for use in self.by_class.values()), default=0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A provider in a drawing; ``more`` children like the last ones are left out."""
+
+    name: str
+    uses: tuple[ClassUse, ...]
+    traits: int
+    shares_with: int = 0
+    children: tuple[TreeNode, ...] = ()
+    more: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TreeShape:
+    """All trees with the same providers and classes; ``root`` draws the first one.
+
+    ``names`` are those of their roots.
+    """
+
+    root: TreeNode
+    names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReportPlan:
+    """A plan: the whole cloud before and after, and the hosts whose fill changes most.
+
+    ``impact`` is None without nova.
+    """
+
+    plan: Plan
+    uses: tuple[tuple[ClassUse, ClassUse], ...]
+    hosts: tuple[tuple[HostUse, HostUse], ...]
+    failures: tuple[str, ...]
+    impact: impact.Impact | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figures:
+    """What nova adds; ``why_not`` says why a part is missing."""
+
+    aggregates: Sequence[values.HostAggregate] = ()
+    compute: compute_nodes.ServerHosts = dataclasses.field(
+        default_factory=compute_nodes.ServerHosts
+    )
+    flavors: Sequence[impact.FlavorImpact] = ()
+    why_not: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """The values of the page. ``health`` is None if it was left out."""
+
+    target: str
+    created: datetime.datetime
+    hosts: tuple[HostUse, ...]
+    providers: int
+    uses: tuple[ClassUse, ...]
+    aggregates: tuple[AggregateUse, ...]
+    trees: tuple[TreeShape, ...]
+    figures: Figures
+    health: tuple[health.HealthLine, ...] | None = None
+    notes: tuple[str, ...] = ()
+    plan: ReportPlan | None = None
+
+    @property
+    def zones(self) -> list[tuple[str, list[HostUse]]]:
+        """The hosts of each availability zone, those without one last."""
+        by_zone: dict[str, list[HostUse]] = collections.defaultdict(list)
+        for host in self.hosts:
+            by_zone[host.zone].append(host)
+        return sorted(by_zone.items(), key=lambda item: (not item[0], item[0]))
+
+    @property
+    def domain(self) -> str:
+        """What follows the first dot in the names of all hosts, with the dot; empty if it varies.
+
+        Names without a dot do not count.
+        """
+        domains = {dot + rest for host in self.hosts for _, dot, rest in [host.name.partition(".")]}
+        domains.discard("")
+        return domains.pop() if len(domains) == 1 else ""
+
+    @property
+    def hottest(self) -> list[HostUse]:
+        """The fullest of the hosts in use, the fullest first."""
+        used = [host for host in self.hosts if host.percent]
+        return sorted(used, key=lambda host: -host.percent)[:MOST_HOSTS]
+
+    @property
+    def emptiest(self) -> list[HostUse]:
+        """The emptiest hosts that take servers, the emptiest first."""
+        usable = [host for host in self.hosts if not host.refused]
+        return sorted(usable, key=lambda host: host.percent)[:MOST_HOSTS]
+
+
+def read(
+    services: health.HealthServices,
+    context: ReadContext,
+    planned: tuple[Plan, pathlib.Path] | None = None,
+    *,
+    with_health: bool = True,
+) -> Report:
+    """The report of a cloud, or of a file; ``planned`` is a plan and its file.
+
+    Requests: those of ``health.examine`` and ``CloudReader.everything``, each different one once.
+    Errors: PlanRefused for a plan of another target; PlacementError for a plan on a service.
+    """
+    if planned is not None:
+        check_target(planned[0], services.client.target, services.client.origin)
+        observe.require_file(services.client, "--plan")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(health.read_once(services))
+        areas = health.examine(services, context) if with_health else []
+        base = stack.enter_context(observe.everything(services.client, context))
+        nova = services.nova
+        report_plan = None
+        if planned is not None:
+            changed = stack.enter_context(on_a_copy.after_file(base, *planned))
+            report_plan = _plan(planned[0], base, changed, nova)
+        figures = _figures(base, nova, report_plan, context)
+    today = datetime.datetime.now(datetime.UTC)
+    lines = tuple(health.lines(areas, today=today.date())) if with_health else None
+    notes = tuple(f"{area.name}: {note}" for area in areas for note in area.not_judged)
+    return build(services.client.target, today, base, figures, lines, notes, report_plan)
+
+
+def _figures(
+    base: state.CloudState,
+    nova: nova_api.Nova | str,
+    planned: ReportPlan | None,
+    context: ReadContext,
+) -> Figures:
+    """What nova adds. Requests: the host aggregates, and those of its services and of ``fits``."""
+    if isinstance(nova, str):
+        return Figures(why_not=nova)
+    try:
+        compute = compute_nodes.read_server_hosts(nova)
+        aggregates = nova_api.host_aggregates(nova)
+        if planned is not None and planned.impact is not None:
+            return Figures(aggregates, compute, planned.impact.flavors)
+        return Figures(aggregates, compute, impact.fits(base, nova, compute, context))
+    except errors.PlacementError as error:
+        return Figures(why_not=str(error))
+
+
+def _plan(
+    planned: Plan, base: state.CloudState, changed: on_a_copy.After, nova: nova_api.Nova | str
+) -> ReportPlan:
+    after = {host.uuid: host for host in hosts(changed.state, Figures())}
+    both = [(host, after[host.uuid]) for host in hosts(base, Figures()) if host.uuid in after]
+    moved = [pair for pair in both if pair[0].uses != pair[1].uses]
+    moved.sort(key=lambda pair: -abs(pair[0].percent - pair[1].percent))
+    before, later = (
+        {use.name: use for use in _uses(side, side.providers)} for side in (base, changed.state)
+    )
+    return ReportPlan(
+        planned,
+        tuple(
+            (before.get(name, ClassUse(name, 0, 0)), later.get(name, ClassUse(name, 0, 0)))
+            for name in standard.classes_in_order({*before, *later})
+        ),
+        tuple(moved),
+        changed.failures,
+        None if isinstance(nova, str) else impact.compare(base, changed, nova),
+    )
+
+
+def build(
+    target: str,
+    created: datetime.datetime,
+    base: state.CloudState,
+    figures: Figures,
+    lines: tuple[health.HealthLine, ...] | None = None,
+    notes: tuple[str, ...] = (),
+    planned: ReportPlan | None = None,
+) -> Report:
+    """The values of the page of a state."""
+    return Report(
+        target,
+        created,
+        tuple(hosts(base, figures)),
+        len(base.providers),
+        _uses(base, base.providers),
+        tuple(sorted(_aggregates(base, figures), key=lambda item: -item.percent)),
+        tuple(_shapes(base)),
+        figures,
+        lines,
+        notes,
+        planned,
+    )
+
+
+def hosts(base: state.CloudState, figures: Figures) -> list[HostUse]:
+    """All hosts by name, numbers in names by value."""
+    zone_of = {
+        host: zone
+        for aggregate in figures.aggregates
+        if (zone := aggregate.metadata.get("availability_zone"))
+        for host in aggregate.hosts
+    }
+    result = []
+    for root in count.hosts_of(base):
+        node = figures.compute.node(root)
+        result.append(
+            HostUse(
+                root,
+                base.providers[root].name,
+                _uses(base, base.tree[root]),
+                zone_of.get(node.host, "") if node else "",
+                figures.compute.why_not(root),
+            )
+        )
+    return sorted(result, key=lambda host: _natural(host.name))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts ``host-9`` before ``host-10``."""
+    parts = enumerate(_DIGITS.split(name))
+    # Only some characters that are digits are numbers, so a long number sorts by its length.
+    return [(len(text) if number % 2 else 0, text) for number, text in parts]
+
+
+def _uses(base: state.CloudState, uuids: Iterable[str]) -> tuple[ClassUse, ...]:
+    """The sums over some providers."""
+    capacity: collections.Counter[str] = collections.Counter()
+    used: collections.Counter[str] = collections.Counter()
+    for uuid in uuids:
+        amounts = base.used(uuid)
+        for name, inventory in base.providers[uuid].inventories.items():
+            capacity[name] += inventory.capacity
+            used[name] += amounts.get(name, 0)
+    return tuple(
+        ClassUse(name, capacity[name], used[name]) for name in standard.classes_in_order(capacity)
+    )
+
+
+def _aggregates(base: state.CloudState, figures: Figures) -> Iterator[AggregateUse]:
+    """Those of nova by name; the others come last, by UUID."""
+    of_nova = {item.uuid: item for item in figures.aggregates}
+    host_roots = {*count.hosts_of(base)}
+
+    def rank(uuid: str) -> tuple[bool, list[tuple[int, str]]]:
+        return uuid not in of_nova, _natural(of_nova[uuid].name if uuid in of_nova else uuid)
+
+    for uuid in sorted(base.with_aggregate, key=rank):
+        members = base.with_aggregate[uuid]
+        providers = {item for member in members for item in (member, *base.tree[member])}
+        named = of_nova.get(uuid)
+        yield AggregateUse(
+            uuid,
+            named.name if named else "",
+            named.metadata.get("availability_zone", "") if named else "",
+            len(host_roots.intersection(members)),
+            {use.name: use for use in _uses(base, providers)},
+        )
+
+
+#: The classes of a provider, whether it shares, and the shapes of its children, sorted.
+_Shape = tuple[tuple[str, ...], bool, tuple["_Shape", ...]]
+
+
+def _shapes(base: state.CloudState) -> list[TreeShape]:
+    """The different shapes, the most frequent first."""
+    roots: dict[_Shape, list[str]] = {}
+    for uuid, item in base.providers.items():
+        if item.root_uuid == uuid:
+            roots.setdefault(_shape(base, uuid), []).append(uuid)
+    shapes = []
+    for alike in roots.values():
+        names = sorted((base.providers[uuid].name for uuid in alike), key=_natural)
+        shapes.append(TreeShape(_node(base, base.named[names[0]]), tuple(names)))
+    return sorted(shapes, key=lambda shape: -len(shape.names))
+
+
+def _shape(base: state.CloudState, uuid: str) -> _Shape:
+    item = base.providers[uuid]
+    children = sorted(_shape(base, child) for child in base.children[uuid])
+    return (
+        tuple(sorted(item.inventories)),
+        standard.SHARING_TRAIT in item.traits,
+        tuple(children),
+    )
+
+
+def _node(base: state.CloudState, uuid: str) -> TreeNode:
+    item = base.providers[uuid]
+    by_shape: dict[_Shape, list[str]] = {}
+    for child in sorted(
+        base.children[uuid], key=lambda child: _natural(base.providers[child].name)
+    ):
+        by_shape.setdefault(_shape(base, child), []).append(child)
+    shown = [child for alike in by_shape.values() for child in alike[:MOST_ALIKE]]
+    shares_with = 0
+    if standard.SHARING_TRAIT in item.traits:
+        members = itertools.chain.from_iterable(
+            base.with_aggregate[aggregate] for aggregate in item.aggregates
+        )
+        roots = {base.providers[member].root_uuid for member in members}
+        shares_with = len(roots - {item.root_uuid})
+    return TreeNode(
+        item.name,
+        _uses(base, [uuid]),
+        len(item.traits),
+        shares_with,
+        tuple(_node(base, child) for child in shown),
+        len(base.children[uuid]) - len(shown),
+    )

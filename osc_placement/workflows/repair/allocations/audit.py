@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit: reads what it needs, finds with each check, and plans the repairs.
+
+A new check is a module in this folder and an entry in ``STEPS``. Only ``audit_cloud`` sends
+requests; the rest is pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from osc_placement.client import api, lookup
+from osc_placement.neutron.api import Neutron
+from osc_placement.nova.api import Nova, clock_offset, service_types
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
+from osc_placement.workflows.cloud.compute_nodes import host_names
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.repair import findings
+from osc_placement.workflows.repair.allocations import (
+    missing,
+    observe,
+    orphaned,
+    providers,
+    repair,
+    wrong,
+)
+from osc_placement.workflows.repair.allocations.heal_request import HealRequest
+from osc_placement.workflows.repair.allocations.observe import HealReader
+from osc_placement.workflows.repair.allocations.repair import (
+    AllocationFinding,
+    AuditContext,
+    Repair,
+)
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.repair.findings import UNKNOWN, AuditResult, Finding
+
+LOG = logging.getLogger(__name__)
+
+
+class AuditCheck(NamedTuple):
+    """``find`` returns findings with ``codes``, in the order in which to repair them."""
+
+    find: Callable[[CloudSnapshot, AuditContext], Iterator[AllocationFinding]]
+    codes: tuple[str, ...]
+
+
+#: The checks of a step judge the snapshot after the repairs of the steps before. The first step
+#: frees what nothing uses, for servers that lack allocations.
+STEPS: Sequence[Sequence[AuditCheck]] = (
+    (
+        AuditCheck(providers.find, providers.CODES),
+        AuditCheck(orphaned.find, orphaned.CODES),
+        AuditCheck(wrong.find_wrong_host, wrong.HOST_CODES),
+    ),
+    (AuditCheck(wrong.find_wrong_size, wrong.SIZE_CODES),),
+    (AuditCheck(missing.find, missing.CODES),),
+)
+
+#: In the order in which the repairs of one consumer build on each other.
+REPAIR_ORDER = tuple(code for step in STEPS for check in step for code in check.codes)
+
+#: In the order in which the summary lists them.
+CODES = (
+    *orphaned.CODES,
+    wrong.DOUBLED,
+    missing.MISSING,
+    wrong.WRONG_HOST,
+    *wrong.SIZE_CODES,
+    missing.WRONG_OWNER,
+    missing.INCOMPLETE,
+    *providers.CODES,
+    UNKNOWN,
+)
+
+
+#: Stages: within one stage, capacity may be freed too late for a change that needs it.
+_FREEING, _TAKING = 0, 1
+
+
+def find(snapshot: CloudSnapshot, context: AuditContext) -> list[AllocationFinding]:
+    """All findings, in the order in which they are listed.
+
+    A consumer may have several findings; each proposal builds on the proposals before.
+    """
+    all_findings: list[AllocationFinding] = []
+    for number, step in enumerate(STEPS):
+        new = [finding for check in step for finding in check.find(snapshot, context)]
+        if number == 0:
+            doubted = {finding.subject.uuid for finding in new if finding.code == UNKNOWN}
+        else:
+            new = _without_amounts(new, doubted)
+        snapshot = repaired(snapshot, new)
+        all_findings += new
+    all_findings = sorted(_once(all_findings), key=Finding.sort_key)
+    for finding in all_findings:
+        LOG.info("%s %s: %s", finding.code, finding.subject.uuid, finding.evidence.text)
+    return all_findings
+
+
+def _without_amounts(
+    new: Iterable[AllocationFinding], doubted: Collection[str]
+) -> list[AllocationFinding]:
+    """The findings, without changes of amounts for servers whose location is in doubt.
+
+    What such a server holds elsewhere may turn out to be right.
+    """
+    return [
+        finding
+        for finding in new
+        if finding.subject.uuid not in doubted or finding.repair is None or not finding.repair.parts
+    ]
+
+
+def _once(new: Iterable[AllocationFinding]) -> Iterator[AllocationFinding]:
+    """Only the first unknown finding of each server."""
+    doubted: set[str] = set()
+    for finding in new:
+        if finding.code == UNKNOWN:
+            if finding.subject.uuid in doubted:
+                continue
+            doubted.add(finding.subject.uuid)
+        yield finding
+
+
+def repaired(snapshot: CloudSnapshot, new: Iterable[AllocationFinding]) -> CloudSnapshot:
+    """The snapshot as it is after the repairs."""
+    allocations = dict(snapshot.allocations)
+    for finding in new:
+        if finding.repair is not None and finding.repair.parts:
+            uuid = finding.subject.uuid
+            before = dataclasses.replace(
+                snapshot.consumer(uuid), allocations=allocations.get(uuid, {})
+            )
+            allocations[uuid] = finding.repair.apply(before).allocations
+    kept = {uuid: parts for uuid, parts in allocations.items() if parts}
+    return dataclasses.replace(snapshot, allocations=kept)
+
+
+def plan_repair(snapshot: CloudSnapshot, chosen: Iterable[AllocationFinding]) -> plan.Plan:
+    """One change for each consumer with a repair; other findings are not in the plan.
+
+    ``snapshot`` contains these consumers with their owners.
+    """
+    planned = findings.plan_repair(chosen, lambda repairs: _change(snapshot, repairs))
+    return dataclasses.replace(planned, names=repair.provider_names(planned, snapshot))
+
+
+def _change(
+    snapshot: CloudSnapshot, repairs: Sequence[tuple[AllocationFinding, Repair]]
+) -> change.Change:
+    """One change for all repairs of a consumer."""
+    ordered = sorted(repairs, key=lambda item: REPAIR_ORDER.index(item[0].code))
+    return repair.change_of(
+        snapshot,
+        repairs[0][0].subject,
+        [repair for _, repair in ordered],
+        "; ".join(item.code for item, _ in repairs),
+        _FREEING if all(repair.frees for _, repair in repairs) else _TAKING,
+    )
+
+
+_COMPUTE_NODE = "COMPUTE_NODE"
+
+#: Services that allocate the same resources as nova, by their types in the catalog.
+_OTHER_SERVICES = {"application-container": "Zun", "container": "Zun"}
+
+
+#: Nova's own last steps of a move or a deletion take seconds.
+MIN_AGE = 60
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """What to audit: ``hosts`` by nova's names or by providers' names; empty for all.
+
+    ``only``: findings with these codes; empty for all. ``min_age``: servers that changed within
+    this number of seconds are not repaired. ``check_owners``: read every consumer for its owner.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    min_age: float = 0.0
+    repair: bool = False
+    only: frozenset[str] = frozenset()
+    check_owners: bool = False
+
+
+def audit_cloud(
+    client: api.Client,
+    nova: Nova,
+    request: AuditRequest,
+    context: ReadContext | None = None,
+    neutron: Neutron | None = None,
+) -> AuditResult[Repair]:
+    """Everything that is wrong with allocations, and the plan that repairs it.
+
+    Requests: ``HealReader.read_cloud``; one per provider for its inventories, none if a summary
+    has reported its capacities; one for the providers with the trait COMPUTE_NODE; one for the
+    one-time-use devices, if a class without capacity is in use; those of
+    ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement and one
+    to nova; for servers without allocations and for ports those of ``plan_healing``. To
+    repair: one read per consumer to change.
+    Errors: as ``read_cloud``; InvalidInput for unknown hosts.
+    """
+    reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
+    selected = _find(snapshot, audit_context, request)
+    not_judged = observe.unchecked_owners(snapshot, reader.request)
+    if neutron is None:
+        not_judged.append("allocations of ports: neutron was not read")
+    notes = [f"nova's responses come from {nova.source}"] if nova.source else []
+    if not request.repair:
+        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)), not_judged)
+    repairable = [item.subject.uuid for item in selected if item.repair]
+    snapshot = reader.with_consumers(snapshot, repairable)
+    # A consumer may have changed since its allocations were read.
+    selected = _find(snapshot, audit_context, request)
+    planned = _plan(snapshot, selected, notes)
+    return AuditResult(selected, repair.observed_plan(planned, snapshot), not_judged)
+
+
+class AuditReading(NamedTuple):
+    """What ``find`` needs, and the reader for more."""
+
+    reader: HealReader
+    snapshot: CloudSnapshot
+    context: AuditContext
+
+
+def read_cloud(
+    client: api.Client,
+    nova: Nova,
+    request: AuditRequest,
+    context: ReadContext | None = None,
+    neutron: Neutron | None = None,
+) -> AuditReading:
+    """Read what the audit needs. Requests and errors: those of ``audit_cloud``."""
+    heal_request = HealRequest(check_owners=request.check_owners)
+    reader = HealReader(client, nova, neutron, context, heal_request)
+    snapshot = reader.read_cloud(with_deleted=True)
+    hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers.values())
+    findings.check_hosts(hosts, _existing_hosts(snapshot))
+    snapshot = reader.with_everything(snapshot)
+    audit_context = AuditContext(
+        now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
+        min_age=request.min_age,
+        computes=lookup.providers_with_trait(client, _COMPUTE_NODE),
+        one_time_use=(
+            lookup.providers_with_trait(client, inventories.ONE_TIME_USE)
+            if providers.has_use_without_capacity(snapshot)
+            else frozenset()
+        ),
+        other_service=_other_service(nova),
+        hosts=hosts,
+        request=reader.request,
+    )
+    return AuditReading(reader, snapshot, audit_context)
+
+
+def _find(
+    snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest
+) -> list[AllocationFinding]:
+    return findings.select(find(snapshot, context), context.hosts, request.only)
+
+
+def _plan(
+    snapshot: CloudSnapshot, chosen: Sequence[AllocationFinding], notes: Sequence[str]
+) -> plan.Plan:
+    existing = {kinds_allocations.TYPE.unit: sum(map(len, snapshot.allocations.values()))}
+    planned = plan_repair(snapshot, chosen)
+    return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
+
+
+def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:
+    hosts = {server.host for server in snapshot.servers.values() if server.host}
+    return hosts | snapshot.existing_hosts | {*snapshot.provider_names.values()}
+
+
+def _other_service(nova: Nova) -> str:
+    """Another service of this cloud that allocates CPUs and memory; empty if there is none."""
+    types = service_types(nova)
+    return next(
+        (name for service_type, name in _OTHER_SERVICES.items() if service_type in types), ""
+    )

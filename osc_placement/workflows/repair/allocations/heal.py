@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heal: reads what it needs, decides, and plans; for ``allocation heal`` and its data migration."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.model import name
+from osc_placement.neutron.api import Neutron
+from osc_placement.nova.api import Nova
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import allocations as kinds_allocations
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.repair.allocations import observe
+from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
+from osc_placement.workflows.repair.allocations.heal_request import HealRequest
+from osc_placement.workflows.repair.allocations.observe import HealReader
+from osc_placement.workflows.repair.allocations.repair import (
+    change_of,
+    observed_plan,
+    provider_names,
+)
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+
+
+def plan_healing(
+    client: api.Client,
+    nova: Nova,
+    request: HealRequest,
+    context: ReadContext | None = None,
+    *,
+    neutron: Neutron | None = None,
+) -> plan.ObservedPlan:
+    """The plan that gives the servers in scope what they lack; it removes nothing.
+
+    Requests: ``HealReader.read_cloud``; one per owner of servers, and one per consumer whose
+    amounts may explain that an owner's sums differ, at most ``owners.MOST_READS`` (with
+    ``check_owners``: one per consumer); one for each host on which
+    servers lack something and for each provider that shares with it; for devices one per
+    provider of the tree, and one query per host and flavor. To neutron one for 64 servers that
+    lack something or are on a host with devices. To nova one for each server without
+    allocations that has an image and volumes.
+    Applying the plan: one write for 64 servers; one read and one write for a server with ports.
+    Errors: as ``read_cloud``, and those of neutron.
+    """
+    reader = HealReader(client, nova, neutron, context, request)
+    snapshot = reader.with_owners(reader.read_cloud())
+    snapshot = reader.with_missing(snapshot, reader.request)
+    return _plan(snapshot, reader.request, nova.source)
+
+
+def plan_missing(
+    client: api.Client,
+    nova: Nova,
+    request: HealRequest,
+    context: ReadContext | None = None,
+    *,
+    neutron: Neutron | None = None,
+    after: str = "",
+) -> Iterator[tuple[str, plan.ObservedPlan]]:
+    """Plans for some hosts at a time, without owners.
+
+    Yields ``(position, plan)``; ``after`` is a position to continue from.
+    Requests: ``HealReader.read_parts``, then as ``plan_healing`` without owners.
+    """
+    reader = HealReader(client, nova, neutron, context, request)
+    for scope, snapshot in reader.read_parts(after):
+        part = dataclasses.replace(reader.request, scope=scope)
+        complete = reader.with_missing(snapshot, part)
+        yield max(scope.hosts or ()), _plan(complete, part, nova.source)
+
+
+def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.ObservedPlan:
+    """The plan; ``source`` names the recording if nova's responses are recorded."""
+    notes = observe.unchecked_owners(snapshot, request)
+    if source:
+        notes.append(f"nova's responses come from {source}")
+    if source and snapshot.ports:
+        notes.append(
+            f"neutron's responses come from {source}: the binding profiles of ports are not written"
+        )
+    planned = plan_heal(snapshot, request)
+    return observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
+
+
+def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
+    """The changes that give servers what they lack; every other server with its reason.
+
+    ``snapshot`` contains what ``HealReader.with_missing`` reads.
+    """
+    planned = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
+    return dataclasses.replace(planned, names=provider_names(planned, snapshot))
+
+
+def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change | change.Skipped:
+    server = decision.server
+    if decision.repair is not None:
+        subject = change.Subject(server.name, server.uuid)
+        return change_of(snapshot, subject, [decision.repair], decision.reason.text)
+    state = kinds_allocations.ConsumerState.of(decision.before)
+    subject = change.Subject(server.name or server.uuid, server.uuid)
+    return change.Skipped(
+        kinds_allocations.TYPE.name,
+        subject,
+        state,
+        state,
+        decision.reason.text,
+        decision.reason.code,
+        unchanged=not decision.reason,
+        refused=decision.refused,
+    )
+
+
+def read(path: pathlib.Path) -> dict[str, frozenset[str]]:
+    """``{server uuid: names or UUIDs of providers}``. Errors: InvalidInput with all errors."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise errors.InvalidInput([f"{path} cannot be read: {error}"]) from error
+    if not isinstance(document, dict):
+        raise errors.InvalidInput([f"{path} is not an object of the form {{server: [provider]}}"])
+    found_errors = errors.InputErrors()
+    assigned = {}
+    for server, value in document.items():
+        providers = value if isinstance(value, list) else [value]
+        if not name.is_uuid(server):
+            found_errors.add(f"{path}: {server!r} is not the UUID of a server")
+        elif not _are_names(providers):
+            found_errors.add(f"{path}: the value of {server} is not a provider or a list of them")
+        else:
+            assigned[name.canonical_uuid(server)] = frozenset(providers)
+    found_errors.check()
+    return assigned
+
+
+def _are_names(providers: list[Any]) -> bool:
+    return bool(providers) and all(isinstance(item, str) and item for item in providers)

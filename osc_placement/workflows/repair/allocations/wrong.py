@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers with allocations on a second host, on a wrong one, or with wrong amounts. Pure.
+
+Hosts are compared by root: child providers and sharing providers belong to their host. A wrong
+amount is changed on the provider that has the class already, or on the one that offers it.
+Resources that a flavor does not request (ports' bandwidth, PCI devices, accelerators) stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from osc_placement.model import allocation
+from osc_placement.nova import flavor, values
+from osc_placement.plan import reasons
+from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.repair.allocations import expected, repair
+from osc_placement.workflows.repair.allocations.expected import FreeCapacity, NoRepair
+from osc_placement.workflows.repair.allocations.location import (
+    Location,
+    elsewhere,
+    locate,
+    precondition_of,
+)
+from osc_placement.workflows.repair.allocations.repair import (
+    AllocationFinding,
+    AuditContext,
+    Repair,
+)
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.repair.findings import Evidence, Proposal, Remedy
+
+DOUBLED = "doubled"
+WRONG_HOST = "wrong-host"
+HOST_CODES = (DOUBLED, WRONG_HOST)
+
+#: The states in which a server may be on no host.
+_STATES_ON_NO_HOST = frozenset({"shelved_offloaded", "error", "building"})
+
+#: Most flavors request these; a flavor that does not request one sets it to 0 on purpose.
+_USUAL = frozenset({flavor.VCPU, flavor.MEMORY_MB, flavor.DISK_GB})
+
+
+def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+    """Servers with allocations where they must not have any."""
+    free = FreeCapacity(snapshot)
+    for uuid, server in snapshot.servers.items():
+        allocations = snapshot.allocations.get(uuid)
+        if not allocations:
+            continue
+        location = locate(snapshot, server)
+        away = {part: allocations[part] for part in elsewhere(snapshot, server, location)}
+        if away:
+            finding = _wrong_host(snapshot, server, location, away)
+            try:
+                finding = _with_host_repair(snapshot, server, finding, location, away, free)
+            except NoRepair as error:
+                finding = finding.as_unknown(error.reason)
+            moves = snapshot.migrations_of.get(uuid, ())
+            yield context.settled(finding, [server.updated, *(move.updated for move in moves)])
+
+
+def _with_host_repair(
+    snapshot: CloudSnapshot,
+    server: values.Server,
+    wrong: AllocationFinding,
+    location: Location,
+    away: allocation.Allocations,
+    free: FreeCapacity,
+) -> AllocationFinding:
+    """The finding for a server with the allocations ``away`` from its location. Raises NoRepair."""
+    if location.moving:
+        raise NoRepair(location.moving)
+    if location.node is None:
+        # A server on no host uses nothing; certain only if it never ran or is shelved.
+        if server.vm_state not in _STATES_ON_NO_HOST:
+            text = f"a server that is {server.vm_state} is on some host"
+            raise NoRepair(Reason(Code.NO_HOST, text))
+        return _removed(snapshot, server, wrong, away)
+    _check_is_a_host(snapshot, away)
+    allocations = snapshot.allocations[server.uuid]
+    own = {uuid: part for uuid, part in allocations.items() if uuid not in away}
+    classes = {name for part in own.values() for name in part}
+    if own and classes >= {name for part in away.values() for name in part}:
+        text = f"it is on {server.host}, and has all its resources there:"
+        text += f" {repair.describe(snapshot, own)}"
+        evidence = Evidence(Code.SECOND_HOST, text, wrong.evidence.fields)
+        doubled = dataclasses.replace(wrong, code=DOUBLED, evidence=evidence)
+        return _removed(snapshot, server, doubled, away)
+    return _moved(snapshot, server, wrong, own, away, location.node.uuid, free)
+
+
+def _check_is_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> None:
+    """Raises NoRepair if the allocations may not come from a host of the server."""
+    classes_on: dict[str, set[str]] = {}
+    for uuid, part in away.items():
+        classes_on.setdefault(snapshot.root_of(uuid), set()).update(part)
+    for root, classes in classes_on.items():
+        if root not in snapshot.compute_nodes and not flavor.HOST_CLASSES & classes:
+            name = snapshot.name_of(root)
+            text = f"{name} is not a compute node, and does not share with its host's tree"
+            raise NoRepair(Reason(Code.NOT_A_COMPUTE_NODE, text))
+
+
+def _removed(
+    snapshot: CloudSnapshot,
+    server: values.Server,
+    wrong: AllocationFinding,
+    away: allocation.Allocations,
+) -> AllocationFinding:
+    """The repair removes the allocations ``away`` and keeps the rest."""
+    return dataclasses.replace(
+        wrong,
+        proposed=repair.propose_removal(snapshot, away),
+        repair=Repair(repair.removal(away), precondition=precondition_of(server), frees=True),
+    )
+
+
+def _moved(
+    snapshot: CloudSnapshot,
+    server: values.Server,
+    wrong: AllocationFinding,
+    own: allocation.Allocations,
+    away: allocation.Allocations,
+    root: str,
+    free: FreeCapacity,
+) -> AllocationFinding:
+    """The repair moves the allocations to the server's host, if the use of all of them is known."""
+    if root not in snapshot.providers:
+        raise NoRepair(Reason(Code.NO_PROVIDER, "its host has no resource provider"))
+    unread = [item.uuid for item in snapshot.trees[root] if item.uuid in snapshot.read_errors]
+    if unread:
+        text = f"the allocations on {snapshot.name_of(unread[0])} cannot be read"
+        raise NoRepair(Reason(Code.UNREADABLE, text))
+    request = expected.request_of(server)
+    if request.unknown:
+        raise NoRepair(Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
+    on_host = allocation.add_resources(*own.values())
+    on_other = allocation.add_resources(*away.values())
+    total = allocation.add_resources(on_host, on_other)
+    compared = compare(snapshot, server, root, on_host, total)
+    # Resources on the other host that the flavor does not explain; the server may need them.
+    devices = on_other.keys() - request.total().keys() - _USUAL
+    names = sorted(devices | (compared.undecided & on_other.keys()))
+    if names:
+        text = f"the reason for its {', '.join(names)} is not known"
+        raise NoRepair(Reason(Code.UNEXPLAINED_RESOURCES, text))
+    parts = correct(snapshot, root, own, compared.wrong, free)
+    text = f"{repair.describe(snapshot, parts)} instead"
+    return dataclasses.replace(
+        wrong,
+        proposed=Proposal(Remedy.MOVE_ALLOCATIONS, text, {"allocations": parts, "removed": away}),
+        repair=Repair({**repair.removal(away), **parts}, precondition=precondition_of(server)),
+    )
+
+
+def _wrong_host(
+    snapshot: CloudSnapshot,
+    server: values.Server,
+    location: Location,
+    away: allocation.Allocations,
+) -> AllocationFinding:
+    here = Reason(Code.WRONG_HOST, f"it is on {server.host}")
+    where = here if location.node else location.absent
+    allocations = snapshot.allocations[server.uuid]
+    return repair.about_server(
+        server,
+        WRONG_HOST,
+        repair.hosts_of(snapshot, away),
+        where.code,
+        f"{where}, and has {repair.describe(snapshot, away)}",
+        allocations=away,
+        allocations_on_host={uuid: part for uuid, part in allocations.items() if uuid not in away},
+    )
+
+
+WRONG_SIZE = "wrong-size"
+SIZE_CODES = (WRONG_SIZE,)
+
+_NOT_CLEANED_UP = Reason(
+    Code.EVACUATED, "its evacuation is done, and its source has not cleaned up"
+)
+
+
+def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+    """Servers at rest with too much or too little of a class."""
+    free = FreeCapacity(snapshot)
+    for server in snapshot.servers.values():
+        finding = _judge_size(snapshot, server, free)
+        if finding is not None:
+            yield context.settled(finding, [server.updated])
+
+
+def _judge_size(
+    snapshot: CloudSnapshot, server: values.Server, free: FreeCapacity
+) -> AllocationFinding | None:
+    allocations = snapshot.allocations.get(server.uuid, {})
+    location = locate(snapshot, server)
+    node = location.node
+    if not allocations or location.moving or node is None or node.uuid not in snapshot.providers:
+        return None
+    if any(item.uuid in snapshot.read_errors for item in snapshot.trees[node.uuid]):
+        return None
+    own = _on(snapshot, allocations, location.shared | {node.uuid})
+    if not own:
+        left = _on(snapshot, allocations, location.roots - {node.uuid})
+        return _left_on_source(snapshot, server, left) if left else None
+    if expected.request_of(server).unknown:
+        return None
+    total = allocation.add_resources(*own.values())
+    requested = compare(snapshot, server, node.uuid, total, total).wrong
+    if not requested:
+        return None
+    wrong = {name: total.get(name, 0) for name in requested}
+    text = f"it has {repair.format_amounts(wrong)};"
+    text += f" its flavor requests {repair.format_amounts(requested)}"
+    fields = {"has": wrong, "requested": requested}
+    finding = repair.about_server(server, WRONG_SIZE, (node.host,), Code.WRONG_SIZE, text, **fields)
+    try:
+        parts = correct(snapshot, node.uuid, own, requested, free)
+    except NoRepair as error:
+        return finding.as_unknown(error.reason)
+    text = f"{repair.describe(snapshot, parts)} instead"
+    return dataclasses.replace(
+        finding,
+        proposed=Proposal(Remedy.SET_AMOUNTS, text, {"allocations": parts}),
+        repair=Repair(parts, precondition=precondition_of(server)),
+    )
+
+
+def _left_on_source(
+    snapshot: CloudSnapshot, server: values.Server, left: allocation.Allocations
+) -> AllocationFinding:
+    """An evacuated server with allocations on its source only."""
+    text = f"it is on {server.host}, but has {repair.describe(snapshot, left)}"
+    fields = {"allocations": left, "allocations_on_host": {}}
+    hosts = repair.hosts_of(snapshot, left)
+    finding = repair.about_server(server, WRONG_HOST, hosts, Code.WRONG_HOST, text, **fields)
+    return finding.as_unknown(_NOT_CLEANED_UP)
+
+
+def _on(
+    snapshot: CloudSnapshot, allocations: allocation.Allocations, roots: frozenset[str]
+) -> allocation.Allocations:
+    return {uuid: part for uuid, part in allocations.items() if snapshot.root_of(uuid) in roots}
+
+
+#: Classes that a server has because of its flavor only.
+OF_FLAVORS = frozenset(
+    {
+        flavor.VCPU,
+        flavor.PCPU,
+        flavor.MEMORY_MB,
+        flavor.DISK_GB,
+        flavor.MEM_ENCRYPTION_CONTEXT,
+        "VGPU",
+    }
+)
+
+
+class SizeComparison(NamedTuple):
+    """A server's amounts compared with its flavor; ``wrong``: ``{class: the right amount}``.
+
+    ``undecided``: classes that depend on properties that nova does not report.
+    """
+
+    wrong: allocation.Resources
+    undecided: frozenset[str]
+
+
+def compare(
+    snapshot: CloudSnapshot,
+    server: values.Server,
+    root: str,
+    on_host: allocation.Resources,
+    total: allocation.Resources,
+) -> SizeComparison:
+    """Compare the amounts ``on_host`` with the flavor; ``total`` includes other hosts."""
+    request = expected.request_of(server)
+    requested = request.total()
+    undecided = _undecided(snapshot, root, request, total)
+    undecided |= {*_variable(snapshot, server, root, total)}
+    wrong = {name: requested.get(name, 0) for name in _wrong(requested, on_host, undecided)}
+    return SizeComparison(wrong, undecided)
+
+
+def _undecided(
+    snapshot: CloudSnapshot,
+    root: str,
+    request: flavor.ServerRequest,
+    total: allocation.Resources,
+) -> frozenset[str]:
+    """Classes that depend on image properties that nova does not report.
+
+    A class without inventory in the tree is not used there. A server with VCPU and no PCPU is
+    not pinned by its image.
+    """
+    offered = snapshot.classes_in_tree(root)
+    undecided = {name for name in request.undecided if name in offered or name in total}
+    if flavor.PCPU in undecided:
+        if flavor.VCPU in total and flavor.PCPU not in total:
+            undecided.discard(flavor.PCPU)
+        else:
+            undecided.add(flavor.VCPU)
+    return frozenset(undecided)
+
+
+def _variable(
+    snapshot: CloudSnapshot, server: values.Server, root: str, total: allocation.Resources
+) -> Iterator[str]:
+    """Classes of which nova allocates other amounts to some servers, possibly to this one.
+
+    On a host without PCPU, nova's scheduler falls back to VCPU for pinned CPUs. For a root disk
+    on a volume made from an image, nova may report the image.
+    """
+    requested = expected.request_of(server).total()
+    vcpus = server.flavor.vcpus if server.flavor else None
+    offered = snapshot.classes_in_tree(root)
+    if flavor.PCPU in requested.keys() - offered and total.get(flavor.VCPU) == vcpus:
+        yield from (flavor.VCPU, flavor.PCPU)
+    on_volume = expected.request_of(dataclasses.replace(server, from_volume=True)).total()
+    same_disk = total.get(flavor.DISK_GB, 0) == on_volume.get(flavor.DISK_GB, 0)
+    if server.has_volumes and same_disk and flavor.MEMORY_MB in total:
+        yield flavor.DISK_GB
+
+
+def _wrong(
+    requested: allocation.Resources, resources: allocation.Resources, undecided: frozenset[str]
+) -> Iterator[str]:
+    for name in sorted({*requested, *(OF_FLAVORS & resources.keys())} - undecided):
+        has, needs = resources.get(name, 0), requested.get(name, 0)
+        # A surplus of a custom class may be for a device that the server has too.
+        if has < needs or (has > needs and name in OF_FLAVORS):
+            yield name
+
+
+def correct(
+    snapshot: CloudSnapshot,
+    root: str,
+    own: allocation.Allocations,
+    wrong: allocation.Resources,
+    free: FreeCapacity,
+) -> allocation.Allocations:
+    """``own``, the allocations on the right host, with the amounts of ``wrong``: what changes.
+
+    Subtracts what it adds from ``free``. Raises NoRepair.
+    """
+    parts = {uuid: dict(part) for uuid, part in own.items()}
+    changed = set()
+    added: list[allocation.Allocations] = []
+    for resource_class, amount in wrong.items():
+        holders = [uuid for uuid, part in own.items() if resource_class in part]
+        holders = holders or _offering(snapshot, root, resource_class)
+        if len(holders) != 1:
+            raise NoRepair(_why_not_one(snapshot, root, resource_class, holders))
+        uuid = holders[0]
+        changed.add(uuid)
+        part = parts.setdefault(uuid, {})
+        more = amount - part.pop(resource_class, 0)
+        if more > 0:
+            addition = {uuid: {resource_class: more}}
+            shortages = free.shortages(addition)
+            if shortages:
+                raise NoRepair(reasons.first_of(shortages))
+            added.append(addition)
+        if amount:
+            part[resource_class] = amount
+    for extra in added:
+        free.allocate(extra)
+    return {uuid: parts[uuid] for uuid in changed}
+
+
+def _offering(snapshot: CloudSnapshot, root: str, resource_class: str) -> list[str]:
+    """The providers that offer a class to a host: the root, or else those that share."""
+    if resource_class in snapshot.inventories.get(root, {}):
+        return [root]
+    sharing = snapshot.sharing.get(root, ())
+    return [uuid for uuid in sharing if resource_class in snapshot.inventories.get(uuid, {})]
+
+
+def _why_not_one(
+    snapshot: CloudSnapshot, root: str, resource_class: str, holders: list[str]
+) -> Reason:
+    if not holders:
+        text = f"{snapshot.name_of(root)} has no inventory of {resource_class}"
+        return Reason(Code.NO_INVENTORY, text)
+    names = ", ".join(sorted(map(snapshot.name_of, holders)))
+    return Reason(Code.AMBIGUOUS, f"{resource_class} could be on each of {names}")

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices, and providers of neutron's agents, that do not fit their host. Pure.
+
+Devices that wait to be cleaned, or that nova-compute does not manage any more; SEV-ES guests, which
+stop nova 34; and agents' providers without a compute node above them, or below the wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from osc_placement.model.name import and_more
+from osc_placement.neutron.api import Agent
+from osc_placement.plan.reasons import Code
+from osc_placement.workflows.repair.findings import Remedy
+from osc_placement.workflows.repair.providers.observe import (
+    ProviderFinding,
+    ProviderProblem,
+    ProviderSnapshot,
+)
+
+USED_UP = ProviderProblem(
+    "used-up",
+    Code.USED_UP,
+    Remedy.CLEAN_DEVICE,
+    "clean it, then: resource provider inventory amend --resource CLASS:reserved=0",
+)
+#: nova-compute of nova 34 does not start on a host with SEV-ES guests and SEV-SNP.
+SEV_ES_WITH_SNP = ProviderProblem(
+    "sev-es-with-snp",
+    Code.SEV_ES_GUESTS,
+    Remedy.CHECK_CONFIGURATION,
+    "before an upgrade to nova 34: move the servers away, or switch SEV-SNP off on the host",
+)
+#: nova-compute of nova 34 keeps the provider of such a device while a server uses it.
+PCI_DEVICE_OUT_OF_SPEC = ProviderProblem(
+    "pci-device-out-of-spec",
+    Code.OUT_OF_SPEC,
+    Remedy.CHECK_CONFIGURATION,
+    "add it to device_spec again, or move or delete the server; then restart nova-compute",
+)
+DEVICE_CODES = (USED_UP.code, SEV_ES_WITH_SNP.code, PCI_DEVICE_OUT_OF_SPEC.code)
+
+
+def find_devices(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+    """Used-up devices, SEV-ES guests on hosts with SEV-SNP, and PCI devices out of device_spec."""
+    for item in snapshot.providers.values():
+        hosts = snapshot.hosts_of(item)
+        if item.uuid in snapshot.used_up:
+            reserved = {
+                name: offered.reserved
+                for name, offered in snapshot.inventories[item.uuid].items()
+                if offered.reserved
+            }
+            text = f"nothing is allocated, and {', '.join(sorted(reserved))} is reserved"
+            yield USED_UP.about(item, hosts, text, {"reserved": reserved})
+        count = snapshot.sev_es.get(item.uuid)
+        if count:
+            text = f"SEV-ES contexts in use: {count}, on a host with SEV-SNP: nova-compute 34 does"
+            yield SEV_ES_WITH_SNP.about(item, hosts, f"{text} not start", {"contexts": count})
+        consumers = snapshot.pci_consumers.get(item.uuid)
+        if consumers and snapshot.pci_match(item) is False:
+            text = f"no [pci]device_spec matches it, and it is in use by {and_more(consumers, 3)}"
+            yield PCI_DEVICE_OUT_OF_SPEC.about(item, hosts, text, {"consumers": [*consumers]})
+
+
+_RESTART = (
+    "delete it (resource provider delete --tree) when no server uses it, and restart the agent"
+)
+AGENT_WITHOUT_HOST = ProviderProblem(
+    "agent-without-host", Code.NO_HOST, Remedy.RESTART_AGENT, _RESTART
+)
+AGENT_WRONG_HOST = ProviderProblem(
+    "agent-wrong-host", Code.OTHER_HOST, Remedy.RESTART_AGENT, _RESTART
+)
+AGENT_CODES = (AGENT_WITHOUT_HOST.code, AGENT_WRONG_HOST.code)
+
+
+def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+    """Findings about the own provider of each agent; those of its devices are below it."""
+    by_name = {item.name: item for item in snapshot.providers.values()}
+    for agent in snapshot.agents or ():
+        item = by_name.get(agent.provider_name)
+        if item is None:
+            continue
+        root, expected = snapshot.root_of(item.uuid), _expected(snapshot, agent)
+        node = snapshot.compute_nodes.get(root)
+        fields = {"agent_host": agent.host, "agent_type": agent.type}
+        text = f"it is of neutron's {agent.type} on {agent.host}, and"
+        if node is None and not snapshot.hosts.unreachable:
+            text += " no compute node is above it"
+            yield AGENT_WITHOUT_HOST.about(item, (agent.host,), text, fields)
+        elif node is not None and expected and root not in expected:
+            text += f" below the compute node of {node.host}"
+            hosts = tuple(sorted({agent.host, node.host}))
+            yield AGENT_WRONG_HOST.about(item, hosts, text, {**fields, "host": node.host})
+
+
+def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
+    """The compute nodes that the agent's provider may be below; empty if nova has none."""
+    hostnames = set(agent.hypervisors.values())
+    return {
+        node.uuid
+        for node in snapshot.hosts.nodes
+        if node.hostname in hostnames or (not hostnames and node.host == agent.host)
+    }
