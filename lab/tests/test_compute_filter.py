@@ -31,7 +31,7 @@ from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, explained, oracle
 from tests.support.capacity import brute_force
 from tests.support.clouds import compute_services
-from tests.unit.workflows.flavors import test_audit as flavor_clouds
+from tests.unit.workflows.answers import test_flavor_audit as flavor_clouds
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 

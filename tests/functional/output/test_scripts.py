@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.test_batch import AGGREGATE, HOSTS
+from tests.functional.batch.test_batch import AGGREGATE, HOSTS
 from tests.support.peer import process, shell, target as targets
 
 RECIPES = process.ROOT / "doc" / "source" / "user" / "batch" / "recipes.rst"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.plans.test_kill import KilledCommands
+from tests.functional.plan.test_kill import KilledCommands
 from tests.support.functional_cloud import allocate, create
 from tests.support.peer import chaos, fixtures, shell, target as targets
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.test_batch import AMEND, HOSTS
+from tests.functional.batch.test_batch import AMEND, HOSTS
 from tests.support.peer import fixtures, shell, target as targets
 
 LIST = "placement plan list"

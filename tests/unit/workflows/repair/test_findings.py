@@ -8,7 +8,7 @@ import re
 
 from osc_placement.workflows.repair.findings import Remedy
 
-PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user/repair"
+PAGES = pathlib.Path(__file__).parents[4] / "doc/source/user/repair"
 
 
 def test_the_documentation_lists_all_actions() -> None:
