@@ -104,10 +104,10 @@ def test_every_local_link_leads_to_a_page_and_an_id(pages: dict[pathlib.Path, Pa
 
 #: The anchors that long pages had before they were divided: ``{page: anchors}``.
 FORMER_ANCHORS = {
-    "user/capacity/capacity": "hosts-that-may-stop",
+    "user/answers/capacity": "hosts-that-may-stop",
     "user/repair/audit": "selection-and-options codes concurrent-writers exit-codes how-it-repairs"
     " limit-of-removals output-for-programs requests-sent unknown-findings what-is-not-a-finding",
-    "user/local/snapshots": "content differences in-seconds queries rehearsals requests-sent saving"
+    "user/snapshot/snapshots": "content differences in-seconds queries rehearsals requests-sent saving"
     " support-cases with-nova",
     "user/reshape/reshape": "applying changing-totals concurrent-writers exit-codes"
     " fields-of-inventories options skipped-and-refused-trees targets-of-allocations templates"
@@ -200,7 +200,7 @@ def search(site: pathlib.Path, query: str) -> list[str]:
     ("query", "page"),
     [
         ("full host delete allocation", "user/repair/audit"),
-        ("no valid host", "user/capacity/no-valid-host"),
+        ("no valid host", "user/answers/no-valid-host"),
         ("option version", "user/reference/options"),
     ],
 )

@@ -112,7 +112,7 @@ def test_nova_changes_nothing_after_the_reshape_and_needs_one_before(
     assert "ReshapeNeeded" in updated_by_nova(lab, before)[0]
     (template,) = [
         step.output or []
-        for step in guide.steps((guide.DOCS / "user" / "local" / "offline.rst").read_text())
+        for step in guide.steps((guide.DOCS / "user" / "snapshot" / "offline.rst").read_text())
         if step.command == "cat sev.yaml"
     ]
     pathlib.Path("sev.yaml").write_text("\n".join(template))

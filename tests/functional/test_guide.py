@@ -23,7 +23,7 @@ PAGES = [
     if next(guide.steps(page.read_text()), None)
 ]
 #: A process can use the configuration of one openstack-placement only.
-OFFLINE = guide.DOCS / "user" / "local" / "offline.rst"
+OFFLINE = guide.DOCS / "user" / "snapshot" / "offline.rst"
 
 
 @pytest.fixture

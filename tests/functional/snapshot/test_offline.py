@@ -129,7 +129,7 @@ def test_all_hosts_are_reshaped_with_the_template_of_the_user_guide(
     """200 hosts with --long."""
     (template,) = [
         step.output or []
-        for step in guide.steps((guide.DOCS / "user" / "local" / "offline.rst").read_text())
+        for step in guide.steps((guide.DOCS / "user" / "snapshot" / "offline.rst").read_text())
         if step.command == "cat sev.yaml"
     ]
     pathlib.Path("sev.yaml").write_text("\n".join(template))
