@@ -38,7 +38,7 @@ ENGINE = {"engine", "engine.candidates"}
 BELOW_PLAN = {"nova", "neutron", "client", "model"}
 #: What every workflow may import of the layers below.
 BELOW_WORKFLOWS = PLAN | BELOW_PLAN | ENGINE | {"search"}
-_ANSWERS = {"answers", "answers.capacity", "answers.explain"}
+_ANSWERS = {"answers", "answers.capacity", "answers.drain", "answers.explain"}
 _REPAIR = {"repair", "repair.allocations", "repair.migrations", "repair.providers"}
 #: The rooms of workflows and of some of their folders, and what else each may import of workflows.
 ROOMS: dict[str, set[str]] = {
@@ -53,10 +53,11 @@ ROOMS: dict[str, set[str]] = {
     "repair.providers": {"cloud", "repair"},
     # A data migration is a run of another workflow.
     "repair.migrations": {"cloud", "batch", "repair", "repair.allocations"},
-    "answers": {"cloud", "answers.capacity", "answers.explain"},
+    "answers": {"cloud", "answers.capacity", "answers.drain", "answers.explain"},
     # What needs every record of a service is counted on a snapshot of it.
     "answers.capacity": {"cloud", "snapshot"},
     "answers.explain": {"cloud"},
+    "answers.drain": {"cloud", "answers.capacity"},
     # Health is a run of all audits; metrics, report and impact also show what fits.
     "health": {"cloud", "batch", "snapshot"} | _ANSWERS | _REPAIR,
 }

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An order of moves that empties hosts, each possible on the state after the former ones. Pure.
+
+While a server moves, nova holds its allocations twice: those of the target belong to the server,
+those of the source to the migration until it ends. So a step needs what it takes from the target
+before it frees anything; only a shared pool can be both. The servers of other hosts stay::
+
+    a shared pool with 10 GB free; a and b have 8 GB each in it, and are on the host that stops
+    a moves: 8 of 10 are taken, then its old 8 are free again; b moves: the same
+    with a and b in one wave 16 would be needed: so they move in two waves
+
+``schedule`` finds an order if there is one: first with the targets that are preferred, then with
+those of an exact search. A server moves once, from a host that stops to one that does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.engine.candidates.budget import SearchTooLong
+from osc_placement.search import placing
+from osc_placement.workflows.answers.capacity import servers
+from osc_placement.workflows.answers.capacity.moves import Moves
+
+Amounts = Mapping[placing.Slot, int]
+#: Sorts the options of a server: ``rank(server, option, what is free)``; the lowest is preferred.
+Rank = Callable[[servers.PlacedServer, placing.Option, Amounts], tuple[float | int | str, ...]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DrainStep:
+    """A server and its target. Steps of one ``wave`` may run at the same time.
+
+    ``possible`` is the number of hosts that had room for it at that moment.
+    """
+
+    server: servers.PlacedServer
+    option: placing.Option
+    wave: int = 0
+    possible: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schedule:
+    """Steps in their order; ``left`` are servers without a step.
+
+    ``is_proven``: no order of moves has a step for every server of ``left`` too. Without servers
+    in ``left`` it is always true.
+    """
+
+    steps: tuple[DrainStep, ...]
+    left: tuple[servers.PlacedServer, ...] = ()
+    is_proven: bool = True
+
+
+def schedule(
+    moves: Moves,
+    stopped: Sequence[str],
+    moving: Sequence[servers.PlacedServer],
+    rank: Rank,
+    parallel: int = 1,
+) -> Schedule:
+    """Steps for all servers, or for as many as one attempt finds if not all can move.
+
+    ``stopped`` are the root UUIDs of the hosts, ``moving`` their servers that nova moves. Up to
+    ``parallel`` steps are in a wave.
+    """
+    problem = _Problem(moves, stopped, moving)
+    steps = problem.preferred(rank)
+    if len(steps) == len(moving):
+        return Schedule(problem.in_waves(steps, parallel))
+    try:
+        exact = problem.exact()
+    except SearchTooLong:
+        return _partial(problem, steps, parallel, is_proven=False)
+    if exact is not None:
+        return Schedule(problem.in_waves(exact, parallel))
+    return _partial(problem, steps, parallel, is_proven=moves.is_complete)
+
+
+def _partial(
+    problem: _Problem, steps: Sequence[DrainStep], parallel: int, *, is_proven: bool
+) -> Schedule:
+    placed = {step.server.key for step in steps}
+    left = tuple(server for server in problem.moving if server.key not in placed)
+    return Schedule(problem.in_waves(steps, parallel), left, is_proven)
+
+
+class _Problem:
+    def __init__(
+        self, moves: Moves, stopped: Sequence[str], moving: Sequence[servers.PlacedServer]
+    ) -> None:
+        self.moving = list(moving)
+        self._moves, self._stopped = moves, tuple(stopped)
+        self._options = {
+            server.key: moves.options_for(server, stopped, moving) for server in moving
+        }
+        self._free = dict(moves.free(stopped, ()))
+        self._freed = {server.key: self._freed_by(server) for server in moving}
+
+    def _freed_by(self, server: servers.PlacedServer) -> dict[placing.Slot, int]:
+        """What the end of its move frees for others: its part of shared pools."""
+        after = self._moves.free(self._stopped, [server])
+        return {
+            slot: amount - self._free[slot]
+            for slot, amount in after.items()
+            if amount > self._free[slot]
+        }
+
+    def _after(self, left: Amounts, step: DrainStep) -> dict[placing.Slot, int]:
+        return _plus(_minus(left, step.option.amounts), self._freed[step.server.key])
+
+    def preferred(self, rank: Rank) -> list[DrainStep]:
+        """Steps with the preferred targets, large servers first; servers may be left."""
+        left: dict[placing.Slot, int] = dict(self._free)
+        waiting = sorted(self.moving, key=_size, reverse=True)
+        steps: list[DrainStep] = []
+        progress = True
+        while waiting and progress:
+            progress = False
+            for server in list(waiting):
+                fitting = [each for each in self._options[server.key] if each.fits(left)]
+                if not fitting:
+                    continue
+                best = min(fitting, key=lambda option: rank(server, option, left))
+                hosts = len({option.root_uuid for option in fitting})
+                step = DrainStep(server, best, possible=hosts)
+                left = self._after(left, step)
+                steps.append(step)
+                waiting.remove(server)
+                progress = True
+        return steps
+
+    def exact(self) -> list[DrainStep] | None:
+        """Steps for all servers; None if there is no such order. Raises SearchTooLong."""
+        placement = self._moves.place(self._stopped, self.moving)
+        if placement is None:
+            return None
+        return self._ordered(placement) or self._search()
+
+    def _ordered(self, placement: placing.Placement) -> list[DrainStep] | None:
+        """An order for these targets that takes whatever step is possible; None if it ends."""
+        left: dict[placing.Slot, int] = dict(self._free)
+        waiting = list(self.moving)
+        steps: list[DrainStep] = []
+        while waiting:
+            server = next((it for it in waiting if placement[it.key].fits(left)), None)
+            if server is None:
+                return None
+            steps.append(DrainStep(server, placement[server.key]))
+            left = self._after(left, steps[-1])
+            waiting.remove(server)
+        return steps
+
+    def _search(self) -> list[DrainStep] | None:
+        """Every order with every target, without states that failed before."""
+        failed: set[tuple[frozenset[str], tuple[int, ...]]] = set()
+        slots = sorted(self._free)
+        start = self._free
+        stack: list[tuple[Iterator[DrainStep], frozenset[str], Amounts]] = []
+        steps: list[DrainStep] = []
+
+        def choices(waiting: frozenset[str], left: Amounts) -> Iterator[DrainStep]:
+            seen = set()
+            for server in self.moving:
+                alike = server.kind, server.together, tuple(sorted(self._freed[server.key].items()))
+                if server.key not in waiting or alike in seen:
+                    continue
+                seen.add(alike)
+                for option in self._options[server.key]:
+                    if option.fits(left):
+                        yield DrainStep(server, option)
+
+        waiting = frozenset(server.key for server in self.moving)
+        stack.append((choices(waiting, start), waiting, start))
+        while stack:
+            self._moves.budget.step()
+            possible, waiting, left = stack[-1]
+            if not waiting:
+                return steps
+            step = next(possible, None)
+            if step is None:
+                failed.add((waiting, tuple(left[slot] for slot in slots)))
+                stack.pop()
+                if steps:
+                    steps.pop()
+                continue
+            after = self._after(left, step)
+            rest = waiting - {step.server.key}
+            if (rest, tuple(after[slot] for slot in slots)) in failed:
+                continue
+            steps.append(step)
+            stack.append((choices(rest, after), rest, after))
+        return None
+
+    def in_waves(self, steps: Iterable[DrainStep], parallel: int) -> tuple[DrainStep, ...]:
+        """The steps in their order, in waves in which no step needs what another one frees."""
+        waves: list[list[DrainStep]] = []
+        before: dict[placing.Slot, int] = dict(self._free)
+        left: Amounts = before
+        for step in steps:
+            if not waves or len(waves[-1]) >= parallel or not step.option.fits(left):
+                for ended in waves[-1] if waves else ():
+                    before = self._after(before, ended)
+                waves.append([])
+                left = before
+            waves[-1].append(step)
+            left = _minus(left, step.option.amounts)
+        return tuple(
+            dataclasses.replace(step, wave=number)
+            for number, wave in enumerate(waves, 1)
+            for step in wave
+        )
+
+
+def _minus(left: Amounts, amounts: Amounts) -> dict[placing.Slot, int]:
+    return {**left, **{slot: left[slot] - amount for slot, amount in amounts.items()}}
+
+
+def _plus(left: Mapping[placing.Slot, int], amounts: Amounts) -> dict[placing.Slot, int]:
+    return {**left, **{slot: left[slot] + amount for slot, amount in amounts.items()}}
+
+
+def _size(server: servers.PlacedServer) -> tuple[int, str]:
+    return sum(sum(each.values()) for each in server.allocations.values()), server.key
