@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import random
+
+import pytest
+
+from osc_placement.nova import values
+from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud.moves import Cost, Phase
+from tests.support import moving_cloud
+from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, View
+
+NOW = datetime.datetime(2026, 1, 1, 11, tzinfo=datetime.UTC)
+ALL = [(shown, group) for shown, group in moving_cloud.truths().items()]
+
+
+def _hosts(keys: str, source: str = SOURCE, destination: str = DESTINATION) -> set[str]:
+    return {{"s": source, "d": destination}[key] for key in keys}
+
+
+def _move(view: View) -> moves.ServerMove:
+    reading = view.reading()
+    return moves.move_of(reading, reading.servers[SERVER])
+
+
+@pytest.mark.parametrize(("shown", "group"), ALL, ids=[str(shown) for shown, _ in ALL])
+def test_every_host_that_may_have_the_guest_counts(
+    shown: tuple[object, ...], group: list[View]
+) -> None:
+    move = _move(group[0])
+    possible = set[str]().union(*(_hosts(view.step.guest) for view in group))
+    needed = set[str]().union(*(_hosts(view.step.needed) for view in group))
+    assert possible <= move.guest_hosts, "a yes here would end the guest"
+    lost = {loss.host for loss in move.losses}
+    assert possible | needed <= lost
+    # No host counts that no truth of this view names, nor that this view leaves open.
+    certain = {loss.host for loss in move.losses if loss.is_certain}
+    assert certain <= possible | needed, "a no here would hold back an empty host"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        view
+        for view in moving_cloud.views()
+        if (view.step.status, view.step.task, view.step.vm) == (None, None, "active")
+        and view.step.host
+    ],
+)
+def test_a_server_at_rest_is_on_one_host(view: View) -> None:
+    move = _move(view)
+    assert move.guest_hosts == _hosts(view.step.guest)
+    assert all(loss.is_certain for loss in move.losses)
+
+
+@pytest.mark.parametrize(
+    "name", ["live", "live, rolled back", "live, aborted", "live, refused", "cold, confirmed"]
+)
+def test_a_move_that_is_over_leaves_a_server_at_rest(name: str) -> None:
+    move_type, steps = moving_cloud.PROTOCOLS[name]
+    move = _move(View(move_type, steps[-1]))
+    assert move.phase is Phase.AT_REST
+    assert move.guest_hosts == _hosts(steps[-1].guest)
+    assert not move.moving
+
+
+def test_random_clouds_agree_with_counting() -> None:
+    """Many servers move at once, between random hosts: each host has what counting says."""
+    generator, all_views = random.Random(5), list(moving_cloud.views())
+    by_shown = moving_cloud.truths()
+    for _ in range(60):
+        hosts = tuple(f"cmp-{number}" for number in range(1, generator.randint(3, 7)))
+        moving, expected = [], {host: set[str]() for host in hosts}
+        for number in range(generator.randint(1, 12)):
+            view = generator.choice(all_views)
+            source, destination = generator.sample(hosts, 2)
+            server, migration = (f"{letter}0000000-0000-0000-0000-{number:012d}" for letter in "bc")
+            one = moving_cloud.server_of(view, server, migration, source, destination)
+            moving.append(one)
+            for truth in by_shown[view.shown()]:
+                for host in _hosts(truth.step.guest + truth.step.needed, source, destination):
+                    expected[host].add(one.server.uuid)
+        reading = moving_cloud.reading(moving, hosts)
+        nodes = [moving_cloud.node(host) for host in hosts]
+        losses = moves.losses_on(reading, nodes)
+        for node in nodes:
+            named = {move.server.uuid for move, _ in losses[node.uuid]}
+            sure = {move.server.uuid for move, loss in losses[node.uuid] if loss.is_certain}
+            assert expected[node.host] <= named
+            assert sure <= expected[node.host]
+
+
+def test_an_unknown_status_counts_on_both_hosts() -> None:
+    step = moving_cloud.Step("teleporting", "migrating", "active", "s", "d", "s", "s")
+    assert _move(View("live-migration", step)).guest_hosts == {SOURCE, DESTINATION}
+
+
+def test_a_completed_migration_of_a_server_that_still_migrates_is_a_contradiction() -> None:
+    step = moving_cloud.Step("completed", "migrating", "active", "s", "d", "", "d")
+    move = _move(View("live-migration", step))
+    assert move.phase is Phase.DISAGREES
+    assert move.guest_hosts == {SOURCE, DESTINATION}
+    assert "may run on either host" in move.moving.text
+
+
+def test_a_server_that_was_unshelved_on_its_former_host_is_at_rest() -> None:
+    step = moving_cloud.Step("completed", None, "active", "s", "s", "", "s")
+    move = _move(View("live-migration", step))
+    assert (move.phase, move.guest_hosts) == (Phase.AT_REST, {SOURCE})
+
+
+def test_leftovers_of_a_migration_that_is_over_are_leaked() -> None:
+    step = moving_cloud.Step("completed", None, "active", "d", "d", "s", "d")
+    reading = View("live-migration", step).reading()
+    move = moves.move_of(reading, reading.servers[SERVER])
+    assert move.phase is Phase.OVER
+    assert [holder.is_leaked for holder in move.holders] == [False, True]
+    (holder,) = moves.holders_on(reading, moving_cloud.node(SOURCE))
+    assert holder.is_leaked
+    assert holder.server == reading.servers[SERVER]
+
+
+@pytest.mark.parametrize("status", ["accepted", "queued"])
+@pytest.mark.parametrize("task", [None, "migrating"])
+def test_a_move_that_no_source_has_begun_is_stuck_after_a_while(
+    status: str, task: str | None
+) -> None:
+    step = moving_cloud.Step(status, task, "active", "s", "d", "s", "s")
+    move = _move(View("live-migration", step))
+    assert move.stuck(NOW, min_age=3600) is not None
+    assert move.stuck(NOW, min_age=3601) is None
+
+
+@pytest.mark.parametrize("status", ["preparing", "running", "migrating", "finished", "confirming"])
+def test_a_move_that_its_source_works_on_is_not_stuck(status: str) -> None:
+    step = moving_cloud.Step(status, None, "active", "s", "d", "s", "s")
+    for move_type in ("live-migration", "migration"):
+        assert _move(View(move_type, step)).stuck(NOW, min_age=60) is None
+
+
+def test_a_migration_without_times_is_never_stuck() -> None:
+    step = moving_cloud.Step("accepted", None, "active", "s", "d", "s", "s")
+    reading = View("live-migration", step).reading()
+    ((uuid, migration),) = reading.migrations.items()
+    reading = dataclasses.replace(
+        reading, migrations={uuid: dataclasses.replace(migration, updated="")}
+    )
+    move = moves.move_of(reading, reading.servers[SERVER])
+    assert move.stuck(NOW, min_age=60) is None
+    assert move.age(NOW) is None
+
+
+def test_a_migration_without_hosts_counts_on_novas_host_and_anywhere() -> None:
+    step = moving_cloud.Step("accepted", "migrating", "active", "s", "s", "", "s")
+    reading = View("live-migration", step).reading()
+    ((uuid, migration),) = reading.migrations.items()
+    bare = dataclasses.replace(
+        migration, source_host=None, source_node=None, dest_host=None, dest_node=None
+    )
+    reading = dataclasses.replace(reading, migrations={uuid: bare})
+    move = moves.move_of(reading, reading.servers[SERVER])
+    assert move.guest_hosts == {SOURCE}
+    assert move.anywhere
+
+
+def test_a_destination_without_a_node_is_the_node_of_its_host() -> None:
+    step = moving_cloud.Step("running", "migrating", "active", "s", "d", "s", "s")
+    reading = View("live-migration", step).reading()
+    ((uuid, migration),) = reading.migrations.items()
+    reading = dataclasses.replace(
+        reading, migrations={uuid: dataclasses.replace(migration, dest_node=None)}
+    )
+    move = moves.move_of(reading, reading.servers[SERVER])
+    assert move.loss_at(moving_cloud.node(DESTINATION)) == moves.Loss(
+        DESTINATION, DESTINATION, Cost.GUEST
+    )
+
+
+def test_a_server_of_a_cell_that_is_down_may_be_where_it_holds_allocations() -> None:
+    step = moving_cloud.Step(None, None, "active", "s", "s", "", "s")
+    reading = View("", step).reading()
+    hidden = values.Server(SERVER, known=False)
+    reading = dataclasses.replace(reading, servers={SERVER: hidden})
+    move = moves.move_of(reading, hidden)
+    assert (move.phase, move.moving) == (Phase.UNKNOWN, moves.CELL_DOWN)
+    assert move.losses == (moves.Loss(SOURCE, SOURCE, Cost.GUEST, is_certain=False),)
+
+
+def test_a_queued_migration_waits_while_its_source_works_on_another() -> None:
+    queued = View("live-migration", moving_cloud.PROTOCOLS["live"][1][3])
+    running = View("live-migration", moving_cloud.PROTOCOLS["live"][1][5])
+    pair = [
+        moving_cloud.server_of(view, f"{SERVER[:-1]}{number}", f"{MIGRATION[:-1]}{number}", *ends)
+        for number, (view, ends) in enumerate(
+            [(queued, (SOURCE, DESTINATION)), (running, (SOURCE, DESTINATION))]
+        )
+    ]
+    waiting = pair[0].migration
+    assert waiting is not None
+    assert moves.is_queued(moving_cloud.reading(pair), waiting)
+    assert not moves.is_queued(moving_cloud.reading(pair[:1]), waiting)
