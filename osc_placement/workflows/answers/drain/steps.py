@@ -16,7 +16,8 @@ those of an exact search. A server moves once, from a host that stops to one tha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.search import placing
@@ -24,21 +25,33 @@ from osc_placement.workflows.answers.capacity import servers
 from osc_placement.workflows.answers.capacity.moves import Moves
 
 Amounts = Mapping[placing.Slot, int]
-#: Sorts the options of a server: ``rank(server, option, what is free)``; the lowest is preferred.
-Rank = Callable[[servers.PlacedServer, placing.Option, Amounts], tuple[float | int | str, ...]]
+
+
+class Targets(Protocol):
+    """Which option of a server is preferred, at a moment with ``left`` free."""
+
+    def rank(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts
+    ) -> tuple[float | int | str, ...]:
+        """The lowest is preferred."""
+
+    def why(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts, possible: int
+    ) -> str:
+        """A phrase about the option; so many hosts had room: ``possible``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DrainStep:
     """A server and its target. Steps of one ``wave`` may run at the same time.
 
-    ``possible`` is the number of hosts that had room for it at that moment.
+    ``why`` says why this target.
     """
 
     server: servers.PlacedServer
     option: placing.Option
     wave: int = 0
-    possible: int = 1
+    why: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +71,7 @@ def schedule(
     moves: Moves,
     stopped: Sequence[str],
     moving: Sequence[servers.PlacedServer],
-    rank: Rank,
+    targets: Targets,
     parallel: int = 1,
 ) -> Schedule:
     """Steps for all servers, or for as many as one attempt finds if not all can move.
@@ -66,8 +79,8 @@ def schedule(
     ``stopped`` are the root UUIDs of the hosts, ``moving`` their servers that nova moves. Up to
     ``parallel`` steps are in a wave.
     """
-    problem = _Problem(moves, stopped, moving)
-    steps = problem.preferred(rank)
+    problem = _Problem(moves, stopped, moving, targets)
+    steps = problem.preferred()
     if len(steps) == len(moving):
         return Schedule(problem.in_waves(steps, parallel))
     try:
@@ -89,9 +102,13 @@ def _partial(
 
 class _Problem:
     def __init__(
-        self, moves: Moves, stopped: Sequence[str], moving: Sequence[servers.PlacedServer]
+        self,
+        moves: Moves,
+        stopped: Sequence[str],
+        moving: Sequence[servers.PlacedServer],
+        targets: Targets,
     ) -> None:
-        self.moving = list(moving)
+        self.moving, self._targets = list(moving), targets
         self._moves, self._stopped = moves, tuple(stopped)
         self._options = {
             server.key: moves.options_for(server, stopped, moving) for server in moving
@@ -111,7 +128,7 @@ class _Problem:
     def _after(self, left: Amounts, step: DrainStep) -> dict[placing.Slot, int]:
         return _plus(_minus(left, step.option.amounts), self._freed[step.server.key])
 
-    def preferred(self, rank: Rank) -> list[DrainStep]:
+    def preferred(self) -> list[DrainStep]:
         """Steps with the preferred targets, large servers first; servers may be left."""
         left: dict[placing.Slot, int] = dict(self._free)
         waiting = sorted(self.moving, key=_size, reverse=True)
@@ -123,11 +140,10 @@ class _Problem:
                 fitting = [each for each in self._options[server.key] if each.fits(left)]
                 if not fitting:
                     continue
-                best = min(fitting, key=lambda option: rank(server, option, left))
-                hosts = len({option.root_uuid for option in fitting})
-                step = DrainStep(server, best, possible=hosts)
-                left = self._after(left, step)
-                steps.append(step)
+                free = left
+                best = min(fitting, key=lambda it: self._targets.rank(server, it, free))
+                steps.append(DrainStep(server, best))
+                left = self._after(left, steps[-1])
                 waiting.remove(server)
                 progress = True
         return steps
@@ -205,13 +221,14 @@ class _Problem:
                     before = self._after(before, ended)
                 waves.append([])
                 left = before
-            waves[-1].append(step)
+            waves[-1].append(dataclasses.replace(step, wave=len(waves), why=self._why(step, left)))
             left = _minus(left, step.option.amounts)
-        return tuple(
-            dataclasses.replace(step, wave=number)
-            for number, wave in enumerate(waves, 1)
-            for step in wave
-        )
+        return tuple(step for wave in waves for step in wave)
+
+    def _why(self, step: DrainStep, left: Amounts) -> str:
+        options = self._options[step.server.key]
+        possible = len({option.root_uuid for option in options if option.fits(left)})
+        return self._targets.why(step.server, step.option, left, possible)
 
 
 def _minus(left: Amounts, amounts: Amounts) -> dict[placing.Slot, int]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -20,10 +20,22 @@ from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force
 
 
-def pack(
-    server: servers.PlacedServer, option: placing.Option, left: Mapping[placing.Slot, int]
-) -> tuple[str, ...]:
-    return (option.root_uuid,)
+class Pack:
+    """The targets in the order of their UUIDs."""
+
+    def rank(
+        self, server: servers.PlacedServer, option: placing.Option, left: steps.Amounts
+    ) -> tuple[str, ...]:
+        return (option.root_uuid,)
+
+    def why(
+        self,
+        server: servers.PlacedServer,
+        option: placing.Option,
+        left: steps.Amounts,
+        possible: int,
+    ) -> str:
+        return f"{possible} possible"
 
 
 def moves_of(base: state.CloudState) -> capacity_moves.Moves:
@@ -35,7 +47,7 @@ def planned(
     base: state.CloudState, stopped: Sequence[str], parallel: int = 1
 ) -> tuple[capacity_moves.Moves, steps.Schedule]:
     moves = moves_of(base)
-    return moves, steps.schedule(moves, stopped, moves.servers_on(stopped), pack, parallel)
+    return moves, steps.schedule(moves, stopped, moves.servers_on(stopped), Pack(), parallel)
 
 
 def holder(server: servers.PlacedServer) -> str:
@@ -207,6 +219,6 @@ def test_without_time_it_is_not_proven_that_servers_stay() -> None:
         number += 1
     known = servers.servers_on(base, ["old"])
     moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.001))
-    schedule = steps.schedule(moves, ["old"], known, pack)
+    schedule = steps.schedule(moves, ["old"], known, Pack())
     assert schedule.left
     assert not schedule.is_proven
