@@ -126,7 +126,7 @@ def _unplaced(moves: Moves, hosts: Sequence[str]) -> tuple[tuple[Unplaced, ...],
     alone = [
         server
         for server in every
-        if not any(each.fits(left) for each in moves.options_for(server, hosts, every))
+        if not any(each.fits(left) for each in moves.options_for(server, hosts))
     ]
     found = [
         Unplaced(server, tuple(_preventing(moves, hosts, server)) if at < _MOST_NAMED else ())

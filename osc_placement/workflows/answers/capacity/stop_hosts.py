@@ -172,7 +172,6 @@ def _judge(
             *(f"{text} of server {each.uuid}" for each in known for text in each.unknown),
             *([] if nova.queries else [_DEVICES]),
             *_migrations(base, verdict.hosts, names, nova.migrations),
-            *_affinity(found, verdict.hosts),
         ),
         tuple(_commands(found, verdict, read.on_hosts, compute)),
         nova.assumed,
@@ -226,17 +225,6 @@ def _allocations(base: state.CloudState, option: placing.Option) -> allocation.A
             continue  # A place of a server group.
         found.setdefault(uuid, {})[name] = amount
     return found
-
-
-def _affinity(found: moves.Moves, roots: Sequence[str]) -> Iterator[str]:
-    """The groups with affinity whose members all move, so that one of them must go first."""
-    for group in dict.fromkeys(each.together for each in found.servers_on(roots)):
-        members = [each for each in found.servers_on(roots) if each.together == group]
-        if group and len(members) > 1 and not found.staying(members[0], roots, members):
-            yield (
-                f"whether nova moves the servers of server group {found.groups[group].name} one by"
-                " one: its affinity filter compares each with the hosts of the others"
-            )
 
 
 def _migrations(

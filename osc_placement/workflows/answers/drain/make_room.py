@@ -95,8 +95,7 @@ class _Search:
         self._movable = sorted(movable, key=_size)
         self._free = dict(moves.free((), ()))
         self._targets = {
-            server.key: moves.options_for(server, [server.root_uuid], [server])
-            for server in self._movable
+            server.key: moves.options_for(server, [server.root_uuid]) for server in self._movable
         }
         self._parts = [
             _Part.of(options, self._movable)

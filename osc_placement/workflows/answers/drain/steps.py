@@ -110,9 +110,7 @@ class _Problem:
     ) -> None:
         self.moving, self._targets = list(moving), targets
         self._moves, self._stopped = moves, tuple(stopped)
-        self._options = {
-            server.key: moves.options_for(server, stopped, moving) for server in moving
-        }
+        self._options = {server.key: moves.options_for(server, stopped) for server in moving}
         self._free = dict(moves.free(stopped, ()))
         self._freed = {server.key: self._freed_by(server) for server in moving}
 

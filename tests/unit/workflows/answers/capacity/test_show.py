@@ -24,7 +24,6 @@ from osc_placement.workflows.answers.capacity import (
     servers,
     show,
     stop,
-    stop_hosts,
 )
 from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
@@ -262,26 +261,6 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
     read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
     (unplaced,) = judge(read).unplaced
     assert unplaced.reasons == ("no other host has room with required=CUSTOM_GONE",)
-
-
-def test_the_order_of_moves_of_a_group_with_affinity_is_not_judged(
-    placement: service.InProcessPlacement,
-) -> None:
-    base = on_hosts(3, VCPU=8)
-    _, first, second, _ = base.providers
-    uuids = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(2)]
-    for uuid, host in zip(uuids, (first, second), strict=True):
-        base = brute_force.claim(base, uuid, {host: {"VCPU": 2}})
-    client = explained.seeded(placement, base)
-    known = nova_servers.KnownServers(
-        dict.fromkeys(uuids, query(group(VCPU=2))),
-        [ServerGroup("g", "web", "affinity", tuple(uuids))],
-    )
-    for hosts, lines in (([first, second], 1), ([first], 0)):
-        found = stop_hosts.judge(client, stop_hosts.StopRequest(hosts), reader(known))
-        assert found.answer is stop.Answer.YES
-        assert len({move.target for move in found.moves}) == 1
-        assert sum("server group web" in text for text in found.not_judged) == lines
 
 
 def test_the_command_that_repairs_a_host_can_be_pasted() -> None:

@@ -210,20 +210,28 @@ def fit(
     moved: Sequence[servers.PlacedServer],
     chosen: Sequence[str],
     groups: Groups,
+    before: state.CloudState,
 ) -> bool:
-    """Whether brute force finds a place for each server; no provider shares."""
+    """Whether brute force finds a place for each server; no provider shares.
+
+    ``before`` is the cloud before all moves.
+    """
     if not moved:
         return True
     server, *others = moved
     return any(
-        admits(base, server.uuid, base.providers[next(iter(each))].root_uuid, groups)
-        and fit(brute_force.claim(base, server.uuid, each), others, chosen, groups)
+        admits(base, server.uuid, base.providers[next(iter(each))].root_uuid, groups, before)
+        and fit(brute_force.claim(base, server.uuid, each), others, chosen, groups, before)
         for each in brute_force.claims(base, server.query, brute_force.without_trees(base, chosen))
     )
 
 
-def admits(base: state.CloudState, uuid: str, root: str, groups: Groups) -> bool:
-    """Nova's rule: compare the host with those of the other members."""
+def admits(
+    base: state.CloudState, uuid: str, root: str, groups: Groups, before: state.CloudState
+) -> bool:
+    """Nova's rules: anti-affinity compares the host with those of the other members, and affinity
+    with those of all members, the present host of the server included.
+    """
     for own in groups:
         if uuid in own.members:
             hosts = collections.Counter(
@@ -233,7 +241,9 @@ def admits(base: state.CloudState, uuid: str, root: str, groups: Groups) -> bool
                 for each in servers.hosts_of_server(base, member)
             )
             if own.policy == "affinity":
-                return not hosts or root in hosts
+                return any(
+                    root in servers.hosts_of_server(before, member) for member in own.members
+                )
             return hosts[root] < own.most_per_host
     return True
 
@@ -287,20 +297,20 @@ def check(draw: random.Random, base: state.CloudState, policies: Sequence[str]) 
     verdict = stop.may_stop(moves, chosen)
     moved = moves.servers_on(chosen)
     released = moves.released(chosen)
-    expected = fit(released, moved, chosen, groups)
+    expected = fit(released, moved, chosen, groups, base)
     assert verdict.answer is (Answer.YES if expected else Answer.NO)
     if expected:
         after = released
         for server in moved:
             option = verdict.placement[server.key]
             after = brute_force.claim(after, server.uuid, as_allocations(option.amounts, after))
-        assert_kept(after, moved, groups)
+        assert_kept(after, moved, groups, base)
     else:
         left_out = {each.server.key for each in verdict.unplaced}
         kept = [each for each in moved if each.key not in left_out]
         assert left_out
         assert moves.place(chosen, kept) is not None
-    return expected != fit(released, moved, chosen, [])
+    return expected != fit(released, moved, chosen, [], base)
 
 
 def as_allocations(
@@ -315,11 +325,14 @@ def as_allocations(
 
 
 def assert_kept(
-    after: state.CloudState, moved: Sequence[servers.PlacedServer], groups: Groups
+    after: state.CloudState,
+    moved: Sequence[servers.PlacedServer],
+    groups: Groups,
+    before: state.CloudState,
 ) -> None:
     for server in moved:
         (root,) = servers.hosts_of_server(after, server.uuid)
-        assert admits(after, server.uuid, root, groups)
+        assert admits(after, server.uuid, root, groups, before)
 
 
 @pytest.mark.seeds(30, long=1000)
@@ -373,19 +386,20 @@ def test_a_server_with_affinity_goes_to_its_group() -> None:
     ]
 
 
-def test_all_servers_of_a_group_with_affinity_go_to_one_host() -> None:
-    base = with_two_servers(("a", 1), ("b", 1), ("c", 1), ("d", 2))
-    found = stop.may_stop(moves_of(base, AFFINITY), ["a", "c"]).placement
-    assert [option.root_uuid for option in found.values()] == ["d", "d"]
-    base = with_two_servers(("a", 1), ("b", 1), ("c", 1), ("d", 1))
+def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() -> None:
+    base = with_two_servers(("a", 4), ("b", 4), ("c", 4))
     verdict = stop.may_stop(moves_of(base, AFFINITY), ["a", "c"])
     assert verdict.answer is Answer.NO
-    assert verdict.reason == "no other host has room for all servers of server group web"
-    assert len(verdict.unplaced) == 1
+    assert {each.reasons for each in verdict.unplaced} == {
+        ("every other host with room has none of the servers of server group web",)
+    }
+    alone = [ServerGroup("g", "web", "affinity", ("s",))]
+    assert stop.may_stop(moves_of(base, alone), ["a"]).answer is Answer.NO
 
 
-def test_a_largest_set_keeps_groups_together() -> None:
-    base = with_two_servers(("a", 1), ("b", 1), ("c", 1), ("d", 1))
-    # With one of them, the other one stays on a full host; with both, none has room for both.
-    found = stop.largest(moves_of(base, AFFINITY), ["a", "c"], 2)
-    assert found.answer is Answer.NO
+def test_a_largest_set_leaves_a_host_for_each_group_with_affinity() -> None:
+    found = stop.largest(
+        moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 4)), AFFINITY), ["a", "b", "c"], 3
+    )
+    assert (found.answer, len(found.hosts)) == (Answer.YES, 2)
+    assert set(found.hosts) != {"a", "c"}
