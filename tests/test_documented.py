@@ -97,10 +97,6 @@ def test_a_command_is_in_the_documentation_once(entry: str) -> None:
     assert len(patterns) == 1, f"{command_name(entry)}: {patterns}"
 
 
-#: It runs until Ctrl-C.
-NOT_EXECUTED = "placement query record"
-
-
 @pytest.mark.parametrize("entry", sorted(PRESENT))
 def test_the_page_of_a_command_has_an_executed_example(entry: str) -> None:
     """``tests/functional/test_guide.py`` runs the examples of all pages."""
@@ -112,8 +108,7 @@ def test_the_page_of_a_command_has_an_executed_example(entry: str) -> None:
         if any(fnmatch.fnmatch(name, pattern) for pattern in DIRECTIVE.findall(text))
         for step in guide.steps(text)
     ]
-    executed = any(f" {name} " in f" {line} " for line in examples)
-    assert executed == (name != NOT_EXECUTED)
+    assert any(f" {name} " in f" {line} " for line in examples)
 
 
 def test_every_documented_pattern_is_a_command() -> None:

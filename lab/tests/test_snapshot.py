@@ -6,11 +6,6 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,19 +15,11 @@ from lab import database, identity, place
 from lab.tests import conftest
 from osc_placement import server
 from tests.support import plain_reading
-from tests.support.peer import process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 SAVE = "placement snapshot save cloud.sqlite --with-nova"
 FILE = "--os-placement-database cloud.sqlite"
-QUERIES = (
-    "resources=VCPU:1,MEMORY_MB:512,DISK_GB:1",
-    "resources=VCPU:1&limit=2",
-    "resources=VGPU:1",
-    "resources=VCPU:1&required=HW_CPU_X86_AVX2",
-    "resources=VCPU:1&required=!COMPUTE_STATUS_DISABLED&limit=1000",
-)
 
 
 class Cloud:
@@ -121,51 +108,3 @@ def test_no_name_of_the_lab_is_in_an_anonymized_file(cloud: Cloud) -> None:
     assert len(names) > 150
     data = (cloud.folder / "case.sqlite").read_bytes()
     assert [name for name in sorted(names) if name.encode() in data] == []
-
-
-@pytest.fixture
-def recording_proxy(cloud: Cloud) -> Iterator[str]:
-    """The URL of ``placement query record``, which is interrupted at the end."""
-    port = process.free_port()
-    words = ["placement", "query", "record", str(port)]
-    environment = {
-        "PATH": str(pathlib.Path(sys.executable).parent),
-        "HOME": str(cloud.folder),
-        "OS_CLOUD": "lab",
-        "OS_CLIENT_CONFIG_FILE": str(cloud.lab.path("clouds.yaml")),
-    }
-    running = subprocess.Popen(
-        [pathlib.Path(sys.executable).with_name("openstack"), *words, "--queries", "log.jsonl"],
-        env=environment,
-        cwd=cloud.folder,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stderr is not None
-    try:
-        while "Forwarding" not in (line := running.stderr.readline()):
-            assert line, "the proxy did not start"
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        running.send_signal(signal.SIGINT)
-        running.wait(30)
-        running.stderr.close()
-
-
-def test_recorded_queries_get_their_recorded_answers_from_the_snapshot(
-    cloud: Cloud, recording_proxy: str
-) -> None:
-    for query in QUERIES:
-        cloud.send(f"{recording_proxy}/allocation_candidates?{query}")
-    path = cloud.folder / "log.jsonl"
-    deadline = time.monotonic() + 10
-    while len(path.read_text().splitlines()) < len(QUERIES) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    replay = "placement query replay cloud.sqlite --all --queries log.jsonl"
-    outcome = cloud.openstack.run(f"{replay} -f json", OS_CLOUD="")
-    assert outcome.returncode == 0, outcome.stderr
-    rows = json.loads(outcome.stdout)
-    assert [row["query"] for row in rows] == list(QUERIES)
-    for row in rows:
-        assert (row["lost_percent"], row["gained"] or 0) == (0.0, 0), row
-        assert row["after"], row

@@ -26,28 +26,23 @@ _SHOWN = 5
 _List = Callable[..., "list[provider.Provider]"]
 
 
-def provider_uuid(client: api.Client, text: str, *, check: bool = False) -> str:
+def provider_uuid(client: api.Client, text: str) -> str:
     """The UUID of the provider with the name or UUID ``text``; see ``provider_uuids``."""
-    return provider_uuids(client, [text], check=check)[text]
+    return provider_uuids(client, [text])[text]
 
 
-def provider_uuids(
-    client: api.Client, texts: Iterable[str], *, check: bool = False
-) -> dict[str, str]:
-    """``{text: uuid}`` for names and UUIDs, in the order given.
+def provider_uuids(client: api.Client, texts: Iterable[str]) -> dict[str, str]:
+    """``{text: uuid}`` for names and UUIDs, in the order given; UUIDs are not checked.
 
-    ``check``: a UUID that no provider has may be a name. Without it, UUIDs are returned as
-    they are; a command that fails then looks for such a name (``v1.base``).
-    Requests: none for UUIDs without ``check``; one GET for each of up to five texts, two for
-    the UUID of no provider, one listing for more texts, and one if a name is unknown.
-    Errors: UnknownProvider for every name that is unknown or ambiguous.
+    Requests: none for UUIDs; one GET for each of up to five names, one listing for more, and one
+    if a name is unknown. Errors: UnknownProvider for every name that is unknown or ambiguous.
     """
     requested = list(dict.fromkeys(texts))
     names = [text for text in requested if not name.is_uuid(text)]
-    matches = _matching(client.list_providers, requested if check else names)
+    matches = _matching(client.list_providers, names)
     _check(client, names, matches)
     return {
-        text: matches[text][0].uuid if matches.get(text) else name.canonical_uuid(text)
+        text: matches[text][0].uuid if text in matches else name.canonical_uuid(text)
         for text in requested
     }
 
@@ -66,23 +61,10 @@ def providers_with_trait(client: api.Client, trait: str) -> frozenset[str]:
     return frozenset(item.uuid for item in found)
 
 
-def named_like_uuid(client: api.Client, text: str) -> str | None:
-    """The UUID of the provider whose name is the UUID ``text``, if no provider has that UUID.
-
-    Requests: none if ``text`` is not a UUID; one GET, and a second one for an unknown UUID.
-    """
-    if not name.is_uuid(text):
-        return None
-    named = _single(client.list_providers, text)
-    is_other = len(named) == 1 and named[0].uuid != name.canonical_uuid(text)
-    return named[0].uuid if is_other else None
-
-
 def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
     """``{text: provider}`` for the names and UUIDs that exist, in the order given.
 
-    Requests: one GET for each of up to five texts, two for the UUID of no provider, or one
-    listing for more. Reads are retried.
+    Requests: one GET for each of up to five texts, or one listing for more. Reads are retried.
     """
 
     def list_providers(**filters: Any) -> list[provider.Provider]:
@@ -95,13 +77,18 @@ def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provid
 def among(
     listed: Iterable[provider.Provider], texts: Iterable[str]
 ) -> dict[str, list[provider.Provider]]:
-    """``{text: the listed providers}`` with that UUID, or else with that name. Sends nothing."""
+    """``{text: the listed providers}`` with that UUID, or that name. Sends nothing."""
     by_name: dict[str, list[provider.Provider]] = {}
     by_uuid = {}
     for item in listed:
         by_name.setdefault(item.name, []).append(item)
         by_uuid[item.uuid] = [item]
-    return {text: _by_uuid(by_uuid, text) or by_name.get(text, []) for text in texts}
+    return {
+        text: by_uuid.get(name.canonical_uuid(text), [])
+        if name.is_uuid(text)
+        else by_name.get(text, [])
+        for text in texts
+    }
 
 
 def provider_names(client: api.Client, uuids: Iterable[str]) -> dict[str, str]:
@@ -115,21 +102,18 @@ def unknown_provider(text: str) -> str:
 
 
 def _matching(list_providers: _List, texts: Sequence[str]) -> dict[str, list[provider.Provider]]:
-    """``{text: providers}`` with that UUID, or else with that name."""
+    """``{text: providers}`` with that UUID, or that name."""
     if len(texts) > MAX_SINGLE_REQUESTS:
         return among(list_providers(), texts)
     return {text: _single(list_providers, text) for text in texts}
 
 
-def _by_uuid(by_uuid: Mapping[str, list[provider.Provider]], text: str) -> list[provider.Provider]:
-    return by_uuid.get(name.canonical_uuid(text), []) if name.is_uuid(text) else []
-
-
 def _single(list_providers: _List, text: str) -> list[provider.Provider]:
     if not text:
         return []
-    found = list_providers(uuid=name.canonical_uuid(text)) if name.is_uuid(text) else []
-    return found or [item for item in list_providers(name=text) if item.name == text]
+    if name.is_uuid(text):
+        return list_providers(uuid=name.canonical_uuid(text))
+    return [item for item in list_providers(name=text) if item.name == text]
 
 
 def _check(

@@ -149,10 +149,3 @@ def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[ta
         ),
         tables.Table("Commands", ("command",), [(text,) for text in commands]),
     ]
-
-
-class FormerOkToStop(CheckHosts):
-    __doc__ = CheckHosts.__doc__
-    deprecated = True
-    present_name = "placement host check"
-    example = "openstack placement host ok-to-stop cmp-0001 cmp-0002"

@@ -134,12 +134,6 @@ def add_provider(parser: argparse.ArgumentParser, more_help: str = "") -> None:
     parser.add_argument(
         "uuid", metavar="<provider>", help=f"Name or UUID of the resource provider{more_help}"
     )
-    name_providers(parser, "uuid")
-
-
-def name_providers(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Declare the arguments (by ``dest``) that name resource providers, by name or UUID."""
-    parser.set_defaults(**{PROVIDER_ARGUMENTS: names})
 
 
 def add_consumer(parser: argparse.ArgumentParser) -> None:
@@ -316,7 +310,7 @@ def resolve_allocations(
     uuids: dict[str, str] = {}
     with problems.collected():
         # A PUT for an unknown provider leaves a consumer, so that a second PUT is refused.
-        uuids = lookup.provider_uuids(client, texts, check=True)
+        uuids = lookup.provider_uuids(client, texts)
     problems.check()
     resolved: Parts = {consumer: {} for consumer in parts}
     for consumer, by_provider in parts.items():

@@ -35,18 +35,12 @@ else:
     #: It is generic since cliff 4.13.
     DisplayCommandBase = display.DisplayCommandBase
 
-#: In ``hints``: a word where the command has none, and the word itself in the right command line.
-WORD = "<word>"
-
 #: ``{argument: the setting of the global option, the environment or clouds.yaml}``
 _SETTINGS = {
     "workers": plugin.WORKERS_SETTING,
     "rate": plugin.RATE_SETTING,
     "nova_recording": plugin.RECORDING_SETTING,
 }
-
-#: The beginning of argparse's error about unknown arguments.
-_UNKNOWN = "unrecognized arguments: "
 
 #: What a lister returns, ``(column names, rows)``, and a command that shows one object.
 Rows = tuple[tuple[str, ...], Collection[Any]]
@@ -70,7 +64,6 @@ class CommandRefused(exceptions.CommandError, ValueError):
 #: The values of options that a command does not declare.
 _DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(_SETTINGS),
-    arguments.PROVIDER_ARGUMENTS: (),
     "allow": (),
     "dry_run": False,
     "file": None,
@@ -111,12 +104,6 @@ class PlacementCommand(command.Command):
 
     exit_codes: ClassVar[Mapping[int, str]] = EXIT_CODES
 
-    #: ``{option that operators give to the wrong command, or WORD: the right command line}``.
-    hints: ClassVar[Mapping[str, str]] = {}
-
-    #: The present name of a command with a former name, which works for one release.
-    present_name: ClassVar[str] = ""
-
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
 
@@ -143,23 +130,7 @@ class PlacementCommand(command.Command):
                 if isinstance(group, argparse._ArgumentGroup):
                     help_text.share(group)
         help_text.own_options_first(self._parser, inherited)
-        refuse = self._parser.error
-        # argparse calls this method for each error of a command line.
-        self._parser.error = (  # type: ignore[method-assign]
-            lambda message: refuse(message + self._hint(message))
-        )
         return self._parser
-
-    def _hint(self, error: str) -> str:
-        """The right command line after argparse's error about unknown arguments, or nothing."""
-        words = error.partition(_UNKNOWN)[2].split()
-        for word in words:
-            option = word.partition("=")[0]
-            if option in self.hints:
-                return f": use {self.hints[option]}"
-        if not words or WORD not in self.hints or any(word.startswith("-") for word in words):
-            return ""
-        return f": use {self.hints[WORD].replace(WORD, words[0])}"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's own arguments."""
@@ -194,12 +165,9 @@ class PlacementCommand(command.Command):
         if contradiction:
             self.usage_error(contradiction)
         self._read_settings(parsed_args)
-        if self.present_name:
-            present = f"openstack {self.present_name}"
-            self.log.warning("'openstack %s' is deprecated: use '%s'", self.cmd_name, present)
         try:
             with streams.checked(self.app):
-                code = self._run(parsed_args)
+                code = int(super().run(parsed_args) or 0)
         except streams.OutputFailed as error:
             return self._report_lost_output(error)
         except errors.PlacementError as error:
@@ -225,32 +193,6 @@ class PlacementCommand(command.Command):
                 except argparse.ArgumentTypeError as error:
                     self.usage_error(f"argument {option}: {error}")
             setattr(parsed_args, name, value or (retry.MOST if name == "workers" else None))
-
-    def _run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; once more if the UUID of no provider is the name of one.
-
-        Requests: none more, unless Placement refuses a request with 400 or 404.
-        """
-        try:
-            return int(super().run(parsed_args) or 0)
-        except api_errors.ApiError as error:
-            if error.status not in (400, 404) or not self._replace_names(parsed_args):
-                raise
-        return int(super().run(parsed_args) or 0)
-
-    def _replace_names(self, parsed_args: argparse.Namespace) -> bool:
-        """Replace names of providers that look like UUIDs in the arguments; whether any was."""
-        from osc_placement.client import lookup
-
-        replaced = False
-        for argument in getattr(parsed_args, arguments.PROVIDER_ARGUMENTS):
-            value = getattr(parsed_args, argument)
-            texts = value if isinstance(value, list) else [value]
-            uuids = [text and lookup.named_like_uuid(self.client(), text) for text in texts]
-            renewed = [uuid or text for uuid, text in zip(uuids, texts, strict=True)]
-            setattr(parsed_args, argument, renewed if texts is value else renewed[0])
-            replaced = replaced or any(uuids)
-        return replaced
 
     def _has_written(self) -> bool:
         return self._is_connected and self.client().transport.has_written

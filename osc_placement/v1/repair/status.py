@@ -102,10 +102,3 @@ class ShowOptions(base.Command):
             formatter.add_arguments(group._group_actions)
             formatter.end_section()
         sys.stdout.write(formatter.format_help())
-
-
-class FormerStatus(ShowStatus):
-    __doc__ = ShowStatus.__doc__
-    deprecated = True
-    present_name = "placement status show"
-    example = "openstack placement status --check"

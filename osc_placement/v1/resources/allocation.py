@@ -177,7 +177,7 @@ openstack resource provider allocation unset <consumer_uuid> \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         client = self.connect(_many(parsed_args))
-        uuids = set(lookup.provider_uuids(client, parsed_args.provider, check=True).values())
+        uuids = set(lookup.provider_uuids(client, parsed_args.provider).values())
         classes = set(parsed_args.resource_class)
         return _change(client, parsed_args.uuid, lambda item: _without(item, uuids, classes))
 

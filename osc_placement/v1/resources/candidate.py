@@ -351,7 +351,7 @@ def read(
     parsed = [arguments.read_group(group, problems) for group in groups]
     with problems.collected():
         texts = [text for group in groups for text in group.in_tree]
-        uuids = lookup.provider_uuids(client, texts, check=True)
+        uuids = lookup.provider_uuids(client, texts)
     named = [name for group in parsed for names in _aggregates(group) for name in names]
     if named:
         from osc_placement.workflows.cloud import selector

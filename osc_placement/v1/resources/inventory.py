@@ -113,10 +113,6 @@ class DeleteInventory(base.Command):
     Inventory with allocations cannot be deleted.
     """
 
-    hints = {
-        base.WORD: "openstack resource provider inventory delete <provider>"
-        f" --resource-class {base.WORD}"
-    }
     example = """\
 openstack resource provider inventory delete rack1-node7 \\
     --resource-class VGPU
@@ -284,11 +280,6 @@ class SetInventory(base.Lister):
     """
 
     guards = (ONE_TIME_USE, MANY)
-    hints = {
-        base.WORD: "openstack resource provider inventory set <provider> --amend"
-        f" --resource {base.WORD} [--resource ...], or without --amend to replace all"
-        " inventories"
-    }
     example = """\
 openstack resource provider inventory set rack1-node7 \\
     --resource VCPU=16 --resource MEMORY_MB=2048 \\

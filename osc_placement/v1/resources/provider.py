@@ -39,7 +39,6 @@ openstack resource provider create \\
         )
         parser.add_argument("--uuid", metavar="<uuid>", help="UUID of the resource provider")
         parser.add_argument("name", metavar="<name>", help="Name of the resource provider")
-        arguments.name_providers(parser, "parent_provider")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         client = self.connect(_parent_feature(parsed_args))
@@ -92,7 +91,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
         problems = errors.InputErrors()
         resources = arguments.resources(parsed_args.resource, problems)
-        tree_name = in_tree = parsed_args.in_tree
+        in_tree = parsed_args.in_tree
         with problems.collected():
             in_tree = in_tree and lookup.provider_uuid(client, in_tree)
         # --in-tree with a UUID that no provider has: this command shows no rows, as the API. A
@@ -109,8 +108,6 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             resources=resources,
         )
         providers = list_providers(in_tree=in_tree)
-        if in_tree and not providers and (named := lookup.named_like_uuid(client, tree_name)):
-            providers = list_providers(in_tree=named)
         if parsed_args.long:
             return self._long_rows(client, providers)
         return rows.listing(_columns(client), providers)
@@ -157,12 +154,6 @@ class SetResourceProvider(base.ShowOne):
     can be set but not changed. "resource provider unset" removes it.
     """
 
-    # ``{option of another command: the command that has it}``, for the error message.
-    hints = dict.fromkeys(
-        ("--amend", "--resource"),
-        "openstack resource provider inventory set <provider> --amend"
-        " --resource <resource_class>:<field>=<value>",
-    )
     example = """\
 openstack resource provider set --name rack2-node7 rack1-node7
 openstack --os-placement-api-version 1.37 resource provider set \\
@@ -177,7 +168,6 @@ openstack --os-placement-api-version 1.37 resource provider set \\
             help="Name or UUID of the parent. Before Placement API 1.37 only for a provider"
             " without a parent." + arguments.since("nested providers"),
         )
-        arguments.name_providers(parser, "uuid", "parent_provider")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         if parsed_args.name is None and parsed_args.parent_provider is None:
@@ -243,14 +233,10 @@ openstack resource provider delete --tree rack1-node7"""
             nargs="+",
             help="Name or UUID of the resource provider. May be repeated.",
         )
-        arguments.name_providers(parser, "uuid")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = self.connect([("nested providers", "--tree")] if parsed_args.tree else [])
-        # A UUID that no provider has may be the name of one. With one provider the command finds
-        # that out after the failure; with several it must know before the first deletion.
-        check = len(parsed_args.uuid) > 1
-        uuids = list(lookup.provider_uuids(client, parsed_args.uuid, check=check).values())
+        uuids = list(lookup.provider_uuids(client, parsed_args.uuid).values())
         if parsed_args.tree:
             uuids = _with_descendants(client, uuids)
         _delete_each(client, uuids)
@@ -395,8 +381,6 @@ class ShowResourceProviderTree(base.ReportLister):
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         providers = client.list_providers(in_tree=uuid)
-        if not providers and (named := lookup.named_like_uuid(client, parsed_args.uuid)):
-            providers = client.list_providers(in_tree=named)
         if not providers:
             raise errors.PlacementError(f"No resource provider with uuid {uuid} found")
         tree = provider.ProviderTree(providers)

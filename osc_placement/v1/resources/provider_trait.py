@@ -48,11 +48,6 @@ class SetResourceProviderTrait(base.Lister):
 
     required_feature = "traits"
     guards = (MANY,)
-    hints = {
-        base.WORD: "openstack resource provider trait add <provider>"
-        f" --trait {base.WORD} [--trait ...], or trait set with the same arguments to replace"
-        " all traits"
-    }
     example = """\
 openstack resource provider trait set rack1-node7 \\
     --trait HW_CPU_X86_AVX2 --trait CUSTOM_GOLD"""

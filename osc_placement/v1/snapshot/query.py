@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement query replay | record``."""
+"""``placement query replay``."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from typing import TYPE_CHECKING
 
-from osc_placement.model.name import counted
-from osc_placement.v1.common import arguments, base, services
+from osc_placement.v1.common import arguments, base
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
@@ -20,10 +18,8 @@ class ReplayQueries(base.ReportLister):
     """Show which allocation candidates queries lose candidates
 
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
-    (--after), or compares a snapshot with the recorded answers of the queries. Lists the queries
-    that get no candidate any more, and those that lose more than --percent of their candidates.
-    Limits in queries are ignored, because they would hide lost candidates. "placement query
-    record" records queries.
+    (--after). Lists the queries that get no candidate any more, and those that lose more than
+    --percent of their candidates. Limits in queries are ignored: they would hide lost candidates.
     """
 
     auth_required = False
@@ -34,8 +30,7 @@ class ReplayQueries(base.ReportLister):
 openstack placement query replay monday.sqlite tuesday.sqlite \\
     --queries access.log
 openstack placement query replay cloud.sqlite --after plan.json \\
-    --queries queries.txt
-openstack placement query record 8780 --queries recording.jsonl"""
+    --queries queries.txt"""
 
     table_columns = ("query", "times", "before", "after", "lost_percent", "lost", "error")
 
@@ -46,8 +41,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
         arguments.add_file(
             parser,
             "--queries",
-            "An access log of Placement, one query per line (resources=VCPU:1&limit=10), or a"
-            " recording",
+            "An access log of Placement, or one query per line (resources=VCPU:1&limit=10)",
             required=True,
         )
         arguments.add_file(
@@ -69,8 +63,8 @@ openstack placement query record 8780 --queries recording.jsonl"""
         from osc_placement.workflows.snapshot import replay
 
         files, plan = parsed_args.files, parsed_args.after
-        if not files or len(files) + (plan is not None) > 2:
-            self.usage_error("give one snapshot, and a second one or --after at most")
+        if not files or len(files) + (plan is not None) != 2:
+            self.usage_error("give two snapshots, or one snapshot and --after")
         if len(files) > len({path.resolve() for path in files}):
             self.usage_error("the two snapshots are one file")
         source = replay.parse(arguments.read_file(parsed_args.queries).splitlines())
@@ -83,13 +77,8 @@ openstack placement query record 8780 --queries recording.jsonl"""
                 copy, report = stack.enter_context(replay.after_plan(files[0], plan))
                 applied = [f"The plan on a copy of {files[0]}: {report.summary()}"]
                 states.append(copy)
-            before = states[0] if len(states) > 1 else None
-            if before is None and all(query.answer is None for query in source.queries):
-                self.usage_error(
-                    f"{parsed_args.queries} has no recorded answers: give a second snapshot, or a"
-                    " plan with --after"
-                )
-            comparisons = list(replay.compare(before, states[-1], source, context))
+            before, after = states
+            comparisons = list(replay.compare(before, after, source, context))
             names = replay.names_of(states)
         affected = [item for item in comparisons if item.is_affected(parsed_args.percent)]
         exhausted = sum(item.is_exhausted for item in affected)
@@ -107,7 +96,7 @@ openstack placement query record 8780 --queries recording.jsonl"""
             "times": lambda item: item.query.count,
             "before": lambda item: len(item.before.candidates),
             "after": lambda item: len(item.after.candidates),
-            "gained": lambda item: None if item.is_cut_off else len(item.gained),
+            "gained": lambda item: len(item.gained),
             "lost_percent": lambda item: round(item.percent, 1),
             "lost": lambda item: rows.lines(
                 sorted(names.get(uuid, uuid) for uuid in item.lost_providers)
@@ -126,37 +115,3 @@ def _percent(text: str) -> float:
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 100")
     return value
-
-
-class RecordQueries(base.Command):
-    """Record queries for allocation candidates with their answers, until Ctrl-C
-
-    Forwards HTTP requests on a port of 127.0.0.1 to the cloud, whose endpoint may be https.
-    """
-
-    writes = False
-    auth_required = False
-    names_database = False
-    example = "openstack placement query record 8780 --queries recording.jsonl"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "port",
-            metavar="<port>",
-            type=arguments.non_negative,
-            help="The port of 127.0.0.1",
-        )
-        arguments.add_file(
-            parser, "--queries", "Append the queries with their answers to this file", required=True
-        )
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from osc_placement.workflows.snapshot import proxy
-
-        if not self.is_local:
-            services.authenticate(self.app, "forwards requests to the cloud")
-        client, file = self.client(), parsed_args.queries
-        running = proxy.Proxy(client, file, parsed_args.port)
-        sys.stderr.write(f"Forwarding {running.url} to {client.target}; end with Ctrl-C\n")
-        running.run()
-        sys.stderr.write(f"{counted(running.recorded, 'query', 'queries')} recorded in {file}\n")

@@ -251,7 +251,7 @@ def _filters(
         filters["required"] = [*selector.required, *(f"!{item}" for item in selector.forbidden)]
     with input_errors.collected():
         if selector.in_tree is not None:
-            filters["in_tree"] = lookup.provider_uuid(client, selector.in_tree, check=True)
+            filters["in_tree"] = lookup.provider_uuid(client, selector.in_tree)
     return filters
 
 

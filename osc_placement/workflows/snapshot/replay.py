@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs recorded queries on a snapshot, and on a second state, and compares the candidates."""
+"""Runs logged queries on a snapshot, and on a second state, and compares the candidates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import json
 import pathlib
 import re
 import tempfile
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -48,11 +47,6 @@ class QueryComparison:
     def gained(self) -> Candidates:
         """The candidates that only the second state has."""
         return self.after.candidates - self.before.candidates
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the limit of the query may have cut off its recorded answer."""
-        return self.query.answer is not None and len(self.query.answer) == self.query.limit
 
     @property
     def percent(self) -> float:
@@ -123,23 +117,16 @@ def after_plan(
 
 
 def compare(
-    before: api.Client | None,
+    before: api.Client,
     after: api.Client,
     source: QuerySource,
     context: ReadContext | None = None,
 ) -> Iterator[QueryComparison]:
-    """Each query on both states; without ``before`` its recorded answer, if it has one.
-
-    The states answer without limit, which would hide lost candidates: a recorded answer that a
-    limit cut off is a part of the complete one.
-    """
+    """Each query on both states, without its limit, which would hide lost candidates."""
     progress = (context or ReadContext()).progress
     progress.start("replaying queries", len(source.queries))
     for query in source.queries:
-        if before is not None:
-            yield QueryComparison(query, ask(before, query), ask(after, query))
-        elif query.answer is not None:
-            yield QueryComparison(query, QueryAnswer(query.answer), ask(after, query))
+        yield QueryComparison(query, ask(before, query), ask(after, query))
         progress.advance()
 
 
@@ -172,20 +159,12 @@ _PLAIN = re.compile(r"\??(?P<query>[\w%]+=\S*)")
 class Query:
     """A distinct query; ``version`` is empty if its source does not name one.
 
-    ``count``: how often the source has it. ``answer`` is the last recorded one, None without a
-    recording.
+    ``count``: how often the source has it.
     """
 
     text: str
     version: str = ""
     count: int = 1
-    answer: Candidates | None = None
-
-    @property
-    def limit(self) -> int | None:
-        """The most candidates that the query accepts; None without a limit."""
-        values = [value for name, value in urllib.parse.parse_qsl(self.text) if name == "limit"]
-        return int(values[-1]) if values and values[-1].isdigit() else None
 
     @property
     def unlimited(self) -> str:
@@ -206,7 +185,7 @@ class QuerySource:
 
 
 def parse(lines: Iterable[str]) -> QuerySource:
-    """Read lines of an access log, plain queries and lines of a recording, also mixed.
+    """Read lines of an access log and plain queries, also mixed.
 
     Empty lines and lines that begin with ``#`` are skipped.
     """
@@ -225,12 +204,6 @@ def parse(lines: Iterable[str]) -> QuerySource:
             query = dataclasses.replace(query, count=earlier.count + 1)
         queries[key] = query
     return QuerySource(list(queries.values()), ignored)
-
-
-def record(text: str, version: str, body: Any) -> str:
-    """One line of a recording; ``body`` is the response to the query."""
-    answer = sorted(candidates(body))
-    return json.dumps({"query": text, "version": version, "candidates": answer}) + "\n"
 
 
 def candidates(body: Any) -> Candidates:
@@ -252,8 +225,6 @@ def _resources(allocations: Any) -> dict[str, Any]:
 
 
 def _of_line(line: str) -> Query | None:
-    if line.startswith("{"):
-        return _recorded(line)
     logged = _LOGGED.search(line)
     if logged is not None:
         if logged["method"] not in (None, "GET"):
@@ -262,17 +233,6 @@ def _of_line(line: str) -> Query | None:
         return Query(logged["query"], version["version"] if version else "")
     plain = _PLAIN.fullmatch(line)
     return Query(plain["query"]) if plain else None
-
-
-def _recorded(line: str) -> Query | None:
-    try:
-        document = json.loads(line)
-        version = str(document["version"])
-        microversion.Microversion.parse(version)
-        answer = frozenset(_as_text(dict(json.loads(text))) for text in document["candidates"])
-        return Query(str(document["query"]), version, answer=answer)
-    except (ValueError, LookupError, TypeError):
-        return None
 
 
 @contextlib.contextmanager

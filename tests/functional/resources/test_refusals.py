@@ -159,7 +159,6 @@ ERRORS: dict[str, str | tuple[str, ...]] = {
     "placement reshape nofile.yaml": "cannot be read",
     "placement reshape bad.yaml": ("bad.yaml:1:", "bad.yaml:2:"),
     "placement snapshot show nowhere.sqlite": "nowhere.sqlite does not exist",
-    "placement query record 0 --queries bad.yaml": "bad.yaml exists and is not a recording",
 }
 
 #: The same of usage errors, which end with 2 before anything is read.

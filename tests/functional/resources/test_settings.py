@@ -213,33 +213,8 @@ def test_requests_are_limited_by_option_environment_and_clouds_yaml(
     assert cloud("", "--os-placement-rate", "20").code == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "present", "arguments"),
-    [
-        ("placement host ok-to-stop", "placement host check", ("cmp-0001",)),
-        ("placement status", "placement status show", ("-c", "trees")),
-    ],
-)
-def test_a_former_name_of_a_command_works_with_a_warning(
-    openstack: shell.OpenStack,
-    target: Target,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    present: str,
-    arguments: tuple[str, ...],
-) -> None:
-    target.load("12-hosts")
-    monkeypatch.setenv("OS_NOVA_RECORDING", "12-hosts")
-    former = openstack.run(name, *arguments)
-    outcome = openstack.run(present, *arguments)
-    assert f"'openstack {name}' is deprecated: use 'openstack {present}'" in former.stderr
-    assert (former.code, former.stdout) == (outcome.code, outcome.stdout)
-    assert "is deprecated: use 'openstack" not in outcome.stderr
-
-
-def test_the_help_of_openstack_lists_the_present_names(openstack: shell.OpenStack) -> None:
+def test_the_help_of_openstack_lists_the_commands(openstack: shell.OpenStack) -> None:
     listed = openstack.run("--help").stdout
     assert "placement recipe vgpu" in listed
-    assert "placement query record" in listed
+    assert "placement query replay" in listed
     assert "reshape recipe" not in listed
-    assert "ok-to-stop" not in listed

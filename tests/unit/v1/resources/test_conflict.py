@@ -11,7 +11,6 @@ from osc_placement.v1.resources import allocation, inventory, provider_trait
 from tests.support.scripted import App, Reply, client, fault
 
 U = "11111111-1111-4111-8111-111111111111"
-PROVIDER = Reply(body={"resource_providers": [{"uuid": U, "name": "node", "generation": 7}]})
 CONFLICT = fault(409, "Refused.\n\nconflict", "placement.concurrent_update")
 
 
@@ -65,7 +64,7 @@ def consumer(generation: int, **resources: int) -> Reply:
 
 def test_a_conflict_repeats_the_amendment_at_1_37() -> None:
     api_client, app = client(
-        PROVIDER, consumer(1, VCPU=1, VGPU=1), CONFLICT, consumer(2, VCPU=1, DISK_GB=9), Reply(204),
+        consumer(1, VCPU=1, VGPU=1), CONFLICT, consumer(2, VCPU=1, DISK_GB=9), Reply(204),
         consumer(3, VCPU=4, DISK_GB=9),
     )  # fmt: skip
     run(allocation.AmendAllocation, api_client, U, "--allocation", f"rp={U},VCPU=4")
@@ -78,7 +77,7 @@ def test_a_conflict_repeats_the_amendment_at_1_37() -> None:
 
 def test_no_write_follows_if_a_conflict_made_the_change() -> None:
     api_client, app = client(
-        PROVIDER, consumer(1, VCPU=1), CONFLICT, consumer(2, VCPU=4), consumer(2, VCPU=4)
+        consumer(1, VCPU=1), CONFLICT, consumer(2, VCPU=4), consumer(2, VCPU=4)
     )
     run(allocation.AmendAllocation, api_client, U, "--allocation", f"rp={U},VCPU=4")
     assert len(writes(app)) == 1
