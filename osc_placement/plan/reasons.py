@@ -77,7 +77,6 @@ class Code(enum.StrEnum):
     WRONG_UNIT = "wrong-unit"
 
     # Findings of an audit.
-    ERROR_STATE = "error-state"
     EVACUATED = "evacuated"
     MIGRATION_OVER = "migration-over"
     NO_ALLOCATIONS = "no-allocations"

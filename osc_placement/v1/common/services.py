@@ -79,10 +79,10 @@ class NovaServices:
 
     def apply_options(self) -> dict[str, Any]:
         """The fields of ``apply.Options`` for a plan that was made from nova's responses."""
-        from osc_placement.workflows.repair.allocations import location
+        from osc_placement.workflows.repair.allocations import preconditions
 
         return {
-            "check_precondition": location.NovaPreconditions(self.nova, self._opened),
+            "check_precondition": preconditions.NovaPreconditions(self.nova, self._opened),
             "neutron": self.neutron_for_ports,
         }
 

@@ -214,7 +214,7 @@ class _PlanFileCommand(plan_command.PlanCommand):
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> apply.Options:
         """Also with neutron for a plan of ports, and with nova if the changes need its servers."""
-        from osc_placement.workflows.repair.allocations import location
+        from osc_placement.workflows.repair.allocations import preconditions
 
         options = super().apply_options(run, parsed_args)
         if options.dry_run:
@@ -222,7 +222,7 @@ class _PlanFileCommand(plan_command.PlanCommand):
         if self._plan.needs_neutron:
             options = dataclasses.replace(options, neutron=run.services.neutron)
         if self._plan.has_preconditions and not self.undoes:
-            check = location.preconditions_of_plan(run.services.nova, self._plan.created)
+            check = preconditions.preconditions_of_plan(run.services.nova, self._plan.created)
             options = dataclasses.replace(options, check_precondition=check)
         return options
 

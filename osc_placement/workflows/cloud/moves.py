@@ -426,7 +426,7 @@ def _is_in_doubt(reading: MovesReading, move: values.Migration) -> bool:
     a server that was shelved and unshelved since has its allocations on its new host.
     """
     server = reading.servers.get(move.server_uuid)
-    if server is None or not server.known:
+    if server is None or not server.known or not server.host:
         return False
     destination = reading.node_at(move.dest_host, move.dest_node)
     on_destination = destination is not None and reading.root_of(

@@ -28,11 +28,11 @@ from osc_placement.nova import api as nova_api, filters, request, values
 from osc_placement.plan import change
 from osc_placement.workflows.answers import flavor_audit
 from osc_placement.workflows.batch import aggregate_ratios, mirror
-from osc_placement.workflows.cloud import compute_nodes, on_a_copy
+from osc_placement.workflows.cloud import compute_nodes, moves, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair import findings, status
-from osc_placement.workflows.repair.allocations import audit as allocation_audit, location, missing
+from osc_placement.workflows.repair.allocations import audit as allocation_audit, missing
 from osc_placement.workflows.repair.allocations.observe import unchecked_owners
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
@@ -400,7 +400,7 @@ def _node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.Comp
     """The compute node of a server that does not move and has a provider; None otherwise."""
     if not server.known or server.flavor is None:
         return None
-    where = location.locate(snapshot, server)
+    where = moves.move_of(snapshot, server)
     is_there = where.node is not None and where.node.uuid in snapshot.providers
     return where.node if is_there and not where.moving else None
 

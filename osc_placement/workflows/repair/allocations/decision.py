@@ -17,7 +17,9 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud.moves import ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import expected, ports
+from osc_placement.workflows.repair.allocations.at_rest import elsewhere, skip_reason
 from osc_placement.workflows.repair.allocations.expected import (
     Expected,
     FreeCapacity,
@@ -25,14 +27,8 @@ from osc_placement.workflows.repair.allocations.expected import (
     NoRepair,
 )
 from osc_placement.workflows.repair.allocations.heal_request import PACK, HealOptions, HealRequest
-from osc_placement.workflows.repair.allocations.location import (
-    ON_NO_HOST,
-    elsewhere,
-    locate,
-    precondition_of,
-    skip_reason,
-)
 from osc_placement.workflows.repair.allocations.ports import Bindings
+from osc_placement.workflows.repair.allocations.preconditions import precondition_of
 from osc_placement.workflows.repair.allocations.repair import Repair
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 
@@ -79,19 +75,19 @@ class _Deciding:
         self._free = FreeCapacity(snapshot)
 
     def decide(self, server: values.Server) -> HealDecision:
-        location = locate(self._snapshot, server)
+        move = move_of(self._snapshot, server)
         before = self._snapshot.consumer(server.uuid)
-        reason = skip_reason(self._snapshot, server, location)
+        reason = skip_reason(self._snapshot, server, move)
         if reason:
-            needs_nothing = location.absent in ON_NO_HOST or server.vm_state == "soft-delete"
+            needs_nothing = move.absent in ON_NO_HOST or server.vm_state == "soft-delete"
             refused = not before.allocations and not needs_nothing
             return HealDecision(server, before, reason, refused=refused)
-        if location.node is None:
+        if move.node is None:
             raise AssertionError(server)
-        away = elsewhere(self._snapshot, server, location)
+        away = elsewhere(self._snapshot, server, move)
         unallocated = ports.unallocated(self._snapshot, server)
         if not before.allocations or (unallocated and not away):
-            return self._allocate(server, before, location.node.uuid)
+            return self._allocate(server, before, move.node.uuid)
         return self._keep(server, before, away)
 
     def _allocate(

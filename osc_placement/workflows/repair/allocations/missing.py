@@ -12,14 +12,9 @@ from collections.abc import Iterator
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud.moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import expected, repair
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
-from osc_placement.workflows.repair.allocations.location import (
-    BUILDING,
-    CELL_DOWN,
-    ON_NO_HOST,
-    locate,
-)
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
     AuditContext,
@@ -121,17 +116,17 @@ def _skipped(
 ) -> Iterator[AllocationFinding]:
     """A finding if the server needs allocations and has none, or if its build takes too long."""
     server = decision.server
-    location = locate(snapshot, server)
-    if not server.known or location.moving == CELL_DOWN:
+    move = move_of(snapshot, server)
+    if not server.known or move.moving == CELL_DOWN:
         return
     if decision.before.allocations:
         building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])
-        if location.moving == BUILDING and not building:
+        if move.moving == BUILDING and not building:
             allocations = repair.describe(snapshot, decision.before.allocations)
-            text = f"{location.moving}, but has {allocations}"
+            text = f"{move.moving}, but has {allocations}"
             reason = Reason(Code.BUILDING, _STUCK.format(since=server.updated))
             yield _unknown(snapshot, server, text, reason)
-    elif location.absent not in ON_NO_HOST and _requests_something(server):
+    elif move.absent not in ON_NO_HOST and _requests_something(server):
         yield _unknown(snapshot, server, _NOTHING, decision.reason)
 
 

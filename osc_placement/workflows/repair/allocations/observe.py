@@ -25,10 +25,10 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud import compute_nodes, moves
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
-from osc_placement.workflows.repair.allocations import expected, location, owners, ports
+from osc_placement.workflows.repair.allocations import at_rest, expected, owners, ports
 from osc_placement.workflows.repair.allocations.heal_request import WHOLE_CLOUD, HealRequest, Scope
 from osc_placement.workflows.repair.allocations.snapshot import (
     CloudSnapshot,
@@ -51,7 +51,7 @@ def _holding_at_rest(snapshot: CloudSnapshot, request: HealRequest) -> list[str]
     return [
         server.uuid
         for server in request.scope.select(snapshot.servers.values())
-        if not _lacks_all(snapshot, server) and not location.locate(snapshot, server).moving
+        if not _lacks_all(snapshot, server) and not moves.move_of(snapshot, server).moving
     ]
 
 
@@ -59,7 +59,7 @@ def _with_open_ports(snapshot: CloudSnapshot, request: HealRequest) -> list[str]
     """The servers that have no allocations or whose host's tree has more providers."""
     servers = []
     for server in request.scope.select(snapshot.servers.values()):
-        root = location.root_to_heal(snapshot, server)
+        root = at_rest.root_to_heal(snapshot, server)
         if root is not None and (_lacks_all(snapshot, server) or len(snapshot.trees[root]) > 1):
             servers.append(server.uuid)
     return servers
@@ -114,7 +114,7 @@ def _lacking(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[tuple[va
     """The servers that lack something and can be healed, each with its root provider."""
     for server in request.scope.select(snapshot.servers.values()):
         if _lacks_all(snapshot, server) or ports.unallocated(snapshot, server):
-            root = location.root_to_heal(snapshot, server)
+            root = at_rest.root_to_heal(snapshot, server)
             if root is not None:
                 yield server, root
 

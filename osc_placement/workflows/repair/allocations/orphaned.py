@@ -14,7 +14,8 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.repair.allocations import location, repair
+from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.repair.allocations import preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
     AuditContext,
@@ -34,7 +35,6 @@ _NO_TYPE = frozenset({None, allocation.UNKNOWN_TYPE})
 _SEVERAL = 2
 
 _CELL_DOWN = Reason(Code.CELL_DOWN, "it may be of a cell that is down")
-_BOTH_FAILED = Reason(Code.ERROR_STATE, "the migration and its server are both in error")
 _NOT_ONLY_NOVAS = Reason(Code.OTHER_SERVICE, "other services may use these resources too")
 _FOREIGN = (
     "nova does not know {count} hosts, {name} among them: they may be another nova's"
@@ -90,18 +90,20 @@ def _of_migration(
         text = f"the migration is {move.status}, since {move.updated[:19]}"
         evidence = Evidence(Code.MIGRATION_OVER, text, fields)
     finding = _orphaned(snapshot, subject, allocations, evidence, None)
-    reason = context.too_young([move.updated]) or _why_open(move, server)
+    reason = context.too_young([move.updated]) or _why_open(snapshot, move, server)
     return finding.as_unknown(reason) if reason else finding
 
 
-def _why_open(move: values.Migration, server: values.Server | None) -> Reason:
+def _why_open(
+    snapshot: CloudSnapshot, move: values.Migration, server: values.Server | None
+) -> Reason:
     """Why a finished migration may still hold its source: the guest's host is unknown."""
     if server is None or server.is_deleted:
         return reasons.NONE
     if not server.known:
-        return location.CELL_DOWN
-    both_failed = move.status == "error" and server.vm_state == "error"
-    return _BOTH_FAILED if both_failed else reasons.NONE
+        return moves.CELL_DOWN
+    where = moves.move_of(snapshot, server)
+    return where.moving if move in where.migrations else reasons.NONE
 
 
 def _of_deleted(
@@ -139,7 +141,7 @@ def _of_unknown(
     }
     evidence = Evidence(Code.NOT_IN_NOVA, text, fields)
     subject = change.Subject(uuid, uuid)
-    finding = _orphaned(snapshot, subject, allocations, evidence, location.NOT_IN_NOVA)
+    finding = _orphaned(snapshot, subject, allocations, evidence, preconditions.NOT_IN_NOVA)
     reason = (
         Reason(Code.UNREADABLE, snapshot.unconfirmed.get(uuid, ""))
         or _why_hidden(snapshot, allocations)
@@ -241,7 +243,7 @@ def _orphaned(
     subject: change.Subject,
     allocations: allocation.Allocations,
     evidence: Evidence,
-    nova: Precondition | None = location.NOT_A_SERVER,
+    nova: Precondition | None = preconditions.NOT_A_SERVER,
 ) -> AllocationFinding:
     return Finding(
         ORPHANED,

@@ -16,7 +16,7 @@ from osc_placement.client import responses
 from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api
 from osc_placement.nova import values
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud import moves
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,30 +43,23 @@ class UsageSum(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class CloudSnapshot(compute_nodes.ComputeCloud):
+class CloudSnapshot(moves.MovesReading):
     """Servers, migrations, hosts, providers and allocations at one time.
 
-    ``servers``: ``{uuid: server}``, soft-deleted ones included. ``deleted_servers``: servers
-    that nova has deleted and not archived yet. ``migrations``: ``{uuid: migration}``.
-    ``allocations``: ``{consumer uuid: {provider uuid: {class: amount}}}`` of all providers
-    that were read. ``generations``: ``{consumer uuid: consumer generation}``.
+    ``deleted_servers``: servers that nova has deleted and not archived yet. ``allocations`` are
+    those of all providers that were read. ``generations``: ``{consumer uuid: its generation}``.
     ``owners``: the consumers that were read one by one. ``read_errors``:
-    ``{provider uuid: why it could not be read}``. ``sharing``: ``{root uuid: the providers
-    that share resources with its tree}``. ``ports``: ``{server uuid: its ports with resource
-    requests}``. ``capacities``: inventories of which only the capacity is known, as ``total``.
+    ``{provider uuid: why it could not be read}``. ``ports``: ``{server uuid: its ports with
+    resource requests}``. ``capacities``: inventories of which only the capacity is known.
     ``usages``: what Placement adds up for each owner. ``candidates``: ``{key of a query: the
     response, or the error}``. ``unconfirmed``: ``{consumer uuid: why nova cannot say whether
     it is a server}``.
     """
 
-    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
     deleted_servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
-    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
-    allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
     generations: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
     inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
     owners: Mapping[str, Owner] = dataclasses.field(default_factory=dict)
-    sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
     ports: Mapping[str, tuple[api.Port, ...]] = dataclasses.field(default_factory=dict)
     capacities: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
@@ -75,14 +68,6 @@ class CloudSnapshot(compute_nodes.ComputeCloud):
         default_factory=dict
     )
     unconfirmed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @functools.cached_property
-    def migrations_of(self) -> dict[str, list[values.Migration]]:
-        """``{server uuid: its migrations}``, the newest first."""
-        by_server: dict[str, list[values.Migration]] = {}
-        for migration in self.migrations.values():
-            by_server.setdefault(migration.server_uuid, []).append(migration)
-        return by_server
 
     @functools.cached_property
     def projects(self) -> frozenset[str]:
@@ -125,18 +110,6 @@ class CloudSnapshot(compute_nodes.ComputeCloud):
         """The resource classes of which some provider of a tree has inventory."""
         tree = self.trees.get(root_uuid, ())
         return frozenset(name for item in tree for name in self.inventories.get(item.uuid, {}))
-
-    def node_of(self, server: values.Server) -> values.ComputeNode | None:
-        """The compute node of a server, if nova lists it."""
-        return self.node_at(server.host, server.node)
-
-    def node_at(self, host: str | None, node: str | None) -> values.ComputeNode | None:
-        """The compute node with this host and hypervisor hostname, if nova lists it."""
-        return self._nodes.get((host or "", node or ""))
-
-    @functools.cached_property
-    def _nodes(self) -> dict[tuple[str, str], values.ComputeNode]:
-        return {(node.host, node.hostname): node for node in self.hosts.nodes}
 
     def knows(self, consumer_uuid: str) -> bool:
         """Whether nova has a server or a migration with this UUID, deleted ones included."""

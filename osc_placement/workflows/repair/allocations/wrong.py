@@ -16,14 +16,11 @@ from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud.moves import STATES_ON_NO_HOST, ServerMove, move_of
 from osc_placement.workflows.repair.allocations import expected, repair
+from osc_placement.workflows.repair.allocations.at_rest import elsewhere
 from osc_placement.workflows.repair.allocations.expected import FreeCapacity, NoRepair
-from osc_placement.workflows.repair.allocations.location import (
-    Location,
-    elsewhere,
-    locate,
-    precondition_of,
-)
+from osc_placement.workflows.repair.allocations.preconditions import precondition_of
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
     AuditContext,
@@ -36,9 +33,6 @@ DOUBLED = "doubled"
 WRONG_HOST = "wrong-host"
 HOST_CODES = (DOUBLED, WRONG_HOST)
 
-#: The states in which a server may be on no host.
-_STATES_ON_NO_HOST = frozenset({"shelved_offloaded", "error", "building"})
-
 #: Most flavors request these; a flavor that does not request one sets it to 0 on purpose.
 _USUAL = frozenset({flavor.VCPU, flavor.MEMORY_MB, flavor.DISK_GB})
 
@@ -50,32 +44,32 @@ def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
         allocations = snapshot.allocations.get(uuid)
         if not allocations:
             continue
-        location = locate(snapshot, server)
-        away = {part: allocations[part] for part in elsewhere(snapshot, server, location)}
+        move = move_of(snapshot, server)
+        away = {part: allocations[part] for part in elsewhere(snapshot, server, move)}
         if away:
-            finding = _wrong_host(snapshot, server, location, away)
+            finding = _wrong_host(snapshot, server, move, away)
             try:
-                finding = _with_host_repair(snapshot, server, finding, location, away, free)
+                finding = _with_host_repair(snapshot, server, finding, move, away, free)
             except NoRepair as error:
                 finding = finding.as_unknown(error.reason)
-            moves = snapshot.migrations_of.get(uuid, ())
-            yield context.settled(finding, [server.updated, *(move.updated for move in moves)])
+            listed = snapshot.migrations_of.get(uuid, ())
+            yield context.settled(finding, [server.updated, *(item.updated for item in listed)])
 
 
 def _with_host_repair(
     snapshot: CloudSnapshot,
     server: values.Server,
     wrong: AllocationFinding,
-    location: Location,
+    move: ServerMove,
     away: allocation.Allocations,
     free: FreeCapacity,
 ) -> AllocationFinding:
     """The finding for a server with the allocations ``away`` from its location. Raises NoRepair."""
-    if location.moving:
-        raise NoRepair(location.moving)
-    if location.node is None:
+    if move.moving:
+        raise NoRepair(move.moving)
+    if move.node is None:
         # A server on no host uses nothing; certain only if it never ran or is shelved.
-        if server.vm_state not in _STATES_ON_NO_HOST:
+        if server.vm_state not in STATES_ON_NO_HOST:
             text = f"a server that is {server.vm_state} is on some host"
             raise NoRepair(Reason(Code.NO_HOST, text))
         return _removed(snapshot, server, wrong, away)
@@ -89,7 +83,7 @@ def _with_host_repair(
         evidence = Evidence(Code.SECOND_HOST, text, wrong.evidence.fields)
         doubled = dataclasses.replace(wrong, code=DOUBLED, evidence=evidence)
         return _removed(snapshot, server, doubled, away)
-    return _moved(snapshot, server, wrong, own, away, location.node.uuid, free)
+    return _moved(snapshot, server, wrong, own, away, move.node.uuid, free)
 
 
 def _check_is_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> None:
@@ -159,11 +153,11 @@ def _moved(
 def _wrong_host(
     snapshot: CloudSnapshot,
     server: values.Server,
-    location: Location,
+    move: ServerMove,
     away: allocation.Allocations,
 ) -> AllocationFinding:
     here = Reason(Code.WRONG_HOST, f"it is on {server.host}")
-    where = here if location.node else location.absent
+    where = here if move.node else move.absent
     allocations = snapshot.allocations[server.uuid]
     return repair.about_server(
         server,
@@ -197,15 +191,15 @@ def _judge_size(
     snapshot: CloudSnapshot, server: values.Server, free: FreeCapacity
 ) -> AllocationFinding | None:
     allocations = snapshot.allocations.get(server.uuid, {})
-    location = locate(snapshot, server)
-    node = location.node
-    if not allocations or location.moving or node is None or node.uuid not in snapshot.providers:
+    move = move_of(snapshot, server)
+    node = move.node
+    if not allocations or move.moving or node is None or node.uuid not in snapshot.providers:
         return None
     if any(item.uuid in snapshot.read_errors for item in snapshot.trees[node.uuid]):
         return None
-    own = _on(snapshot, allocations, location.shared | {node.uuid})
+    own = _on(snapshot, allocations, move.shared | {node.uuid})
     if not own:
-        left = _on(snapshot, allocations, location.roots - {node.uuid})
+        left = _on(snapshot, allocations, move.roots - {node.uuid})
         return _left_on_source(snapshot, server, left) if left else None
     if expected.request_of(server).unknown:
         return None

@@ -26,7 +26,7 @@ from osc_placement.plan.result import ChangeResult, RunReport, Status, of_plan
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import state_file
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.repair.allocations import heal, location
+from osc_placement.workflows.repair.allocations import heal, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.migrations import consumers, display_heads
 
@@ -358,7 +358,7 @@ def _ratios(services: CloudServices) -> plan.ObservedPlan:
 
 
 def _heal(services: CloudServices, after: str) -> Iterator[Slice]:
-    check = location.NovaPreconditions(services.cloud.nova)
+    check = preconditions.NovaPreconditions(services.cloud.nova)
     parts = heal.plan_missing(
         services.client,
         services.cloud.nova,

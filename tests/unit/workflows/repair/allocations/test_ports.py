@@ -15,7 +15,7 @@ from osc_placement.model import inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
-from osc_placement.workflows.repair.allocations import heal, location
+from osc_placement.workflows.repair.allocations import heal, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealOptions, HealRequest
 from tests.support import embedded, fake_neutron, plans, scripted
 from tests.support.clouds import caching_scheduler
@@ -47,8 +47,8 @@ class Run:
         return heal.plan_healing(self.client, self.nova, request, neutron=self.neutron)
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
-        preconditions = location.NovaPreconditions(self.nova)
-        how = apply.Options(check_precondition=preconditions, neutron=self.neutron, **options)
+        check = preconditions.NovaPreconditions(self.nova)
+        how = apply.Options(check_precondition=check, neutron=self.neutron, **options)
         return plans.apply_new(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, str]:
@@ -191,7 +191,7 @@ def test_kill_between_neutron_and_placement_resumes(
     run.client.before_write(embedded.about("vm-0003", embedded.kill))
     stored = file.read(path)
     options = apply.Options(
-        check_precondition=location.preconditions_of_plan(run.nova, stored.created),
+        check_precondition=preconditions.preconditions_of_plan(run.nova, stored.created),
         neutron=run.neutron,
     )
     with pytest.raises(embedded.Killed):

@@ -14,7 +14,7 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import result
-from osc_placement.workflows.repair.allocations import audit, location
+from osc_placement.workflows.repair.allocations import audit, preconditions
 from osc_placement.workflows.repair.findings import AuditResult
 from tests.support import batch_runs, embedded
 from tests.support.clouds import caching_scheduler
@@ -88,7 +88,7 @@ class Run:
     ) -> result.RunReport:
         audited = self.audited(repair=True)
         concurrently()
-        check = location.NovaPreconditions(self.nova)
+        check = preconditions.NovaPreconditions(self.nova)
         return batch_runs.run(self.client, audited.planned, check_precondition=check, **options)
 
 

@@ -16,7 +16,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
 from osc_placement.testing import traffic
-from osc_placement.workflows.repair.allocations import heal, heal_request, location, observe
+from osc_placement.workflows.repair.allocations import heal, heal_request, observe, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from tests.support import batch_runs, embedded, plans
 from tests.support.batch_runs import statuses
@@ -56,7 +56,7 @@ class Run:
         return heal.plan_healing(self.client, self.nova, HealRequest(**fields))
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
-        check = location.NovaPreconditions(self.nova)
+        check = preconditions.NovaPreconditions(self.nova)
         return batch_runs.run(self.client, planned, check_precondition=check, **options)
 
     def healed(self, **options: Any) -> dict[str, int]:
@@ -181,7 +181,7 @@ def test_plan_file_is_stale_where_nova_changed(run: Run, tmp_path: pathlib.Path)
     run.healed(dry_run=True, plan_out=path)
     run.cloud.moves(3, **TASK)
     stored = file.read(path)
-    check = location.preconditions_of_plan(run.nova, stored.created)
+    check = preconditions.preconditions_of_plan(run.nova, stored.created)
     report = plans.apply_file(run.client, stored, path, apply.Options(check_precondition=check))
     assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
     with pytest.raises(plan.PlanRefused, match="nova is not available"):
@@ -193,8 +193,10 @@ def test_old_plan_notices_archived_server(run: Run) -> None:
     item = planned.plan.changes[-1]
     run.cloud.listed[:] = [one for one in run.cloud.listed if one["id"] != item.subject.uuid]
     day = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-    assert location.NovaPreconditions(run.nova, day)(item) == "nova has no such server any more"
-    assert location.NovaPreconditions(run.nova)(item) == ""
+    assert (
+        preconditions.NovaPreconditions(run.nova, day)(item) == "nova has no such server any more"
+    )
+    assert preconditions.NovaPreconditions(run.nova)(item) == ""
 
 
 def test_changes_since_uses_novas_clock(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +207,7 @@ def test_changes_since_uses_novas_clock(run: Run, monkeypatch: pytest.MonkeyPatc
         type(run.nova), "ask", lambda self, path, version: requests.append(path) or _NOTHING
     )
     planned = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
-    location.NovaPreconditions(run.nova, planned)(item)
+    preconditions.NovaPreconditions(run.nova, planned)(item)
     assert {path.partition("changes-since=")[2][:19] for path in requests[1:]} == {
         "2026-01-01T08%3A50%"
     }
@@ -218,7 +220,7 @@ def test_migration_is_noticed_before_its_server_changes(
     move = run.cloud.migration("a move", item.subject.name, "queued")
     changed = {"servers": [], "migrations": [move]}
     monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
-    assert location.NovaPreconditions(run.nova)(item) == "its migration is queued"
+    assert preconditions.NovaPreconditions(run.nova)(item) == "its migration is queued"
 
 
 @pytest.mark.parametrize(("source", "reads"), [("", 2), ("nova.json", 1)])
@@ -228,7 +230,7 @@ def test_precondition_reads_nova_again_after_two_seconds_and_a_recording_once(
     run.nova.source = source
     item = run.planned().plan.changes[-1]
     now = [100.0]
-    check = location.NovaPreconditions(run.nova, clock=lambda: now[0])
+    check = preconditions.NovaPreconditions(run.nova, clock=lambda: now[0])
     run.nova.requests.clear()
     for later in (0.0, 1.9, 0.2, 1.0):
         now[0] += later
@@ -361,7 +363,7 @@ def test_part_reads_its_hosts_and_servers_without_allocations(
         "GET /resource_providers/{}/inventories": 2,
         "GET /allocations/{}": lacking,
     }
-    how = apply.Options(check_precondition=location.NovaPreconditions(nova))
+    how = apply.Options(check_precondition=preconditions.NovaPreconditions(nova))
     plans.apply_new(client, planned, "a test", how)
     (_, again), *_ = heal.plan_missing(client, nova, HealRequest())
     assert not again.plan.changes

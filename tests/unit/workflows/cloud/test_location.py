@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement.nova import values
-from osc_placement.workflows.repair.allocations import location
+from osc_placement.workflows.cloud import moves
 from tests.support.clouds import small
 from tests.support.clouds.small import move, server
 
@@ -90,9 +90,9 @@ TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, s
 
 @pytest.mark.parametrize("name", TABLE)
 def test_location_and_hosts_that_may_hold_allocations(name: str) -> None:
-    fields, moves, moving, node, hosts = TABLE[name]
+    fields, migrations, moving, node, hosts = TABLE[name]
     one = server(**fields)
-    found = location.locate(small.cloud([one], moves), one)
+    found = moves.move_of(small.cloud([one], migrations), one)
     assert moving in found.moving.text
     assert bool(found.moving) == bool(moving)
     assert (found.node.host if found.node else "") == node
@@ -104,18 +104,18 @@ def test_location_and_hosts_that_may_hold_allocations(name: str) -> None:
 def test_sharing_provider_belongs_to_the_hosts_in_its_aggregate() -> None:
     for host, shares in (("a", True), ("c", False)):
         one = server(host)
-        found = location.locate(small.cloud([one]), one)
+        found = moves.move_of(small.cloud([one]), one)
         assert found.may_hold("u-nfs") is shares
 
 
 def test_child_provider_counts_as_its_root() -> None:
     snapshot = small.cloud([server("b")])
-    found = location.locate(snapshot, snapshot.servers["s"])
+    found = moves.move_of(snapshot, snapshot.servers["s"])
     assert found.may_hold(snapshot.root_of("u-nic"))
 
 
 def test_host_in_cell_that_is_down_counts_as_moving() -> None:
     one = server("a")
     down = values.Hosts(nodes=small.NODES, unreachable=frozenset({"a"}))
-    found = location.locate(small.cloud([one], hosts=down), one)
-    assert found.moving == location.CELL_DOWN
+    found = moves.move_of(small.cloud([one], hosts=down), one)
+    assert found.moving == moves.CELL_DOWN

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check just before a write that nova still reports what a change was planned on.
+
+``NovaPreconditions`` sends requests: it reads nova when a change is about to be written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from osc_placement.nova import api, servers, values
+from osc_placement.plan.change import Change, Precondition, ServerState
+from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.repair.allocations import expected
+
+LOG = logging.getLogger(__name__)
+
+#: The assumed maximum difference between nova's clock and the local one.
+_SLACK = datetime.timedelta(minutes=10)
+
+#: How many seconds a read of nova stays valid.
+_FRESH = 2.0
+
+#: For plans older than this, all servers are read once: deleted servers may be archived, and
+#: no listing of changes contains archived servers.
+_OLD = datetime.timedelta(hours=1)
+
+_MISSING = "nova has no such server any more"
+_DELETED = "it was deleted"
+_CREATED = "nova has a {what} of this UUID now"
+_CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
+
+#: For consumers of deleted servers, and for consumers that nova does not know.
+NOT_A_SERVER = Precondition()
+NOT_IN_NOVA = Precondition(no_migration=True)
+
+
+def precondition_of(server: values.Server) -> Precondition:
+    """The precondition of a change of a server's allocations."""
+    return Precondition(_state_of(server))
+
+
+def _state_of(server: values.Server) -> ServerState:
+    # Whether the root disk is a volume never changes, and reading it takes a request.
+    request = expected.request_of(dataclasses.replace(server, from_volume=False))
+    resources = dict(sorted(request.total().items()))
+    return ServerState(server.host, server.node, server.vm_state, server.task_state, resources)
+
+
+class NovaPreconditions:
+    """Checks the preconditions of changes; safe to call from several threads.
+
+    ``planned``: the creation time of the plan (UTC); the default is now. ``clock`` returns
+    seconds.
+    Requests: to nova, at most every two seconds, one per 1000 servers and one per 1000
+    migrations that changed since ``planned``. For an old plan all servers the first time. All
+    migrations once if a change requires that there is none. A recording is read once.
+    """
+
+    def __init__(
+        self,
+        nova: api.Nova,
+        planned: datetime.datetime | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        now = datetime.datetime.now(datetime.UTC)
+        self._nova, self._clock = nova, clock
+        self._planned = planned or now
+        self._is_old = now - self._planned > _OLD
+        self._lock = threading.Lock()
+        self._read_at: float | None = None
+        self._servers: dict[str, values.Server] = {}
+        self._open_migrations: Mapping[str, values.Migration] = {}
+        self._migrations: frozenset[str] | None = None
+
+    def __call__(self, change: Change) -> str:
+        """Why the precondition of a change is not met; empty if it is met, or without one.
+
+        Errors: those of nova.
+        """
+        precondition, uuid = change.precondition, change.subject.uuid
+        if precondition is None:
+            return ""
+        with self._lock:
+            self._refresh()
+            server = self._servers.get(uuid)
+            migration = self._open_migrations.get(uuid)
+        if precondition.server is None:
+            reason = self._why_in_nova(uuid, server, precondition)
+        elif server is not None:
+            reason = _difference(precondition.server, server, migration)
+        elif self._is_old:
+            reason = _MISSING
+        else:
+            # Nova may create a migration before it changes the server.
+            reason = moves.describe(migration).text if migration is not None else ""
+        if reason:
+            LOG.info("%s: precondition not met: %s", uuid, reason)
+        return reason
+
+    def _why_in_nova(
+        self, uuid: str, server: values.Server | None, precondition: Precondition
+    ) -> str:
+        if server is not None and not server.is_deleted:
+            return _CREATED.format(what="server")
+        if precondition.no_migration and self._is_migration(uuid):
+            return _CREATED.format(what="migration")
+        return ""
+
+    def _is_migration(self, uuid: str) -> bool:
+        """Whether nova has a migration with this UUID.
+
+        Nova's listing silently omits the migrations of a cell that does not respond in time, so
+        that it is read again before a consumer counts as unknown.
+        """
+        with self._lock:
+            if self._migrations is None:
+                migrations = servers.migrations(self._nova)
+                self._migrations = frozenset(item.uuid for item in migrations)
+            return uuid in self._migrations
+
+    def _refresh(self) -> None:
+        """Read nova if the last read is too long ago."""
+        if self._read_at is not None and self._is_fresh(self._read_at):
+            return
+        if self._read_at is None and self._is_old:
+            self._servers = {item.uuid: item for item in servers.servers(self._nova)}
+        changed = servers.servers(self._nova, **self._since())
+        self._servers |= {item.uuid: item for item in changed}
+        migrations = servers.migrations(self._nova, **self._since())
+        self._open_migrations = {item.server_uuid: item for item in migrations if not item.is_over}
+        self._read_at = self._clock()
+
+    def _is_fresh(self, read_at: float) -> bool:
+        return bool(self._nova.source) or self._clock() - read_at < _FRESH
+
+    def _since(self) -> dict[str, str]:
+        """Nova's filter for changes since the plan, by nova's clock."""
+        since = self._planned - api.clock_offset(self._nova) - _SLACK
+        return {"changes-since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
+
+
+def preconditions_of_plan(nova: api.Nova, created: str) -> NovaPreconditions:
+    """The check for a plan file that was created at ``created`` (ISO 8601)."""
+    return NovaPreconditions(nova, datetime.datetime.fromisoformat(created) if created else None)
+
+
+def _difference(
+    before: ServerState, server: values.Server, migration: values.Migration | None
+) -> str:
+    """What nova has changed in a server since the plan; empty if nothing."""
+    if server.is_deleted:
+        return _DELETED
+    if not server.known:
+        return moves.CELL_DOWN.text
+    if migration is not None:
+        return moves.describe(migration).text
+    now = _state_of(server)
+    for field in dataclasses.fields(ServerState):
+        new, old = getattr(now, field.name), getattr(before, field.name)
+        if new != old:
+            return _CHANGED.format(what=field.name, now=_text(new), before=_text(old))
+    return ""
+
+
+def _text(value: Mapping[str, int] | str | None) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={amount}" for name, amount in value.items())
+    return str(value)
