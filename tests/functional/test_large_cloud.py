@@ -16,8 +16,9 @@ from tests.support.peer import target as targets
 FLAT, NESTED, SERVERS = 60, 2, 600
 
 HOSTS, PROVIDERS = FLAT + NESTED, FLAT + NESTED * (1 + large.DEVICES)
-#: Projects with their users; consumers that a check of owners reads; those that a repair changes.
-OWNERS, SUSPECTS, REPAIRED = 4, 48, 18
+#: Projects with their users; consumers that a check of owners reads; those that a repair changes
+#: and that were not read yet.
+OWNERS, SUSPECTS, REPAIRED = 4, 125, 17
 
 CANDIDATES, OF_PROVIDER = "GET /allocation_candidates", "/resource_providers/{}"
 ALLOCATIONS, INVENTORIES = f"{OF_PROVIDER}/allocations", f"{OF_PROVIDER}/inventories"

@@ -39,8 +39,8 @@ def plan_healing(
 ) -> plan.ObservedPlan:
     """The plan that gives the servers in scope what they lack; it removes nothing.
 
-    Requests: ``HealReader.read_cloud``; one per owner of servers, and one per consumer whose
-    amounts may explain that an owner's sums differ, at most ``owners.MOST_READS`` (with
+    Requests: ``HealReader.read_cloud``; one per owner of servers, and one per consumer of
+    an owner whose sums differ, at most ``owners.MOST_READS`` (with
     ``check_owners``: one per consumer); one for each host on which
     servers lack something and for each provider that shares with it; for devices one per
     provider of the tree, and one query per host and flavor. To neutron one for 64 servers that

@@ -231,7 +231,7 @@ class HealReader:
 
         Every consumer where there are few, or where the operator wants it. Otherwise the sums of
         all owners, consumers that nova does not know, where they may explain these sums, and those
-        of servers that may have a wrong owner, the most probable ones first.
+        of servers whose owner has a wrong sum, a part at a time.
         Requests: one per owner of servers, and one per consumer, at most ``owners.MOST_READS``.
         """
         request = self.request

@@ -3,16 +3,17 @@
 
 No listing reports a consumer's owner, but ``GET /usages`` adds up what the consumers of one
 project and user hold, and from 1.38 how many they are. Where a sum is not the expected one, the
-consumers whose amounts explain the difference are read, some at a time: each wrong owner that is
-found changes the sums of two owners. A consumer with a wrong owner is missing in the sum of the
-owner that it should have, and extra in the sum of another one. Two consumers of the same size that
-have swapped owners do not show in these sums; ``--check-owners`` reads every consumer instead.
+consumers of this owner are read, a quarter at a time: each wrong owner that is found changes the
+sums of two owners. Two consumers of the same size that have swapped owners do not show in these
+sums; ``--check-owners`` reads every consumer instead.
 """
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Mapping
 
 from osc_placement.model import allocation
 from osc_placement.model.name import counted
@@ -56,66 +57,57 @@ def limit_note(snapshot: CloudSnapshot, readable: Iterable[str]) -> list[str]:
 
 
 class OwnerSearch:
-    """Chooses the consumers to read until the sums of all owners are explained.
+    """Chooses the consumers to read until the sums of all owners are the expected ones.
 
     ``readable``: the consumers that may be read. ``learn`` takes what was read.
     """
 
     def __init__(self, snapshot: CloudSnapshot, readable: Iterable[str]) -> None:
-        self._classes = _classes(snapshot)
-        self._account_of: dict[str, _Account] = {}
         self._accounts = {
-            owner: _Account(self._amounts(usage.resources), usage.consumers)
+            owner: _Account(collections.Counter(usage.resources), usage.consumers)
             for owner, usage in snapshot.usages.items()
         }
-        self._sizes: dict[Vector, Vector] = {}
-        self._vectors = {
-            uuid: self._size(allocations) for uuid, allocations in snapshot.allocations.items()
+        self._account_of: dict[str, _Account] = {}
+        self._resources = {
+            uuid: allocation.add_resources(*allocations.values())
+            for uuid, allocations in snapshot.allocations.items()
         }
-        for uuid in snapshot.allocations:
+        for uuid, resources in self._resources.items():
             account = self._account(snapshot, uuid)
             if account is not None:
-                account.expect(self._vectors[uuid])
+                account.expect(resources)
                 self._account_of[uuid] = account
-        for uuid in readable:
+        for uuid in sorted(readable):
             if uuid in self._account_of and uuid not in snapshot.owners:
-                vector = self._vectors[uuid]
-                self._account_of[uuid].unread.setdefault(vector, {})[uuid] = None
+                self._account_of[uuid].unread[uuid] = None
         self.reads = len(snapshot.owners)
 
     def suspects(self) -> list[str]:
         """All unread consumers of the owners whose sums differ."""
-        return [
-            uuid
-            for account in self._differing()
-            for uuids in account.unread.values()
-            for uuid in uuids
-        ]
+        return [uuid for account in self._differing() for uuid in account.unread]
 
     def next(self) -> list[str]:
-        """The consumers to read next; empty when the sums are explained, or at the limit."""
-        probable, others = [], []
-        for account in self._differing():
-            vectors = explanations(
-                tuple(account.difference), account.count, account.unread, self._sizes
-            )
-            probable += account.first_part(vectors or ())
-            others += account.first_part(account.unread)
-        # Each wrong owner that is found may explain the sums of another owner too.
-        suspects = probable or others
+        """The consumers to read next; empty when the sums are the expected ones, or at the limit.
+
+        Of owners that lack something first: a wrong owner that is found there is what another
+        owner has too much.
+        """
+        differing = [account for account in self._differing() if account.unread]
+        accounts = [account for account in differing if account.lacks] or differing
+        suspects = [uuid for account in accounts for uuid in account.first_part()]
         return suspects[: max(MOST_READS - self.reads, 0)]
 
     def learn(self, snapshot: CloudSnapshot, uuids: Iterable[str]) -> None:
         """Correct the sums with the owners of consumers that were read."""
         for uuid in uuids:
             self.reads += 1
-            account, vector = self._account_of.pop(uuid), self._vectors[uuid]
-            account.forget(uuid, vector)
+            account = self._account_of.pop(uuid)
+            account.expect(self._resources[uuid], -1)
+            del account.unread[uuid]
             if uuid in snapshot.allocations:
                 actual = self._account(snapshot, uuid)
-                resources = allocation.add_resources(*snapshot.allocations[uuid].values())
                 if actual is not None:
-                    actual.expect(self._amounts(resources))
+                    actual.expect(allocation.add_resources(*snapshot.allocations[uuid].values()))
 
     def _differing(self) -> list[_Account]:
         return [account for account in self._accounts.values() if account.differs]
@@ -124,62 +116,39 @@ class OwnerSearch:
         owner = owner_of(snapshot, uuid)
         return None if owner is None else self._accounts.get(owner)
 
-    def _size(self, allocations: allocation.Allocations) -> Vector:
-        """The amounts of a consumer: the same object for equal amounts."""
-        vector = self._amounts(allocation.add_resources(*allocations.values()))
-        return self._sizes.setdefault(vector, vector)
 
-    def _amounts(self, resources: allocation.Resources) -> Vector:
-        return tuple(resources.get(name, 0) for name in self._classes)
-
-
+@dataclasses.dataclass(slots=True)
 class _Account:
     """The consumers of one owner: what Placement reports of them, minus what is expected.
 
     ``count`` is the difference of their number, None if Placement does not report it.
-    ``unread``: ``{amounts: consumers that may have another owner}``, in a fixed order.
+    ``unread``: the consumers that may have another owner, in a fixed order.
     """
 
-    def __init__(self, reported: Vector, count: int | None) -> None:
-        self.difference = list(reported)
-        self.count = count
-        self.unread: dict[Vector, dict[str, None]] = {}
+    difference: collections.Counter[str]
+    count: int | None
+    unread: dict[str, None] = dataclasses.field(default_factory=dict)
 
     @property
     def differs(self) -> bool:
         """Whether the sums are not the expected ones."""
-        return any(self.difference) or bool(self.count)
+        return any(self.difference.values()) or bool(self.count)
 
-    def expect(self, vector: Vector, number: int = 1) -> None:
-        """Expect one more consumer with these amounts, or one less."""
-        for index, amount in enumerate(vector):
-            self.difference[index] -= number * amount
+    @property
+    def lacks(self) -> bool:
+        """Whether a sum is less than expected: consumers of this owner have another one."""
+        return min(self.difference.values(), default=0) < 0 or (self.count or 0) < 0
+
+    def expect(self, resources: Mapping[str, int], number: int = 1) -> None:
+        """Expect one more consumer with these resources, or one less."""
+        for name, amount in resources.items():
+            self.difference[name] -= number * amount
         if self.count is not None:
             self.count -= number
 
-    def forget(self, uuid: str, vector: Vector) -> None:
-        """Expect a consumer no longer: it was read."""
-        self.expect(vector, -1)
-        del self.unread[vector][uuid]
-        if not self.unread[vector]:
-            del self.unread[vector]
-
-    def first_part(self, vectors: Iterable[Vector]) -> list[str]:
-        """Some of the unread consumers with these amounts."""
-        uuids = [uuid for vector in sorted(vectors) for uuid in self.unread[vector]]
-        return uuids[: max(_FEW, len(uuids) // _PARTS)]
-
-
-def _classes(snapshot: CloudSnapshot) -> list[str]:
-    """The resource classes of all allocations and sums."""
-    used = {name for usage in snapshot.usages.values() for name in usage.resources}
-    allocated = {
-        name
-        for allocations in snapshot.allocations.values()
-        for resources in allocations.values()
-        for name in resources
-    }
-    return sorted(used | allocated)
+    def first_part(self) -> list[str]:
+        """Some of the unread consumers."""
+        return list(itertools.islice(self.unread, max(_FEW, len(self.unread) // _PARTS)))
 
 
 def owner_of(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
@@ -193,73 +162,3 @@ def owner_of(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
     if owner is None or owner.project_id is None or owner.user_id is None:
         return None
     return ProjectUser(owner.project_id, owner.user_id)
-
-
-#: The amounts of a consumer, or a difference of sums, in a fixed order of resource classes.
-Vector = tuple[int, ...]
-
-#: The most combinations of amounts that are tried for one owner.
-_MOST_COMBINATIONS = 10_000
-
-
-def explanations(
-    difference: Vector, count: int | None, own: Collection[Vector], others: Collection[Vector]
-) -> set[Vector] | None:
-    """The amounts of missing consumers in the smallest explanations of a difference.
-
-    ``difference`` is what Placement reports, minus what is expected; ``count`` is the same for
-    the number of consumers, None if Placement does not report it. ``own`` are the amounts that
-    may be missing, ``others`` those that may be extra. Empty if extra consumers alone explain
-    the difference; None if more than three consumers, or more combinations than are tried, are
-    needed.
-    """
-    missing, extra = frozenset(own), frozenset(others)
-    for size in (1, 2, 3):
-        subsets = [
-            lost
-            for lost, gained in _combinations(difference, size, missing, extra)
-            if count is None or count == gained - len(lost)
-        ]
-        if subsets:
-            # Missing consumers first: each of them is extra in another owner's sum.
-            return {vector for lost in subsets for vector in lost}
-    return None
-
-
-def _combinations(
-    difference: Vector, size: int, own: frozenset[Vector], others: frozenset[Vector]
-) -> Iterator[tuple[tuple[Vector, ...], int]]:
-    """``(missing amounts, number of extra consumers)`` that explain the difference together."""
-    for gained in range(size + 1):
-        lost = size - gained
-        if len(own) ** max(lost - (not gained), 0) * len(others) ** max(gained - 1, 0) > (
-            _MOST_COMBINATIONS
-        ):
-            continue
-        for extra in itertools.combinations_with_replacement(sorted(others), max(gained - 1, 0)):
-            rest = _minus(difference, *extra)
-            yield from _completed(rest, lost, gained, own, others)
-
-
-def _completed(
-    rest: Vector, lost: int, gained: int, own: frozenset[Vector], others: frozenset[Vector]
-) -> Iterator[tuple[tuple[Vector, ...], int]]:
-    """Choose the missing amounts; the last amount follows from the others."""
-    chosen = lost if gained else lost - 1
-    for missing in itertools.combinations_with_replacement(sorted(own), chosen):
-        left = _plus(rest, *missing)
-        if gained:
-            if left in others:
-                yield missing, gained
-        else:
-            last = tuple(-amount for amount in left)
-            if last in own:
-                yield (*missing, last), gained
-
-
-def _plus(vector: Vector, *more: Vector) -> Vector:
-    return tuple(map(sum, zip(vector, *more, strict=True)))
-
-
-def _minus(vector: Vector, *less: Vector) -> Vector:
-    return _plus(vector, *(tuple(-amount for amount in each) for each in less))
