@@ -9,7 +9,6 @@ import re
 
 from osc_placement import plugin
 from osc_placement.client import retry, transport
-from osc_placement.model import yaml_lines
 from osc_placement.plan import guards, workers
 from osc_placement.plan.kinds import allocations
 from osc_placement.server import context, options, run, validation
@@ -40,7 +39,6 @@ LIMITS = {
     "Concurrent requests": f"{workers.DEFAULT}",
     "Consumers in one write": f"{allocations.TYPE.bulk_size}",
     "Part of what exists that an audit, a mirror or a migration removes": f"{guards.MAX_PERCENT} %",
-    "Nodes that aliases add to a YAML document": f"{yaml_lines.MAX_ADDED}",
     "Time to search for an assignment": f"{consumers.TIMEOUT:g} s",
     "Size of a body": f"{run.MAX_BODY // MIB} MiB",
     "Values in a body": f"{context.MAX_VALUES}",
@@ -123,9 +121,6 @@ LIMIT_TESTS = {
     "Consumers in one write": "test_many_new_consumers_need_one_request_and_no_read",
     "Part of what exists that an audit, a mirror or a migration removes": (
         "test_an_audit_deletes_nothing_where_nova_lists_no_servers"
-    ),
-    "Nodes that aliases add to a YAML document": (
-        "test_aliases_that_expand_beyond_the_limit_are_refused_unexpanded"
     ),
     "Time to search for an assignment": "test_a_hard_problem_ends_at_the_time_limit",
     "Size of a body": "test_a_body_that_is_too_large_is_refused_before_it_is_sent",

@@ -81,7 +81,7 @@ def test_files_are_merged_by_provider(tmp_path: pathlib.Path) -> None:
         ("[", ":1: neither YAML nor JSON: expected the node content, but found '<stream end>'"),
         ("# nothing\n", "it is empty: it needs 'meta'"),
         (
-            HEAD + "- &a {identification: {name: a}, traits: {additional: [CUSTOM_A]}}\n- *a\n",
+            HEAD + "- {identification: {name: a}, traits: {additional: [CUSTOM_A]}}\n" * 2,
             "a is defined 2 times",
         ),
     ],
