@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("uuid", "before", "after", "status", "reason", "code")
 
-STRATEGIES = ("pack", "spread", "in-order")
+STRATEGIES = ("pack",)
 
 
 class Reshape(plan_command.SelectorCommand):
@@ -72,8 +72,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             "--strategy",
             choices=STRATEGIES,
             help="How to choose if several targets are possible: pack fills one target after the"
-            " other, spread fills all evenly, in-order assigns consumers by UUID to targets in"
-            " the order of the file",
+            " other",
         )
         arguments.add_count(
             parser,

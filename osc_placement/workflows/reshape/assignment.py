@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which target each amount of a reshape goes to, or why there is none. Pure and deterministic.
 
-``assign`` places the amounts with ``search.placing``: a demand is a request, a target is a tree. A
-strategy is a preference: ``pack`` first finds the smallest number of targets, ``spread`` the lowest
-share of the fullest target. Then ``assign`` finds the consumers that have a choice, or those that
-do not fit, with the reasons::
+``assign`` places the amounts with ``search.placing``: a demand is a request, a target is a tree.
+The strategy ``pack`` first finds the smallest number of targets. Then ``assign`` finds the
+consumers that have a choice, or those that do not fit, with the reasons::
 
     targets a and b with 4 VGPU free each; consumers c0 to c3 with 1, 1, 2 and 2 VGPU
     no strategy: Undecided, because each consumer fits on a and on b
     pack:        large amounts first: c2 and c3 on a, c0 and c1 on b
-    spread:      c2 on a, c3 on b, c0 on a, c1 on b
     a consumer c4 with 3 VGPU more: Impossible, 9 VGPU are to be placed, and there is room for 8
 """
 
@@ -18,7 +16,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import math
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -30,22 +27,15 @@ from osc_placement.search import placing
 
 #: How to choose where capacity leaves a choice.
 #:
-#: * ``pack``: use as few targets as possible, in the given order, large amounts first.
-#: * ``spread``: keep the fullest target as empty as possible, then fill all evenly.
-#: * ``in-order``: assign consumers by UUID to targets in the given order, without returning to
-#:   an earlier target.
-#:
-#: A strategy is a preference: it yields where it would leave an amount unplaced.
-Strategy = Literal["pack", "spread", "in-order"]
+#: ``pack``: use as few targets as possible, in the given order, large amounts first. It is a
+#: preference: it yields where it would leave an amount unplaced.
+Strategy = Literal["pack"]
 
 #: The effort that is spent on a mere preference: targets of all steps.
 EFFORT = 50_000
 
-#: The number of proofs that one strategy may use.
+#: The number of proofs that the strategy may use.
 MAX_PROOFS = 12
-
-#: Shares of a capacity are compared in thousandths.
-WHOLE = 1000
 
 #: The number of consumers that are tried a second time after they did not fit.
 MAX_RETRIED = 16
@@ -112,10 +102,6 @@ class Room:
         offered, present = self.inventory, self.present.get(consumer, 0)
         return placing.SumRule(present, offered.min_unit, offered.max_unit, offered.step_size)
 
-    def share(self, added: int) -> float:
-        """The used share of the capacity with an amount added; 0 if nothing is added."""
-        return (self.used + added) / self.inventory.capacity if added else 0.0
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assigned:
@@ -166,7 +152,7 @@ def assign(
 ) -> Answer:
     """Find the target of each demand, or prove that there is none.
 
-    The order of ``rooms`` matters to strategies; the order of ``demands`` and of other mappings
+    The order of ``rooms`` matters to ``pack``; the order of ``demands`` and of other mappings
     does not. ``names`` of providers are for messages. Only GaveUp depends on the machine: it is the
     answer after ``seconds`` by ``clock``.
     Time: demands times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
@@ -366,7 +352,7 @@ def _answer(
 ) -> Answer:
     placement = None
     if not requests.unplaceable:
-        placement = _Strategies(requests, budget).place(strategy)
+        placement = _Packing(requests, budget).place(strategy)
     if placement is None:
         return _impossible(requests, budget, names)
     undecided = set(requests.consumers) - _unique(requests, placement, budget)
@@ -375,12 +361,8 @@ def _answer(
     return Assigned(requests.targets(placement), frozenset(undecided))
 
 
-#: The options of a request, the best first.
-_Preference = Callable[[placing.Occupancy, str], Sequence[placing.Option]]
-
-
-class _Strategies:
-    """Places all requests by a preference, as far as that leaves room for the rest."""
+class _Packing:
+    """Places all requests on few targets, as far as that leaves room for the rest."""
 
     def __init__(self, requests: _Requests, budget: SearchBudget) -> None:
         self._requests, self._problem, self._budget = requests, requests.problem, budget
@@ -393,14 +375,8 @@ class _Strategies:
         if solution is None or strategy is None:
             return solution
         self._solution = solution
-        if strategy == "pack":
-            self._limit_targets()
-            return self._preferred(self._problem.large_first, self._as_given)
-        if strategy == "spread":
-            for resource_class in self._problem.needed:
-                self._limit_share(resource_class)
-            return self._preferred(self._problem.large_first, self._emptiest)
-        return self._preferred(list(self._problem.requests), self._onward)
+        self._limit_targets()
+        return self._packed()
 
     def _limit_targets(self) -> None:
         """Limit the problem to the smallest number of targets."""
@@ -421,113 +397,35 @@ class _Strategies:
             number += 1
         return number
 
-    def _limit_share(self, resource_class: str) -> None:
-        """Limit the problem to the lowest share of the fullest target."""
-        low, high = 0, self._highest_share(resource_class)
-        while low < high:
-            middle = (low + high) // 2
-            limited = self._limited(resource_class, middle)
-            if solution := self._solve_evenly(limited):
-                self._solution = solution
-                high = self._highest_share(resource_class)
-            else:
-                low = middle + 1
-        self._problem = self._limited(resource_class, high)
-
-    def _solve_evenly(self, problem: placing.Problem) -> placing.Placement | None:
-        if problem.cannot_fit:
-            return None
-        occupancy = self._extend(problem, problem.large_first, self._emptiest, {})
-        if occupancy.is_complete:
-            return occupancy.placed
-        return placing.place(problem, self._budget, effort=EFFORT)
-
-    def _highest_share(self, resource_class: str) -> int:
-        added: collections.Counter[placing.Slot] = collections.Counter()
-        for option in self._solution.values():
-            added.update(option.amounts)
-        return math.ceil(
-            max(
-                WHOLE * self._requests.rooms[slot].share(amount)
-                for slot, amount in added.items()
-                if slot[1] == resource_class
-            )
-        )
-
-    def _limited(self, resource_class: str, share: int) -> placing.Problem:
-        """The problem where the used share of each target is at most ``share`` thousandths."""
-        free = dict(self._problem.free)
-        for slot in self._problem.slots[resource_class]:
-            room = self._requests.rooms[slot]
-            below = room.inventory.capacity * share // WHOLE - room.used
-            free[slot] = max(0, min(free[slot], below))
-        return dataclasses.replace(self._problem, free=free)
-
-    def _as_given(self, _: placing.Occupancy, name: str) -> Sequence[placing.Option]:
+    def _options(self, name: str) -> Sequence[placing.Option]:
         return self._problem.options[self._requests.kinds[name]]
 
-    def _emptiest(self, occupancy: placing.Occupancy, name: str) -> Sequence[placing.Option]:
-        def share(option: placing.Option) -> float:
-            return max(
-                self._requests.rooms[slot].share(
-                    self._problem.free[slot] - occupancy.left[slot] + amount
-                )
-                for slot, amount in option.amounts.items()
-            )
-
-        return sorted(self._as_given(occupancy, name), key=share)
-
-    def _onward(self, occupancy: placing.Occupancy, name: str) -> Sequence[placing.Option]:
-        """From the target that received the same classes last; earlier targets come at the end."""
-        demands, position = self._requests.demands, self._requests.positions
-        classes = demands[name].resources.keys()
-        same = (
-            position[option.root_uuid]
-            for other, option in reversed(occupancy.placed.items())
-            if demands[other].resources.keys() == classes
-        )
-        last = next(same, 0)
-        options = self._as_given(occupancy, name)
-        return sorted(options, key=lambda option: position[option.root_uuid] < last)
-
-    def _extend(
-        self,
-        problem: placing.Problem,
-        order: Sequence[str],
-        prefer: _Preference,
-        placed: placing.Placement,
-    ) -> placing.Occupancy:
+    def _extend(self, placed: placing.Placement) -> placing.Occupancy:
         """Place the requests after ``placed`` until one does not fit; without looking ahead."""
-        occupancy = placing.Occupancy(problem, placed)
-        for name in order[len(placed) :]:
+        occupancy = placing.Occupancy(self._problem, placed)
+        for name in self._problem.large_first[len(placed) :]:
             kind = self._requests.kinds[name]
-            options = prefer(occupancy, name)
+            options = self._options(name)
             best = next((option for option in options if occupancy.fits(kind, option)), None)
             if best is None:
                 break
             occupancy.put(name, best)
         return occupancy
 
-    def _preferred(self, order: Sequence[str], prefer: _Preference) -> placing.Placement:
-        """The first of all placements in the order of the preferences.
+    def _packed(self) -> placing.Placement:
+        """The first of all placements: large amounts first, on targets in the given order.
 
         Where that takes too many proofs, the remaining requests are placed in any way that fits.
         """
         start: placing.Placement | None = {}
         while start is not None:
-            occupancy = self._extend(self._problem, order, prefer, start)
+            occupancy = self._extend(start)
             if occupancy.is_complete:
                 return occupancy.placed
-            start = self._correct(start, occupancy.placed, order, prefer)
+            start = self._correct(start, occupancy.placed)
         return self._solution
 
-    def _correct(
-        self,
-        good: placing.Placement,
-        bad: placing.Placement,
-        order: Sequence[str],
-        prefer: _Preference,
-    ) -> placing.Placement | None:
+    def _correct(self, good: placing.Placement, bad: placing.Placement) -> placing.Placement | None:
         """The longest beginning of ``bad`` that can be completed, and one request placed otherwise.
 
         None if the allowed proofs do not find it.
@@ -539,11 +437,11 @@ class _Strategies:
                 low = middle
             else:
                 high = middle
-        start, name = _first(bad, low), order[low]
+        start, name = _first(bad, low), self._problem.large_first[low]
         occupancy = placing.Occupancy(self._problem, start)
         others = (
             {**start, name: option}
-            for option in prefer(occupancy, name)
+            for option in self._options(name)
             if option != bad.get(name) and occupancy.fits(self._requests.kinds[name], option)
         )
         return next(filter(self._can_complete, others), None)

@@ -118,17 +118,6 @@ def test_pack_fills_targets_in_the_order_given() -> None:
     assert homes(answer) == {"b": ["c00", "c01", "c02", "c03"], "a": ["c04", "c05"]}
 
 
-def test_spread_counts_usage_by_others() -> None:
-    answer = place(instances([1, 1]), [gpu("a", 4, used=2), gpu("b", 4)], "spread")
-    assert homes(answer) == {"b": ["c00", "c01"]}
-
-
-def test_in_order_gives_consecutive_consumers_the_same_target() -> None:
-    targets = [gpu("a", 4), gpu("b", 4)]
-    answer = place(instances([2, 1, 3, 1]), targets, "in-order")
-    assert homes(answer) == {"a": ["c00", "c01"], "b": ["c02", "c03"]}
-
-
 def test_the_plain_cases_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the exhaustive search was used")
@@ -381,13 +370,6 @@ def of_one_class(amounts: Sequence[int], capacities: Sequence[int]) -> tuple[lis
     )
 
 
-def loads(placed: brute_force.Placed, needed: Sequence[Demand]) -> dict[str, int]:
-    load: dict[str, int] = {}
-    for option, demand in zip(placed, needed, strict=True):
-        load[option.target] = load.get(option.target, 0) + demand.resources["VGPU"]
-    return load
-
-
 @hypothesis.settings(max_examples=100)
 @hypothesis.given(even_questions())
 def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], list[int]]) -> None:
@@ -397,21 +379,3 @@ def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], lis
     assert isinstance(answer, Assigned) is bool(every)
     if isinstance(answer, Assigned):
         assert len(set(answer.targets)) == min(len(set(way)) for way in every)
-
-
-@hypothesis.settings(max_examples=100)
-@hypothesis.given(even_questions())
-def test_spread_keeps_the_fullest_target_as_empty_as_possible(
-    question: tuple[list[int], list[int]],
-) -> None:
-    needed, targets = of_one_class(*question)
-    capacities = {name: room.inventory.capacity for (name, _), room in targets.items()}
-
-    def fullest(placed: brute_force.Placed) -> float:
-        return max(amount / capacities[name] for name, amount in loads(placed, needed).items())
-
-    every = list(brute_force.all_of(needed, targets))
-    answer = assign(needed, targets, "spread")
-    assert isinstance(answer, Assigned) is bool(every)
-    if isinstance(answer, Assigned):
-        assert fullest(answer.targets) == min(fullest(placed) for placed in every)

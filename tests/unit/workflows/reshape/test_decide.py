@@ -124,7 +124,7 @@ moves:
 - {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa1}
 """
     placed = decided(
-        text, cloud(providers, consumers), consumers_module.AssignOptions("spread")
+        text, cloud(providers, consumers), consumers_module.AssignOptions("pack")
     ).placed
     assert len(placed) == 4
     assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
