@@ -49,7 +49,7 @@ class RunMigrations(plan_command.PlanCommand):
 openstack placement migration run --dry-run
 openstack placement migration run
 openstack placement migration run --max-count 50
-openstack placement migration run --migration import_aggregate_ratios"""
+openstack placement migration run --migration set_consumer_types"""
 
     column_names = table_columns = ("migration", "found", "done")
 

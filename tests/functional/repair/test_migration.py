@@ -64,14 +64,11 @@ def test_a_migration_that_cannot_be_undone_runs_only_when_it_is_named(
     assert (code, counts) == (0, {"set_consumer_types": (0, 0)})
 
 
-def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(
+def test_some_migrations_run_by_default_and_an_unknown_one_is_refused(
     openstack: shell.OpenStack,
 ) -> None:
     listed = openstack("placement migration list")
     assert [row["migration"] for row in listed if row["by_default"]] == list(EXPECTED)
-    code, counts, message = run(openstack, "--migration", "import_aggregate_ratios")
-    assert (code, counts) == (0, {"import_aggregate_ratios": (7, 7)})
-    assert "'openstack placement aggregate mirror --ratios --dry-run' shows them" in message
     recording = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording, "--migration", "nothing")
     assert ended.code == 127
@@ -119,7 +116,6 @@ def test_list_needs_no_cloud() -> None:
     assert [row["migration"] for row in json.loads(ended.stdout)] == [
         *EXPECTED,
         "set_consumer_types",
-        "import_aggregate_ratios",
         "add_display_head_traits",
         "remove_display_head_inventories",
     ]

@@ -23,7 +23,7 @@ from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
 from osc_placement.plan import apply, attempt, executor, plan, reasons, removal_limit
 from osc_placement.plan.result import ChangeResult, RunReport, Status, of_plan
-from osc_placement.workflows.batch import aggregate_ratios, mirror
+from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.cloud import state_file
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair.allocations import heal, preconditions
@@ -350,13 +350,6 @@ def _mirror(services: CloudServices) -> plan.ObservedPlan:
     return mirror.plan_mirror(services.client, services.cloud.nova, request, services.context)
 
 
-def _ratios(services: CloudServices) -> plan.ObservedPlan:
-    request = aggregate_ratios.AggregateRatioRequest()
-    return aggregate_ratios.plan_aggregate_ratios(
-        services.client, services.cloud.nova, request, services.context
-    )
-
-
 def _heal(services: CloudServices, after: str) -> Iterator[Slice]:
     check = preconditions.NovaPreconditions(services.cloud.nova)
     parts = heal.plan_missing(
@@ -410,14 +403,6 @@ MIGRATIONS: Sequence[DataMigration] = (
         _consumers(consumers.plan_types),
         "'openstack resource provider allocation show' shows each",
         needs="consumer types",
-        by_default=False,
-    ),
-    DataMigration(
-        "import_aggregate_ratios",
-        "Sets the allocation ratios of nova's host aggregates on the inventories of their hosts",
-        _whole(_ratios),
-        "'openstack placement aggregate mirror --ratios --dry-run' shows them",
-        needs="resource classes",
         by_default=False,
     ),
     DataMigration(
