@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import pathlib
 import re
+import shlex
+import sys
 from collections.abc import Iterable, Iterator
 
 #: User and password in a URL, of any service; also one that is not encoded and has "/", "?" or "#".
@@ -51,10 +55,19 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise MissingPackage(
-            f"{what} needs more packages ({error}): run pip install '.[{extra}]' in the source"
-            " folder of osc-placement"
-        ) from error
+        raise MissingPackage(f"{what} needs more packages ({error}): {_install(extra)}") from error
+
+
+def _install(extra: str) -> str:
+    """The command that installs the packages of an extra where this program runs."""
+    package = shlex.quote(f"osc-placement[{extra}]")
+    folder = pathlib.Path(sys.prefix)
+    if (folder / "pipx_metadata.json").exists():
+        return f"run pipx runpip {shlex.quote(folder.name)} install {package}"
+    python = shlex.quote(sys.executable)
+    if importlib.util.find_spec("pip") is None:
+        return f"run uv pip install --python {python} {package}"
+    return f"run {python} -m pip install {package}"
 
 
 class InputErrors:

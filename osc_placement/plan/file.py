@@ -125,7 +125,9 @@ def read(path: pathlib.Path) -> plan_module.Plan:
     """Read a plan file. Errors: PlanRefused."""
     try:
         return plan_module.from_json(path.read_text(encoding="utf-8"))
-    except (plan_module.PlanRefused, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise plan_module.PlanRefused(f"{path} is not a plan file (it is not text)") from error
+    except plan_module.PlanRefused as error:
         raise plan_module.PlanRefused(f"{path}: {error}") from error
     except OSError as error:
         raise plan_module.PlanRefused(f"{path} cannot be read: {error.strerror}") from error

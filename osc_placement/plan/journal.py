@@ -304,6 +304,10 @@ class PlanStatus(enum.StrEnum):
     NOTHING = "nothing applied"
 
 
+#: How many characters of a journal's name are the id of its plan.
+_ID_LENGTH = 8
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
     """One plan; ``plan`` and ``undo`` are its files, None where there is none any more.
@@ -323,6 +327,11 @@ class Record:
     plan: pathlib.Path | None
     undo: pathlib.Path | None
     is_undo: bool
+
+    @property
+    def id(self) -> str:
+        """What names the plan on a command line: the first characters of its journal's name."""
+        return self.journal.stem[:_ID_LENGTH]
 
     @property
     def is_finished(self) -> bool:
@@ -362,6 +371,26 @@ def read_all() -> Records:
             records.errors.append(f"{path} cannot be read: {error}")
     records.found.sort(key=lambda item: item.created, reverse=True)
     return records
+
+
+def undo_file_of(plan_id: str) -> pathlib.Path:
+    """The file that undoes the plan with this id. Errors: PlanRefused."""
+    matches = [item for item in read_all().found if item.journal.stem.startswith(plan_id)]
+    if len(matches) != 1:
+        what = "no file, and no plan of this user on this machine has this id"
+        if matches:
+            what = f"{len(matches)} plans have an id that begins so"
+        raise plan_module.PlanRefused(
+            f"{plan_id}: {what}. placement plan list shows the ids of the plans in"
+            f" {plan_file.state_directory()}"
+        )
+    (record,) = matches
+    if record.undo_file is None:
+        raise plan_module.PlanRefused(
+            f"{plan_id}: nothing to undo. The plan is {record.status}, {record.applied} changes are"
+            " applied" + (", and its files are gone" if record.applied or record.in_doubt else "")
+        )
+    return record.undo_file
 
 
 def older_than(records: Iterable[Record], days: int) -> list[Record]:

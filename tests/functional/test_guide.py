@@ -112,7 +112,8 @@ def test_dots_match_any_lines(shown: list[str], same: bool) -> None:
 
 def test_how_do_i_names_at_least_thirty_problems_with_commands_that_parse() -> None:
     text = (guide.DOCS / "start" / "how-do-i.rst").read_text()
-    lines = [shlex.split(step.command)[1:] for step in guide.steps(text)]
+    commands_alone = (step.command.partition(" | ")[0] for step in guide.steps(text))
+    lines = [shlex.split(line)[1:] for line in commands_alone if line != "openstack complete"]
     assert len(lines) >= 30
     names = {tuple(commands.command_name(entry).split()): entry for entry in commands.PRESENT}
     for words in lines:

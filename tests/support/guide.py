@@ -40,7 +40,7 @@ INDENT = " " * 4
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 
 #: Commands that call another service.
-SKIPPED = ("openstack flavor ", "openstack aggregate ", "openstack endpoint ")
+SKIPPED = ("openstack complete", "openstack flavor ", "openstack aggregate ", "openstack endpoint ")
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
@@ -114,6 +114,7 @@ class Terminal:
     def run(self, step: Step) -> list[str] | None:
         """The lines that a step prints; None for a command that does not run here."""
         command, _, file = re.sub(r"<aggregate>|\bUUID\b", AGGREGATE, step.command).partition(" > ")
+        command = command.partition(" | ")[0]
         words = shlex.split(command, comments=True)
         if command.startswith("cat ") and step.output is not None:
             (self._folder / words[1]).write_text("\n".join(step.output) + "\n")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 _EFFECTS = ("flavor-lost", "one-host", "stranded")
 
 _MARKDOWN = "markdown"
+
+#: The id of a plan, or its beginning.
+_ID = re.compile("[0-9a-f]{4,32}")
 
 
 class ShowPlan(plan_command.PlanCommand):
@@ -184,11 +188,13 @@ class _PlanFileCommand(plan_command.PlanCommand):
 
     makes_plan = False
     guards = (*ALL, RECORDED_NOVA)
+    file_text = "The plan file"
+    file_metavar = "<file>"
 
     _plan: plan.Plan
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        arguments.add_file(parser, "file", "The plan file")
+        arguments.add_file(parser, "file", self.file_text, self.file_metavar)
         self.add_change_options(parser)
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -246,12 +252,27 @@ openstack placement plan apply ratios.json"""
 class UndoPlan(_PlanFileCommand):
     """Undo the applied changes of a plan
 
-    The file is a plan, or the file that --undo-out wrote. Items that changed after the plan
-    was applied are stale and are not changed. To make the changes again, apply the plan again.
+    The argument is a plan file, the file that --undo-out wrote, or an id of placement plan
+    list. Items that changed after the plan was applied are stale and are not changed. To make
+    the changes again, apply the plan again.
     """
 
     undoes = True
-    example = "openstack placement plan undo ratios.json"
+    file_text = "The plan file, the file of --undo-out, or the id of a plan"
+    file_metavar = "<file-or-id>"
+    example = """\
+openstack placement plan list
+openstack placement plan undo 3a5c7e91
+openstack placement plan undo ratios.json"""
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        """Find the file of an id. Errors: PlanRefused."""
+        from osc_placement.plan import journal
+
+        name = parsed_args.file
+        if _ID.fullmatch(str(name)) and not name.exists():
+            parsed_args.file = journal.undo_file_of(str(name))
+        super().check_arguments(parsed_args)
 
 
 def _target(plan: plan.Plan) -> str:
@@ -281,13 +302,15 @@ class _LocalCommand(base.ReportLister):
 class ListPlans(_LocalCommand):
     """List the plans that were applied or undone, the newest first
 
-    For all clouds, from the journals in $XDG_STATE_HOME/osc-placement. The status is running,
-    unfinished (changes are left after a limit, a failure or an interruption), applied, undone,
-    or "nothing applied". to_continue and to_undo are the commands that continue and undo the
-    plan. A plan that was only written, with --dry-run --plan-out, is not listed.
+    For all clouds, from the journals of this user on this machine, in
+    $XDG_STATE_HOME/osc-placement. A colleague has another list: plan undo takes the file of
+    his --undo-out. The status is running, unfinished (changes are left after a limit, a failure
+    or an interruption), applied, undone, or "nothing applied". to_continue and to_undo are the
+    commands that continue and undo the plan. A plan that was only written, with --dry-run
+    --plan-out, is not listed.
     """
 
-    table_columns = ("created", "status", "undoable", "target", "command")
+    table_columns = ("id", "created", "status", "undoable", "target", "command")
     example = """\
 openstack placement plan list
 openstack placement plan list -f value -c to_continue --status unfinished"""
@@ -302,9 +325,26 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         wanted = parsed_args.status
         records = [item for item in self.read_records() if wanted in (None, str(item.status))]
-        if parsed_args.formatter == "table" and not parsed_args.columns:
-            self.summary = [f"To continue: {text}" for text in map(_to_continue, records) if text]
+        if not records:
+            status = f" with the status {wanted}" if wanted else ""
+            self.summary = [f"No plan of this user on this machine{status} ({_folder()})"]
+        elif parsed_args.formatter == "table" and not parsed_args.columns:
+            self.summary = self._summary(records)
         return rows.listing(_COLUMNS, records)
+
+    def _summary(self, records: Sequence[journal.Record]) -> list[str]:
+        """What to do with the plans, and what the table does not show."""
+        undoable = [item for item in records if item.undo_file is not None]
+        hidden = [name for name in _COLUMNS if name not in self.table_columns]
+        return [
+            *(f"To continue: {text}" for text in map(_to_continue, records) if text),
+            *(
+                f"To undo the newest: {plan_command.plan_command('undo', item.id)}"
+                for item in undoable[:1]
+            ),
+            f"Other columns: {', '.join(hidden)} (-c <column> or -f json)",
+            f"Plans of this user on this machine ({_folder()})",
+        ]
 
 
 class PrunePlans(_LocalCommand):
@@ -369,6 +409,7 @@ openstack placement plan prune --older-than 90 --delete"""
 
 
 _COLUMNS: rows.Columns[journal.Record] = {
+    "id": lambda item: item.id,
     "created": lambda item: _seconds(item.created),
     "status": lambda item: str(item.status),
     "undoable": lambda item: item.undo_file is not None,
@@ -380,6 +421,13 @@ _COLUMNS: rows.Columns[journal.Record] = {
     "to_continue": lambda item: _to_continue(item),
     "to_undo": lambda item: _to_undo(item),
 }
+
+
+def _folder() -> str:
+    """The folder of the journals."""
+    from osc_placement.plan import file
+
+    return str(file.state_directory())
 
 
 def _to_undo(item: journal.Record) -> str:

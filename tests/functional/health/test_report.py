@@ -202,7 +202,7 @@ def test_a_missing_package_is_named_before_the_cloud_is_read(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     _, text = openstack.fails(WRITE, "--output", str(tmp_path / "report.html"))
-    assert "run pip install '.[report]'" in text
+    assert "install 'osc-placement[report]'" in text
     assert not (tmp_path / "report.html").exists()
 
 

@@ -41,12 +41,60 @@ def test_the_list_names_the_commands_that_continue_and_undo(cloud: shell.OpenSta
     assert unfinished["command"].startswith("resource provider inventory amend")
     assert unfinished["target"].endswith("placement.sqlite")
     table = local(LIST)
-    assert f"To continue: {unfinished['to_continue']}\n" == table.stderr
+    assert table.stderr.splitlines()[:3] == [
+        f"To continue: {unfinished['to_continue']}",
+        f"To undo the newest: openstack placement plan undo {applied['id']}",
+        "Other columns: changes, applied, undone, to_continue, to_undo (-c <column> or -f json)",
+    ]
     cloud.do(unfinished["to_continue"].removeprefix("openstack "))
     cloud.do(unfinished["to_undo"].removeprefix("openstack "))
     assert [row["status"] for row in cloud(LIST)] == ["applied", "undone"]
     assert [row["undoable"] for row in cloud(LIST)] == [True, False]
     assert len(cloud(LIST, "--status", "undone")) == 1
+
+
+def test_the_printed_line_undoes_the_newest_run(cloud: shell.OpenStack) -> None:
+    (line,) = (item for item in local(LIST).stderr.splitlines() if "To undo the newest" in item)
+    cloud.do(line.partition("openstack ")[2])
+    assert [row["status"] for row in cloud(LIST)] == ["undone", "unfinished"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ("ffffffff", "no file, and no plan of this user on this machine has this id"),
+        ("placement.sqlite", "is not a plan file"),
+    ],
+)
+def test_what_is_no_plan_is_not_undone(
+    cloud: shell.OpenStack, target: targets.Target, argument: str, reason: str
+) -> None:
+    target.load("12-hosts")
+    path = pathlib.Path(cloud(LIST)[0]["target"]).with_name(argument)
+    outcome = cloud.run("placement plan undo", str(path) if "." in argument else argument)
+    assert outcome.code == 1
+    assert reason in outcome.stderr
+
+
+def test_an_undone_plan_and_an_id_of_two_plans_are_refused(
+    cloud: shell.OpenStack,
+) -> None:
+    applied = cloud(LIST)[0]
+    cloud.do("placement plan undo", applied["id"])
+    assert "nothing to undo" in cloud.run("placement plan undo", applied["id"]).stderr
+    folder = pathlib.Path(applied["to_undo"].split()[-1]).parent / "journal"
+    (path,) = folder.glob(f"{applied['id']}*")
+    path.with_name(f"{applied['id']}0.jsonl").write_bytes(path.read_bytes())
+    assert "2 plans have an id" in cloud.run("placement plan undo", applied["id"]).stderr
+
+
+def test_an_empty_list_says_whose_and_where(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    outcome = local(LIST)
+    assert outcome.stderr.startswith(f"No plan of this user on this machine ({tmp_path}")
+    assert "with the status undone" in local(LIST, "--status", "undone").stderr
 
 
 def test_a_limited_run_names_the_command_that_continues(

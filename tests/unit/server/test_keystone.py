@@ -300,7 +300,7 @@ def test_without_the_middleware_the_error_names_the_extra(
     config_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "keystonemiddleware", None)
-    with pytest.raises(errors.MissingPackage, match=r"pip install '\.\[keystone\]'"):
+    with pytest.raises(errors.MissingPackage, match=r"'osc-placement\[keystone\]'"):
         server.create_app(auth="keystone", config_file=config_file)
 
 

@@ -160,7 +160,7 @@ def test_without_openstack_placement_the_error_names_the_extra(
     # An earlier test may have imported it: the package has an attribute for it, too.
     monkeypatch.delattr("osc_placement.offline.app", raising=False)
     monkeypatch.setitem(sys.modules, "placement", None)
-    with pytest.raises(errors.PlacementError, match=r"pip install '\.\[offline\]'"):
+    with pytest.raises(errors.PlacementError, match=r"'osc-placement\[offline\]'"):
         client.transport.local()
 
 
