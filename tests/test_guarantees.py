@@ -77,7 +77,9 @@ PROMISES = {
     "A closed, full or broken stdout": "test_the_outcome_and_the_undo_file_are_reported",
     "Ctrl-C prints one line": "test_an_interrupt_prints_at_most_one_line",
     "The token and the change": "test_no_service_gets_the_token_of_another_origin",
-    "An interim or damaged response": "test_an_interim_response_is_not_the_outcome",
+    "An interim or damaged response": (
+        "test_an_interim_response_leaves_the_outcome_of_a_write_unknown"
+    ),
     "A damaged or forged plan file": (
         "test_a_forged_plan_is_applied_undone_or_refused_with_one_error"
     ),

@@ -139,7 +139,7 @@ class Redirected(ApiError):
         super().__init__(
             status,
             f"{method} {url}: the server redirects to {target}, which was not followed because"
-            " it would send the token or the change elsewhere; set the endpoint of the service to"
+            " it would send credentials or the change elsewhere; set the address of the service to"
             " the right URL",
             method=method,
             url=url,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests over HTTP: their session, their limits, and what a failure says.
 
-keystoneauth's own session follows every redirect with the token, waits for ever for a response that
-arrives byte by byte, and reads a response of any size. requests reads proxies, netrc and the
+keystoneauth's own session follows every redirect with the token, and at a login with the password;
+it reads a response of any size, for any time. requests reads proxies, netrc and the
 certificates to trust from the environment at each request, and keeps ten connections, so that
 further workers would open a connection for each request.
 """
@@ -10,9 +10,7 @@ further workers would open a connection for each request.
 from __future__ import annotations
 
 import contextlib
-import functools
 import http.client
-import io
 import json
 import logging
 import re
@@ -28,8 +26,6 @@ import keystoneauth1.session
 import requests
 import requests.adapters
 import urllib3
-import urllib3.connection
-import urllib3.connectionpool
 import urllib3.exceptions
 
 from osc_placement import errors, microversion
@@ -517,7 +513,7 @@ def _short(error: keystoneauth1.exceptions.ClientException) -> str:
     return f"{address}: {str(reason).rpartition(': ')[2]}"
 
 
-class TooSlow(TimeoutError):
+class TooSlow(requests.exceptions.ReadTimeout):
     """A response was not complete in time."""
 
 
@@ -548,7 +544,7 @@ class Session(requests.Session):
         Errors: those of requests; TooLarge; Redirected, for a redirect that would send the token
         or a change elsewhere.
         """
-        streams = options.get("stream")
+        streams, begin = options.get("stream"), time.monotonic()
         try:
             response = super().send(request, **{**options, "stream": True})
             if response.status_code < http.HTTPStatus.OK:
@@ -556,7 +552,7 @@ class Session(requests.Session):
                 response.close()
                 raise ValueError(f"the server answers with HTTP {response.status_code}")
             if not streams:
-                _read(response)
+                _read(response, begin + _whole(options.get("timeout")))
         except requests.exceptions.InvalidURL:
             # That of the request was checked before.
             text = "the address of its proxy (http_proxy, https_proxy) is not valid"
@@ -591,7 +587,8 @@ def prepare(session: keystoneauth1.session.Session) -> None:
         return
     for prefix, adapter in list(session.session.adapters.items()):
         if type(adapter) is keystoneauth1.session.TCPKeepAliveAdapter:
-            session.session.mount(prefix, _Adapter(pool_maxsize=CONNECTIONS))
+            adapter = keystoneauth1.session.TCPKeepAliveAdapter(pool_maxsize=CONNECTIONS)
+            session.session.mount(prefix, adapter)
     session.session = Session(session.session)
 
 
@@ -600,11 +597,20 @@ def is_prepared(session: Any) -> bool:
     return isinstance(getattr(session, "session", None), Session)
 
 
-def _read(response: requests.Response) -> None:
-    """Read the body as requests does, but not more than the limit."""
+def _whole(timeout: Any) -> float:
+    """The seconds for a whole response: of requests' ``timeout``, a number or (connect, read)."""
+    read = timeout[1] if isinstance(timeout, tuple) else timeout
+    return WHOLE_RESPONSE * read if isinstance(read, int | float) else WITHOUT_TIMEOUT
+
+
+def _read(response: requests.Response, end: float) -> None:
+    """Read the body until ``end``, a time of the monotonic clock, and not more than the limit.
+
+    Errors: those of requests; TooSlow, ResponseTooLarge.
+    """
     parts, size = [], 0
     try:
-        for part in response.iter_content(_CHUNK):
+        while part := response.raw.read1(_CHUNK, decode_content=True):
             size += len(part)
             if size > LARGEST_RESPONSE:
                 response.close()
@@ -612,30 +618,40 @@ def _read(response: requests.Response) -> None:
                     f"the response is larger than {LARGEST_RESPONSE // 1024**2} MiB", response=None
                 )
             parts.append(part)
-    except requests.exceptions.ConnectionError as error:
-        if error.args and isinstance(error.args[0], urllib3.exceptions.ReadTimeoutError):
-            raise requests.exceptions.ReadTimeout(error.args[0], request=error.request) from error
-        raise
+            if time.monotonic() > end:
+                response.close()
+                raise TooSlow("the response is not complete")
+    except urllib3.exceptions.ReadTimeoutError as error:
+        raise requests.exceptions.ReadTimeout(error, request=response.request) from error
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        if isinstance(error, requests.exceptions.RequestException):
+            raise
+        raise requests.exceptions.ConnectionError(error, request=response.request) from error
     # requests has no other way to keep a body that was read in parts.
     response._content = b"".join(parts)
 
 
 def _check_redirect(request: requests.PreparedRequest, response: requests.Response) -> None:
-    """Make the target of a redirect absolute. Errors: Redirected, if it must not be followed."""
+    """Make the target of a redirect absolute. Errors: Redirected, if it must not be followed.
+
+    A read is followed within scheme, host and port. A login, and what is read before it, also
+    from http to https of the same host: keystone is often behind such a redirect.
+    """
     location = response.headers.get("location")
     if response.status_code not in _REDIRECTS or location is None:
         return
     url, method = str(request.url), str(request.method)
-    try:
-        target = urllib.parse.urljoin(url, location)
-        is_same = _origin(target) == _origin(url)
-    except ValueError:
-        target, is_same = location, False
-    # A login at keystone has no token yet; where keystone sends it is keystone's decision.
     has_token = "X-Auth-Token" in request.headers or "Authorization" in request.headers
     is_login = not has_token and urllib.parse.urlsplit(url).path.endswith("/tokens")
-    is_harmless = is_same or not has_token
-    if not is_login and (method not in READS or not is_harmless):
+    try:
+        target = urllib.parse.urljoin(url, location)
+        here, there = _origin(url), _origin(target)
+        is_safe = here == there or (
+            not has_token and (here[0], there[0]) == ("http", "https") and here[1] == there[1]
+        )
+    except ValueError:
+        target, is_safe = location, False
+    if not is_safe or not (is_login or method in READS):
         raise api_errors.Redirected(response.status_code, target, method=method, url=url)
     response.headers["location"] = target
 
@@ -645,103 +661,6 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urllib.parse.urlsplit(url)
     port = parts.port if parts.port is not None else {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, parts.hostname, port
-
-
-class _LimitedReader(io.RawIOBase):
-    """The bytes of a response until ``end``, a time of the monotonic clock."""
-
-    def __init__(self, raw: io.RawIOBase, sock: Any, end: float) -> None:
-        self._raw, self._sock, self._end = raw, sock, end
-        self._each: float | None = sock.gettimeout()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TooSlow("the response is not complete")
-        self._sock.settimeout(left if self._each is None else min(left, self._each))
-        try:
-            return self._raw.readinto(buffer)
-        except TimeoutError as error:
-            if time.monotonic() < self._end:
-                raise
-            raise TooSlow("the response is not complete") from error
-
-    def close(self) -> None:
-        super().close()
-        self._raw.close()
-
-
-class _LimitedResponse(http.client.HTTPResponse):
-    """A response that has to be complete at a time."""
-
-    def __init__(self, sock: Any, *args: Any, end: float, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        raw: Any = self.fp.detach()
-        self.fp = io.BufferedReader(_LimitedReader(raw, sock, end))
-
-    def begin(self) -> None:
-        """Read the head; those of interim responses before it, such as 103, are left out.
-
-        http.client leaves out 100 only. The real response to the next request would be this one's.
-        """
-        super().begin()
-        while http.HTTPStatus.SWITCHING_PROTOCOLS < self.status < http.HTTPStatus.OK:
-            reset: Any = None
-            self.headers = reset
-            super().begin()
-
-
-class _Connection(urllib3.connection.HTTPConnection):
-    """A connection whose requests have a limit from the first byte to the last."""
-
-    _begin = 0.0
-
-    def request(self, *args: Any, **options: Any) -> None:
-        """Send a request; its time begins."""
-        self._begin = time.monotonic()
-        super().request(*args, **options)
-
-    def getresponse(self) -> Any:
-        """Read the head of the response."""
-        timeout = self.timeout
-        limit = WHOLE_RESPONSE * timeout if isinstance(timeout, int | float) else WITHOUT_TIMEOUT
-        reader: Any = functools.partial(_LimitedResponse, end=self._begin + limit)
-        self.response_class = reader
-        return super().getresponse()
-
-
-class _TlsConnection(_Connection, urllib3.connection.HTTPSConnection):
-    """The same with TLS."""
-
-
-class _Pool(urllib3.connectionpool.HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _TlsPool(urllib3.connectionpool.HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-
-
-class _Adapter(keystoneauth1.session.TCPKeepAliveAdapter):
-    """keystoneauth's adapter with these connections, through a proxy too."""
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, **options)
-        _use_limited_connections(self.poolmanager)
-
-    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
-        manager: Any = super().proxy_manager_for(*args, **options)
-        _use_limited_connections(manager)
-        return manager
-
-
-def _use_limited_connections(manager: urllib3.PoolManager) -> None:
-    """Limit the connections, unless another program replaces urllib3's, as wsgi-intercept does."""
-    if urllib3.connectionpool.HTTPConnectionPool.ConnectionCls is urllib3.connection.HTTPConnection:
-        manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
 
 _TAG = re.compile(r"<[^>]*>")

@@ -304,6 +304,16 @@ class PlacementCommand(command.Command):
         """Whether osc-lib authenticates before it runs the command."""
         return not self.is_local
 
+    @property
+    def required_scope(self) -> bool:
+        """False: any token will do.
+
+        osc-lib asks between the setup of the session and the login, so that the login is checked
+        as all other requests are: keystoneauth would follow a redirect with the password.
+        """
+        prepare_login(self.app)
+        return False
+
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow`` with the guards of the command."""
         guards = sorted(self.guards)
@@ -405,6 +415,15 @@ def _check(version: microversion.Microversion, required: Iterable[tuple[str, str
         raise unsupported[0]
     if unsupported:
         raise errors.InvalidInput(str(error) for error in unsupported)
+
+
+def prepare_login(shell: Any) -> None:
+    """Check the redirects of a login over the session of the shell. Sends nothing."""
+    from osc_placement.client import transport
+
+    session = getattr(getattr(shell, "client_manager", None), "session", None)
+    if session is not None:
+        transport.prepare(session)
 
 
 class Command(PlacementCommand):

@@ -10,7 +10,6 @@ import argparse
 import datetime
 import functools
 import pathlib
-import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -243,12 +242,28 @@ def _recorded(file: str) -> api.RecordedNova:
     return api.read_recording(pathlib.Path(file))
 
 
+class _Login:
+    """What osc-lib asks of a command before it authenticates; see ``base.PlacementCommand``."""
+
+    auth_required = True
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    @property
+    def required_scope(self) -> bool:
+        base.prepare_login(self._shell)
+        return False
+
+
 def authenticate(
     shell: Any, purpose: str, remedy: str = "Select a cloud (OS_CLOUD or --os-cloud)"
 ) -> None:
     """Authenticate a command that osc-lib has not authenticated. Errors: PlacementError."""
     try:
-        shell.prepare_to_run_command(types.SimpleNamespace(auth_required=True))
+        shell.prepare_to_run_command(_Login(shell))
+    except errors.PlacementError:
+        raise
     except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own errors.
         raise errors.PlacementError(
             f"this command {purpose}, and no cloud can be reached: {error}. {remedy}"

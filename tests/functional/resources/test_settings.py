@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import raw_server
 from tests.support.peer import shell
 from tests.support.peer.target import OverHttp, Target, run_at
 
@@ -116,7 +117,7 @@ def test_a_database_and_a_named_cloud_are_a_usage_error(
     [
         LIST,
         ["trait", "show", "CUSTOM_A"],
-        ["placement", "status"],
+        ["placement", "status", "show"],
         ["placement", "allocation", "audit", "--os-nova-recording", "12-hosts"],
         ["resource", "provider", "trait", "add", "--trait", "CUSTOM_A", "--dry-run", "node"],
     ],
@@ -218,3 +219,20 @@ def test_the_help_of_openstack_lists_the_commands(openstack: shell.OpenStack) ->
     assert "placement recipe vgpu" in listed
     assert "placement query replay" in listed
     assert "reshape recipe" not in listed
+
+
+@pytest.mark.parametrize("command", ["resource provider list", "placement health show"])
+def test_the_login_of_openstack_sends_no_password_to_another_port(command: str) -> None:
+    moved = (
+        b"HTTP/1.1 307 Moved\r\nLocation: %s/v3\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    )
+    user = (
+        "--os-username op --os-password s3cret --os-user-domain-id default --os-auth-type password"
+    )
+    with (
+        raw_server.listening(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, stolen),
+        raw_server.listening(moved % other.encode()) as (keystone, _),
+    ):
+        outcome = shell.run([*f"--os-auth-url {keystone}/v3 {user} {command}".split()])
+    assert (outcome.code, stolen) == (1, [])
+    assert f"{keystone}/v3: the server redirects to {other}/v3" in outcome.stderr
