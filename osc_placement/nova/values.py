@@ -196,7 +196,13 @@ class Migration:
         """Whether it has reached a final status."""
         return self.status in _OVER
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is over and did not reach its end."""
+        return self.status in _FAILED
+
 
 #: The final statuses of a migration. ``done`` is the status of an evacuation until its source
 #: host restarts and cleans up, and the old name of ``completed`` for live migrations.
-_OVER = frozenset({"completed", "done", "confirmed", "reverted", "failed", "error", "cancelled"})
+_FAILED = frozenset({"failed", "error", "cancelled"})
+_OVER = _FAILED | {"completed", "done", "confirmed", "reverted"}

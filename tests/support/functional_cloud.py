@@ -80,11 +80,16 @@ def compute_hosts(
 
 
 def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple[str, str]:
-    """The options for a recording of nova's answers, with empty lists for what they lack."""
+    """The options for a recording of nova's answers, with empty lists for what they lack.
+
+    An answer of None is left out.
+    """
     empty = {
         "GET /v2.1/os-aggregates": {"aggregates": []},
         "GET /v2.1/os-server-groups": {"server_groups": []},
         "GET /v2.1/servers/detail": {"servers": []},
+        "GET /v2.1/os-migrations": {"migrations": []},
     }
-    pathlib.Path(file).write_text(json.dumps({**empty, **answers}))
+    recorded = {path: body for path, body in {**empty, **answers}.items() if body is not None}
+    pathlib.Path(file).write_text(json.dumps(recorded))
     return "--os-nova-recording", file

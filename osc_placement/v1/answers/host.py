@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 
 class CheckHosts(base.ReportShowOne):
-    """Show whether the servers of some hosts fit on the other hosts
+    """Show whether some hosts may stop: whether their servers fit on the other hosts
 
     Each server requests elsewhere what it has: the amounts of its host and of sharing
-    providers, and together those of each other provider. It needs a host of nova with a compute
-    service that is up and enabled, and never one of the named hosts. The answer is "yes" with a
-    place for each server, "no" with the servers that have none, or "unknown": after --timeout,
-    or if nova has servers on the hosts that have no allocations. With --max-count, the answer is
-    about a largest set of the named hosts. Compute services, traits, aggregates, zones and
-    server groups are those of nova: of the cloud, of a snapshot that was saved --with-nova, or
-    of --os-nova-recording. What is not judged is listed. Only reads.
+    providers, and together those of each other provider. It needs a host whose nova-compute is up
+    and enabled, and never one of the named hosts. The servers of a host are those whose guest may
+    be there, or whose data is needed there: while a server moves, neither end may stop. The answer
+    is "yes" with a place for each server, "no" with the servers that have none, or "unknown" with
+    what was not checked and can make it a no. With --max-count, the answer is about a largest set
+    of the named hosts. Compute services, servers, migrations, traits, aggregates, zones and server
+    groups are those of nova: of the cloud, of a snapshot that was saved --with-nova, or of
+    --os-nova-recording. With --no-nova, the answer is Placement's alone. Only reads.
     """
 
     names_database = False
@@ -33,7 +34,7 @@ class CheckHosts(base.ReportShowOne):
         **base.EXIT_CODES,
         0: "yes: the hosts may stop",
         3: "no: some servers find no place",
-        services.NOT_JUDGED: f"unknown: not everything could be judged; {services.STRICT}",
+        services.NOT_JUDGED: "unknown: what was not checked can make the answer no",
     }
     example = """\
 openstack placement host check cmp-0001 cmp-0002
@@ -85,16 +86,19 @@ openstack --os-placement-database cloud.sqlite \\
                     list(aggregates.values()),
                     parsed_args.max_count,
                     parsed_args.timeout,
+                    only_placement=bool(parsed_args.no_nova),
                 ),
                 nova,
                 context,
             )
         code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[judgement.answer]
-        self.exit_code = services.exit_code(code, judgement.not_judged, parsed_args)
+        self.exit_code = services.exit_code(code, judgement.doubts, parsed_args)
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [judgement.reason])),
             *(f"Assumed: {text}" for text in judgement.assumed),
-            *services.judgement_lines(judgement.not_counted, judgement.not_judged),
+            *services.judgement_lines(judgement.not_counted, ()),
+            *(f"Not checked: {text}" for text in judgement.doubts),
+            *(f"Note: {text}" for text in judgement.notes),
         ]
         commands = list(judgement.commands) if parsed_args.commands else []
         self.answer = _tables(judgement, commands)
@@ -108,6 +112,7 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
     moves = [
         {
             "server": item.server,
+            "name": judgement.server_names.get(item.server, ""),
             "from": item.source,
             "to": item.target,
             "allocations": item.allocations,
@@ -115,7 +120,12 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
         for item in judgement.moves
     ]
     unplaced = [
-        {"server": item.server, "host": item.source, "reasons": list(item.reasons)}
+        {
+            "server": item.server,
+            "name": judgement.server_names.get(item.server, ""),
+            "host": item.source,
+            "reasons": list(item.reasons),
+        }
         for item in judgement.unplaced
     ]
     return {
@@ -128,24 +138,29 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
         "reason": judgement.reason,
         "assumed": rows.lines(judgement.assumed),
         "not_counted": rows.lines(services.not_counted_rows(judgement.not_counted)),
-        "not_judged": rows.lines(judgement.not_judged),
+        "not_checked": rows.lines(judgement.doubts),
+        "notes": rows.lines(judgement.notes),
     }
 
 
 def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[tables.Table]:
     hosts, moves, unplaced = judgement.hosts, judgement.moves, judgement.unplaced
+    names = judgement.server_names
     answer = (str(judgement.answer), rows.lines(hosts), judgement.servers, len(unplaced))
     return [
         tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [answer]),
         tables.Table(
             "Places",
-            ("server", "from", "to"),
-            [(item.server, item.source, item.target) for item in moves],
+            ("server", "name", "from", "to"),
+            [(item.server, names.get(item.server, ""), item.source, item.target) for item in moves],
         ),
         tables.Table(
             "Servers without a place",
-            ("server", "host", "reasons"),
-            [(item.server, item.source, rows.lines(item.reasons)) for item in unplaced],
+            ("server", "name", "host", "reasons"),
+            [
+                (item.server, names.get(item.server, ""), item.source, rows.lines(item.reasons))
+                for item in unplaced
+            ],
         ),
         tables.Table("Commands", ("command",), [(text,) for text in commands]),
     ]

@@ -172,5 +172,5 @@ def nova_reader(
         functools.partial(
             nova_servers.observe, opened(command, parsed_args), scheduler(parsed_args)
         ),
-        functools.partial(nova_servers.servers_on, nova),
+        functools.partial(nova_servers.list_servers_on, nova),
     )

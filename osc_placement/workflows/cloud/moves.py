@@ -136,7 +136,7 @@ PLACING_TASKS = frozenset(
     {"scheduling", "block_device_mapping", "networking", "spawning", "unshelving"}
 )
 
-_DONE, _FAILED = "done", frozenset({"error", "failed", "cancelled"})
+_DONE = "done"
 _COMPLETED = frozenset({"completed", _DONE})
 
 OFFLOADED = Reason(Code.NO_HOST, "it is shelved offloaded, on no host")
@@ -282,6 +282,14 @@ class ServerMove:
     def is_settled(self) -> bool:
         """Whether nova's host is right: nothing moves and nothing is in doubt."""
         return self.phase in (Phase.AT_REST, Phase.OVER)
+
+    def why(self) -> str:
+        """Why nova's host alone does not say where the guest is, with both hosts and since when."""
+        text = self.moving.text or self.absent.text
+        ends = [f"from {one.source_host} to {one.dest_host}" for one in self.migrations[:1]]
+        since = [f"since {self.since[:19]}"] if self.since else []
+        details = ", ".join([*ends, *since])
+        return f"{text} ({details})" if details else text
 
     def age(self, now: datetime.datetime) -> float | None:
         """The seconds since ``since``, by nova's clock (UTC); None without a time."""
@@ -435,10 +443,9 @@ def _is_in_doubt(reading: MovesReading, move: values.Migration) -> bool:
     is_elsewhere = bool(move.dest_host) and server.host != move.dest_host
     if move.type == LIVE and move.status in _COMPLETED:
         return is_elsewhere and (server.task_state == "migrating" or on_destination)
-    if move.status not in _FAILED:
+    if not move.has_failed:
         return False
-    holds_both = bool(reading.allocations.get(move.uuid)) or (is_elsewhere and on_destination)
-    return holds_both or (move.type != LIVE and server.vm_state == "error")
+    return bool(reading.allocations.get(move.uuid)) or (is_elsewhere and on_destination)
 
 
 def _phase(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
@@ -168,15 +168,14 @@ def spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> requ
 
 
 def observe_servers(
-    services: RequestServices, uuids: Sequence[str], options: SchedulerOptions
+    services: RequestServices, listed: Mapping[str, values.Server], options: SchedulerOptions
 ) -> dict[str, request.NovaRequest | str]:
-    """Nova's request for each server that exists, or why there is none.
+    """Nova's request for each server of ``listed`` (by UUID), or why there is none.
 
     The disk format of images, and a root disk that is one of several volumes, are not read.
-    Requests: to nova one for its version, one for host aggregates, and one for each of up to five
-    servers or one per 1000 servers; to neutron one per 64 servers.
+    Requests: to nova one for its version and one for host aggregates; to neutron one per 64
+    servers.
     """
-    listed = servers.find_servers(services.nova, set(uuids))
     attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
     for each in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
         attached[each.server_uuid].append(each)

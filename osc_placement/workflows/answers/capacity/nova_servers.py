@@ -7,14 +7,15 @@ import collections
 import dataclasses
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.engine import state
-from osc_placement.model import candidate
+from osc_placement.model import candidate, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, filters, flavor, request, servers as nova_servers, values
-from osc_placement.workflows.cloud import compute_nodes, nova_request
+from osc_placement.workflows.cloud import compute_nodes, moves, nova_request
 
 #: The states in which nova migrates a server: without a stop, and those with one.
 LIVE = frozenset({"active", "paused"})
@@ -29,20 +30,22 @@ class KnownServers:
     """What nova says about servers.
 
     ``queries`` is ``{uuid: nova's request}``. ``groups`` are the server groups of nova with
-    (anti-)affinity. ``not_judged`` are lines about what else may tie servers to a host;
-    ``assumed`` those about what nova's requests were assumed to be. ``migrations`` are the UUIDs
-    that are no servers, but migrations.
+    (anti-)affinity. ``notes`` are lines about how the servers can move; ``doubts`` those about what
+    was not checked and can hold a server on its host, so that a yes is not certain. ``assumed`` are
+    lines about what nova's requests were assumed to be. ``migrations`` are the UUIDs that are no
+    servers, but migrations.
     """
 
     queries: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
     groups: Sequence[values.ServerGroup] = ()
-    not_judged: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     migrations: frozenset[str] = frozenset()
 
 
 WITHOUT_NOVA = KnownServers(
-    not_judged=(
+    doubts=(
         "traits, availability zones, host aggregates and server groups: they are in nova (select a"
         " snapshot that was saved --with-nova, or give --os-nova-recording)",
         "servers without allocations: they are in nova",
@@ -50,69 +53,94 @@ WITHOUT_NOVA = KnownServers(
 )
 
 
+class Listed(NamedTuple):
+    """Servers and migrations by UUID, as nova lists them; the newest migration first."""
+
+    servers: Mapping[str, values.Server]
+    migrations: Mapping[str, values.Migration]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServersOnHosts:
+    """What nova says about compute nodes; ``problem`` says why it could not be read.
+
+    ``servers`` are those that nova shows there, those that move there or from there, and those of
+    the consumers on the hosts. Empty, with ``was_read`` False, without nova.
+    """
+
+    nodes: Sequence[values.ComputeNode] = ()
+    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
+    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+    was_read: bool = False
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaReader:
-    """What the judgement of hosts reads from nova; without arguments nothing.
+    """What the check of hosts reads from nova; without arguments nothing.
 
-    ``compute`` decides which hosts take a server. ``servers`` gives what nova says about servers by
-    UUID, ``on_nodes`` the servers that run on compute nodes.
+    ``compute`` decides which hosts take a server. ``requests`` gives nova's requests for servers,
+    ``list_on`` the servers and migrations of compute nodes and of consumers (UUIDs).
     """
 
     compute: compute_nodes.ServerHosts = dataclasses.field(
         default_factory=compute_nodes.ServerHosts
     )
-    servers: Callable[[Sequence[str]], KnownServers] = lambda _: WITHOUT_NOVA
-    on_nodes: Callable[[Sequence[values.ComputeNode]], Sequence[values.Server]] = lambda _: ()
+    requests: Callable[[ServersOnHosts, Sequence[str]], KnownServers] = lambda *_: WITHOUT_NOVA
+    list_on: Callable[[Sequence[values.ComputeNode], Collection[str]], Listed] | None = None
 
-    def on_roots(self, roots: Sequence[str]) -> ServersOnHosts:
-        """The servers that nova has on the compute nodes with these UUIDs.
+    def on_roots(self, roots: Sequence[str], consumers: Collection[str]) -> ServersOnHosts:
+        """What nova has on the compute nodes with these UUIDs, and of these consumers.
 
-        Requests: those of ``servers_on``. A refusal is not an error but a problem of the answer.
+        Requests: those of ``list_servers_on``. A refusal is not an error but a problem of the
+        answer.
         """
+        if self.list_on is None:
+            return ServersOnHosts()
         nodes = [node for node in map(self.compute.node, roots) if node]
         try:
-            return ServersOnHosts(nodes, self.on_nodes(nodes))
+            return ServersOnHosts(nodes, *self.list_on(nodes, consumers), was_read=True)
         except errors.PlacementError as error:
-            return ServersOnHosts(problem=f"servers without allocations: {error}")
+            return ServersOnHosts(problem=f"the servers on these hosts and their moves: {error}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServersOnHosts:
-    """Compute nodes and the servers on them; ``problem`` says why they could not be read."""
-
-    nodes: Sequence[values.ComputeNode] = ()
-    servers: Sequence[values.Server] = ()
-    problem: str = ""
-
-    def staying(self) -> dict[str, str]:
-        """``{server UUID: why nova does not migrate it now}``, without those that it does."""
-        ironic = {(node.host, node.hostname) for node in self.nodes if node.is_ironic}
-        reasons: dict[str, str] = {}
-        for server in self.servers:
-            if (server.host, server.node) in ironic:
-                reasons[server.uuid] = "nova does not migrate a server of an Ironic node"
-            elif server.task_state:
-                task = f"nova does not migrate it while its task is {server.task_state}"
-                reasons[server.uuid] = task
-            elif server.vm_state not in _MIGRATED:
-                state = f"nova does not migrate a server that is {server.vm_state}"
-                reasons[server.uuid] = state
-        return reasons
+def why_staying(server: values.Server, node: values.ComputeNode) -> str:
+    """Why nova does not migrate a server at rest; empty if it does."""
+    if node.is_ironic:
+        return "nova does not migrate a server of an Ironic node"
+    if server.task_state:
+        return f"nova does not migrate it while its task is {server.task_state}"
+    if server.vm_state not in _MIGRATED:
+        return f"nova does not migrate a server that is {server.vm_state}"
+    return ""
 
 
-def servers_on(nova: api.Nova, nodes: Sequence[values.ComputeNode]) -> list[values.Server]:
-    """The servers on compute nodes.
+def list_servers_on(
+    nova: api.Nova, nodes: Sequence[values.ComputeNode], consumers: Collection[str]
+) -> Listed:
+    """The servers on compute nodes, those that move there or away, and all migrations.
 
-    Requests: for up to five nodes one per node and 1000 servers, for more one per 1000 servers.
+    Requests: for up to five nodes one per node and 1000 servers, for more one per 1000 servers;
+    one per 1000 migrations; if consumers or servers that move are not among these servers, one
+    for each of up to five, or one per 1000 servers.
     """
     if len(nodes) > lookup.MAX_SINGLE_REQUESTS:
         listed = nova_servers.servers(nova)
     else:
         hosts = dict.fromkeys(node.host for node in nodes)
         listed = [each for host in hosts for each in nova_servers.servers(nova, host=host)]
-    names = {(node.host, node.hostname) for node in nodes}
-    by_uuid = {each.uuid: each for each in listed if (each.host, each.node) in names}
-    return list(by_uuid.values())
+    migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
+    by_uuid = {each.uuid: each for each in listed}
+    of_nodes = {node.host for node in nodes}
+    moving = {
+        move.server_uuid
+        for move in migrations.values()
+        if not move.is_over and not of_nodes.isdisjoint((move.source_host, move.dest_host))
+    }
+    absent = (moving | {*consumers}) - by_uuid.keys() - migrations.keys()
+    if absent and len(nodes) <= lookup.MAX_SINGLE_REQUESTS:
+        by_uuid |= nova_servers.find_servers(nova, absent)
+    return Listed(by_uuid, migrations)
 
 
 def needs_allocations(server: values.Server) -> bool:
@@ -128,22 +156,22 @@ def needs_allocations(server: values.Server) -> bool:
 def observe(
     services: nova_request.RequestServices,
     options: request.SchedulerOptions,
+    on_hosts: ServersOnHosts,
     uuids: Sequence[str],
 ) -> KnownServers:
-    """Read the servers with these UUIDs.
+    """Nova's requests for the servers with these UUIDs.
 
-    Requests: those of ``nova_request.observe_servers``, one per 1000 server groups, and one more;
-    if nova lists no server with one of the UUIDs, one per 1000 migrations.
+    Requests: those of ``nova_request.observe_servers``, one per 1000 server groups, and one more.
     """
-    known = nova_request.observe_servers(services, uuids, options)
+    listed = {uuid: on_hosts.servers[uuid] for uuid in uuids if uuid in on_hosts.servers}
+    known = nova_request.observe_servers(services, listed, options)
     found = {uuid: each for uuid, each in known.items() if not isinstance(each, str)}
     refused = [
         f"traits, zones and aggregates of server {uuid}: {each}"
         for uuid, each in known.items()
         if isinstance(each, str)
     ]
-    migrations, problem = _migrations(services.nova, set(uuids).difference(known))
-    refused += problem
+    migrations = frozenset(on_hosts.migrations)
     unknown = [uuid for uuid in uuids if uuid not in known and uuid not in migrations]
     if unknown:
         refused.append(
@@ -153,6 +181,7 @@ def observe(
     return KnownServers(
         {uuid: each.query for uuid, each in found.items()},
         groups,
+        tuple(_local_disks(single.server for single in found.values())),
         (
             *refused,
             *problem,
@@ -162,17 +191,6 @@ def observe(
         tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),
         migrations,
     )
-
-
-def _migrations(nova: api.Nova, unknown: Collection[str]) -> tuple[frozenset[str], list[str]]:
-    """Which of the UUIDs that are no servers are migrations; and why that is not known."""
-    if not unknown:
-        return frozenset(), []
-    try:
-        listed = nova_servers.migrations(nova)
-    except errors.PlacementError as error:
-        return frozenset(), [f"migrations: {error}"]
-    return frozenset(each.uuid for each in listed).intersection(unknown), []
 
 
 def _groups(nova: api.Nova) -> tuple[list[values.ServerGroup], list[str]]:
@@ -188,15 +206,20 @@ _TIES = (("PCI devices", "PciPassthroughFilter"), ("NUMA nodes", "NUMATopologyFi
 
 
 def _ties(found: Iterable[request.ServerSpec]) -> Iterator[str]:
+    """What can refuse a server on the other hosts, and is not in Placement."""
     tied: dict[str, list[str]] = collections.defaultdict(list)
     for server in found:
         for what, name in _TIES:
             if filters.HIDDEN[name][0](server, ()):
                 tied[f"{what} on the other hosts"].append(str(server.uuid))
-        if not server.from_volume:
-            tied["local disks, which only a migration moves"].append(str(server.uuid))
     for what, uuids in tied.items():
         yield f"{what}: {named(uuids)}"
+
+
+def _local_disks(found: Iterable[request.ServerSpec]) -> Iterator[str]:
+    uuids = [str(server.uuid) for server in found if not server.from_volume]
+    if uuids:
+        yield f"local disks, which only a migration moves: {named(uuids)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -204,12 +227,11 @@ class Unallocated:
     """Servers on some hosts that have no allocations there, so that Placement counts them nowhere.
 
     ``missing`` is ``{UUID of a server without any allocation: nova's host}``, ``elsewhere`` the
-    same for servers that have allocations, but only on other hosts. ``not_judged`` are lines.
+    same for servers that have allocations, but only on other hosts.
     """
 
     missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
     elsewhere: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    not_judged: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """What is wrong, each with the command that repairs it."""
@@ -227,29 +249,79 @@ class Unallocated:
                 )
 
 
-def unallocated(
-    base: state.CloudState, on_hosts: ServersOnHosts, among: Collection[str]
-) -> Unallocated:
-    """The servers on compute nodes (``among``: UUIDs) without allocations in their trees."""
-    roots = {(node.host, node.hostname): node.uuid for node in on_hosts.nodes}
+class Standing(NamedTuple):
+    """How servers stand to hosts that stop. Keys are ``(server UUID, root UUID)``.
+
+    ``resting`` are at rest there and need a place elsewhere; ``held`` is why the others must not
+    lose the host: they move, or nova does not migrate them; ``doubtful`` is why it is not known
+    whether they lose anything. ``gone`` have allocations there and are not there any more.
+    """
+
+    resting: Mapping[tuple[str, str], values.Server]
+    held: Mapping[tuple[str, str], str]
+    doubtful: Mapping[tuple[str, str], str]
+    gone: frozenset[tuple[str, str]]
+
+
+def standing(
+    base: state.CloudState, on_hosts: ServersOnHosts, compute: compute_nodes.ServerHosts
+) -> Standing:
+    """How the servers that nova lists stand to the hosts."""
+    reading = reading_of(base, on_hosts, compute)
+    resting: dict[tuple[str, str], values.Server] = {}
+    held: dict[tuple[str, str], str] = {}
+    doubtful: dict[tuple[str, str], str] = {}
+    for node in on_hosts.nodes:
+        for move, loss in moves.losses_on(reading, [node])[node.uuid]:
+            key = (move.server.uuid, node.uuid)
+            if not loss.is_certain:
+                doubtful[key] = f"{label(move.server)}: {move.why()}"
+            elif not move.is_settled and move.phase is not moves.Phase.BUSY:
+                held[key] = f"{move.why()}; {node.host} must not stop: {loss.cost.text}"
+            elif why := why_staying(move.server, node):
+                held[key] = why
+            else:
+                resting[key] = move.server
+    known = {*resting, *held, *doubtful}
+    gone = {(uuid, node.uuid) for node in on_hosts.nodes for uuid in on_hosts.servers} - known
+    return Standing(resting, held, doubtful, frozenset(gone))
+
+
+def reading_of(
+    base: state.CloudState, on_hosts: ServersOnHosts, compute: compute_nodes.ServerHosts
+) -> moves.MovesReading:
+    """What the model of moves needs, from a state and from nova."""
+    return moves.MovesReading(
+        compute.hosts or values.Hosts(),
+        {
+            uuid: provider.Provider(uuid, each.name, 0, each.root_uuid, each.parent_uuid)
+            for uuid, each in base.providers.items()
+        },
+        servers={uuid: each for uuid, each in on_hosts.servers.items() if not each.is_deleted},
+        migrations=on_hosts.migrations,
+        allocations={uuid: each.allocations for uuid, each in base.consumers.items()},
+    )
+
+
+def unallocated(base: state.CloudState, stand: Standing, among: Collection[str]) -> Unallocated:
+    """The servers at rest on compute nodes (``among``: UUIDs) without allocations there."""
     missing: dict[str, str] = {}
     elsewhere: dict[str, str] = {}
-    moving = []
-    for server in on_hosts.servers:
-        root = roots[server.host or "", server.node or ""]
-        consumer = base.consumers.get(server.uuid)
+    for (uuid, root), server in stand.resting.items():
+        consumer = base.consumers.get(uuid)
         uuids = set(consumer.allocations) if consumer else set()
         if root not in among or not uuids.isdisjoint(base.tree[root]):
             continue
-        if uuids and (server.task_state or server.vm_state == "resized"):
-            moving.append(server.uuid)
-        elif uuids:
-            elsewhere[server.uuid] = server.host or ""
+        if uuids:
+            elsewhere[uuid] = server.host or ""
         elif needs_allocations(server):
-            missing[server.uuid] = server.host or ""
-    problems = [on_hosts.problem] if on_hosts.problem else []
-    problems += [f"{named(moving)}: moving now"] if moving else []
-    return Unallocated(missing, elsewhere, tuple(problems))
+            missing[uuid] = server.host or ""
+    return Unallocated(missing, elsewhere)
+
+
+def label(server: values.Server) -> str:
+    """``server web-1 (UUID)``; without a name, the UUID alone."""
+    return f"server {server.name} ({server.uuid})" if server.name else f"server {server.uuid}"
 
 
 def named(uuids: Sequence[str]) -> str:

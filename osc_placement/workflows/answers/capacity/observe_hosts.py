@@ -44,7 +44,8 @@ def read(
     """Read the hosts with these names or UUIDs, and those of aggregates.
 
     Requests: those of ``CloudReader.read`` for all servers together; one for each aggregate, for
-    each provider of the hosts, for each consumer on them, for each server that nova has there, and
+    each provider of the hosts, for each consumer on them, for each server that nova has there or
+    moves there or away, for the migration of each such server if it failed, and
     for each other member of its server group; to nova and neutron those of ``nova``.
     Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
@@ -70,12 +71,18 @@ def read(
 
     read_consumers(uuid for answer in answers.values() for uuid in answer.allocations)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
-    in_nova = nova.servers(list(uuids))
+    on_hosts = nova.on_roots(roots, uuids)
+    in_nova = nova.requests(on_hosts, list(uuids))
     groups = [group for group in in_nova.groups if not uuids.keys().isdisjoint(group.members)]
     in_nova = dataclasses.replace(in_nova, groups=groups)
-    on_hosts = nova.on_roots(roots)
     read_consumers(uuid for group in groups for uuid in group.members)
-    read_consumers(server.uuid for server in on_hosts.servers)
+    read_consumers(on_hosts.servers)
+    # What is left over after a move that failed: of the newest migration of each server.
+    newest: dict[str, str] = {}
+    for move in on_hosts.migrations.values():
+        if move.server_uuid in on_hosts.servers:
+            newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
+    read_consumers(filter(None, newest.values()))
     placed = servers.servers_on(base, roots, in_nova.queries, groups, in_nova.migrations)
     queries = {each.kind: each.query for each in placed}
     state_of_queries = cloud.read(list(queries.values()))

@@ -111,7 +111,7 @@ def show(
         if needs_all and not observe.is_file(client):
             if request.keep is not None:
                 # A missing right in nova is found before the cloud is read.
-                nova.servers([])
+                nova.requests(nova_servers.ServersOnHosts(), [])
             client = stack.enter_context(replay.copied(client, context))
         observed = observe.observed(
             client,
@@ -130,7 +130,7 @@ def show(
             counting = _Counting(title, query, request, aggregates, in_nova, nova.compute)
             for is_after, base in states.items():
                 rows += counting.rows(base, is_after=is_after)
-    not_judged = (*nova.compute.not_judged, *in_nova.not_judged)
+    not_judged = (*nova.compute.not_judged, *in_nova.doubts, *in_nova.notes)
     return Shown(tuple(rows), failures, not_judged, in_nova.assumed)
 
 
@@ -140,20 +140,20 @@ def _known_servers(
     """What nova says about all servers of a state, those without allocations included."""
     hosts = count.hosts_of(base)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
-    on_hosts = nova.on_roots(hosts)
-    lost = nova_servers.unallocated(base, on_hosts, hosts)
-    staying = sorted(uuids.keys() & on_hosts.staying().keys())
+    on_hosts = nova.on_roots(hosts, uuids)
+    stand = nova_servers.standing(base, on_hosts, nova.compute)
+    staying = sorted({uuid for uuid, _ in (*stand.held, *stand.doubtful)})
     moved = [
         f"whether nova moves {nova_servers.named(staying)}: 'placement host check' says why not"
     ]
-    in_nova = nova.servers(list(uuids))
-    not_judged = (
-        *lost.lines(),
-        *lost.not_judged,
+    in_nova = nova.requests(on_hosts, list(uuids))
+    doubts = (
+        *([on_hosts.problem] if on_hosts.problem else ()),
+        *nova_servers.unallocated(base, stand, hosts).lines(),
         *(moved if staying else ()),
-        *in_nova.not_judged,
+        *in_nova.doubts,
     )
-    return dataclasses.replace(in_nova, not_judged=not_judged)
+    return dataclasses.replace(in_nova, doubts=doubts)
 
 
 def _aggregates(by: By | None, host_aggregates: HostAggregates) -> list[HostAggregate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import state
@@ -23,21 +23,20 @@ from osc_placement.workflows.answers.capacity import (
 from osc_placement.workflows.cloud import compute_nodes, observe
 from osc_placement.workflows.cloud.context import ReadContext
 
-_UNCOUNTED = "nova has servers on these hosts that Placement does not count there"
-_DEVICES = "PCI devices, NUMA nodes and local disks that are not in Placement"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StopRequest:
     """The operator's arguments: names or UUIDs of hosts, UUIDs of aggregates.
 
-    ``most`` asks for a largest set of at most this number of hosts.
+    ``most`` asks for a largest set of at most this number of hosts. ``only_placement``: the
+    operator asks for Placement's answer, without what only nova knows.
     """
 
     hosts: Sequence[str] = ()
     aggregates: Sequence[str] = ()
     most: int | None = None
     seconds: float = 60.0
+    only_placement: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,8 +64,11 @@ class Judgement:
 
     ``servers`` is the number of their servers, those without allocations (UUIDs in
     ``without_allocations``) included. ``not_counted`` is ``{host: why it takes no server}``, for
-    the hosts that Placement would use. ``commands`` carry out the moves of servers that nova has.
-    ``assumed`` are lines about nova's requests for the servers.
+    the hosts that Placement would use. ``doubts`` are lines about what was not checked and can
+    turn a yes into a no; ``notes`` those that change only how the servers move. ``commands`` carry
+    out the moves of servers that nova has. ``assumed`` are lines about nova's requests for the
+    servers.
+    ``server_names`` is ``{UUID: name}``.
     """
 
     answer: stop.Answer
@@ -77,9 +79,11 @@ class Judgement:
     reason: str = ""
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
     without_allocations: tuple[str, ...] = ()
-    not_judged: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    server_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def judge(
@@ -113,7 +117,8 @@ def _of_state(
     hosts = set(count.hosts_of(base))
     roots = servers.chosen_roots(base, request.hosts, members, hosts, nova.compute)
     uuids = list(dict.fromkeys(each.uuid for each in servers.servers_on(base, roots)))
-    return observe_hosts.HostsRead(base, roots, nova.servers(uuids), nova.on_roots(roots))
+    on_hosts = nova.on_roots(roots, uuids)
+    return observe_hosts.HostsRead(base, roots, nova.requests(on_hosts, uuids), on_hosts)
 
 
 def _judge(
@@ -123,59 +128,83 @@ def _judge(
     known = servers.servers_on(base, roots, nova.queries, nova.groups, nova.migrations)
     budget = SearchBudget(request.seconds)
     refused = compute.refused(base.tree)
-    why_staying = read.on_hosts.staying()
-    staying = [each for each in known if each.uuid in why_staying]
-    moving = [each for each in known if each.uuid not in why_staying]
+    names = {uuid: each.name for uuid, each in base.providers.items()}
+    stand = nova_servers.standing(base, read.on_hosts, compute)
+    staying = stand.held.keys() | stand.doubtful.keys() | stand.gone
+    moving = [each for each in known if (each.uuid, each.root_uuid) not in staying]
     found = moves.Moves(base, moving, budget, groups=nova.groups, refused=refused)
     unlisted = [root for root in roots if _is_unlisted(found, compute, root)]
     if request.most is None:
         verdict = stop.may_stop(found, roots)
     else:
-        stuck = {*unlisted, *(each.root_uuid for each in staying)}
+        stuck = {*unlisted, *(root for _, root in (*stand.held, *stand.doubtful))}
         free = [root for root in roots if root not in stuck]
         verdict = stop.largest(found, free or roots[:1], request.most)
-    staying = [each for each in staying if each.root_uuid in verdict.hosts]
-    names = {uuid: each.name for uuid, each in base.providers.items()}
-    lost = nova_servers.unallocated(base, read.on_hosts, verdict.hosts)
-    uncounted = tuple(lost.lines())
-    if uncounted and verdict.answer is stop.Answer.YES:
-        verdict = dataclasses.replace(verdict, answer=stop.Answer.UNKNOWN, reason=_UNCOUNTED)
+    held = {key: why for key, why in stand.held.items() if key[1] in verdict.hosts}
+    lost = nova_servers.unallocated(base, stand, verdict.hosts)
     unlisted = [root for root in unlisted if root in verdict.hosts]
-    if unlisted and verdict.answer is stop.Answer.YES:
-        reason = "; ".join(compute_nodes.not_counted({names[it]: refused[it] for it in unlisted}))
-        verdict = dataclasses.replace(verdict, answer=stop.Answer.UNKNOWN, reason=reason)
-    if staying:
-        verdict = dataclasses.replace(verdict, answer=stop.Answer.NO)
-    placed = tuple(_moves(found, verdict, names))
-    return Judgement(
-        verdict.answer,
-        tuple(names[root] for root in verdict.hosts),
-        sum(
-            map(len, (found.servers_on(verdict.hosts), staying, lost.missing, lost.elsewhere)),
-        ),
-        placed,
-        tuple(
-            Stranded(each.server.uuid, names[each.server.root_uuid], each.reasons)
-            for each in (
-                *verdict.unplaced,
-                *(stop.Unplaced(each, (why_staying[each.uuid],)) for each in staying),
+    asked = {each.uuid for each in moving if each.root_uuid in verdict.hosts}
+    doubts = tuple(
+        dict.fromkeys(
+            (
+                *compute_nodes.not_counted({names[root]: refused[root] for root in unlisted}),
+                *([read.on_hosts.problem] if read.on_hosts.problem else ()),
+                *(why for key, why in stand.doubtful.items() if key[1] in verdict.hosts),
+                *lost.lines(),
+                *compute.not_judged,
+                *nova.doubts,
+                *(
+                    f"{text} of server {each.uuid}"
+                    for each in moving
+                    if each.uuid in asked
+                    for text in each.unknown
+                ),
             )
-        ),
-        verdict.reason,
+        )
+    )
+    answer, reason = verdict.answer, verdict.reason
+    if held:
+        answer = stop.Answer.NO
+    elif doubts and answer is stop.Answer.YES and not request.only_placement:
+        answer, reason = stop.Answer.UNKNOWN, doubts[0]
+    stranded = [
+        Stranded(each.server.uuid, names[each.server.root_uuid], each.reasons)
+        for each in verdict.unplaced
+    ]
+    stranded += [Stranded(uuid, names[root], (why,)) for (uuid, root), why in held.items()]
+    of_hosts = {uuid for uuid, root in (*stand.resting, *stand.held) if root in verdict.hosts}
+    return Judgement(
+        answer,
+        tuple(names[root] for root in verdict.hosts),
+        len(of_hosts | asked),
+        tuple(_moves(found, verdict, names)),
+        tuple(stranded),
+        reason,
         {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
         (*lost.missing, *lost.elsewhere),
-        (
-            *compute.not_judged,
-            *uncounted,
-            *lost.not_judged,
-            *nova.not_judged,
-            *(f"{text} of server {each.uuid}" for each in known for text in each.unknown),
-            *([] if nova.queries else [_DEVICES]),
-            *_migrations(base, verdict.hosts, names, nova.migrations),
-        ),
+        doubts,
+        (*nova.notes, *_left_over(stand, verdict.hosts, base)),
         tuple(_commands(found, verdict, read.on_hosts, compute)),
         nova.assumed,
+        {uuid: each.name for uuid, each in read.on_hosts.servers.items() if each.name},
     )
+
+
+def _left_over(
+    stand: nova_servers.Standing, roots: Sequence[str], base: state.CloudState
+) -> Iterator[str]:
+    """Servers that are not on the hosts any more, and have allocations there."""
+    for root in roots:
+        uuids = [
+            uuid
+            for uuid, of_root in stand.gone
+            if of_root == root
+            and uuid in base.consumers
+            and not base.tree[root].isdisjoint(base.consumers[uuid].allocations)
+        ]
+        if uuids:
+            name = base.providers[root].name
+            yield f"{nova_servers.named(uuids)}: not on {name} any more, but allocated there"
 
 
 def _is_unlisted(found: moves.Moves, compute: compute_nodes.ServerHosts, root: str) -> bool:
@@ -192,11 +221,10 @@ def _commands(
     compute: compute_nodes.ServerHosts,
 ) -> Iterator[str]:
     """A command for each move; a comment for a server that nova does not list."""
-    by_uuid = {server.uuid: server for server in on_hosts.servers}
     for moved in found.servers_on(verdict.hosts):
         option = verdict.placement.get(moved.key)
         node = compute.node(option.root_uuid) if option else None
-        server = by_uuid.get(moved.uuid)
+        server = on_hosts.servers.get(moved.uuid)
         if node is None:
             continue
         migrate = "openstack server migrate --os-compute-api-version 2.56"
@@ -225,14 +253,3 @@ def _allocations(base: state.CloudState, option: placing.Option) -> allocation.A
             continue  # A place of a server group.
         found.setdefault(uuid, {})[name] = amount
     return found
-
-
-def _migrations(
-    base: state.CloudState,
-    roots: Sequence[str],
-    names: Mapping[str, str],
-    migrations: Collection[str],
-) -> Iterator[str]:
-    for root in roots:
-        for uuid in servers.migrations_on(base, root, migrations):
-            yield f"migration {uuid} holds allocations on {names[root]}"

@@ -152,7 +152,7 @@ def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.Verdic
 
 
 def reader(known: nova_servers.KnownServers) -> nova_servers.NovaReader:
-    return nova_servers.NovaReader(servers=lambda _: known)
+    return nova_servers.NovaReader(requests=lambda *_: known)
 
 
 def draw_nova(
@@ -248,7 +248,7 @@ def test_hosts_of_an_aggregate_are_listed(placement: service.InProcessPlacement)
     client = explained.seeded(placement, base)
     read = observe_hosts.read(client, [], [AGGREGATE], nova_servers.NovaReader(), CONTEXT)
     assert sorted(read.roots) == sorted(list(base.providers)[1:])
-    assert read.nova.not_judged == nova_servers.WITHOUT_NOVA.not_judged
+    assert read.nova.doubts == nova_servers.WITHOUT_NOVA.doubts
 
 
 def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessPlacement) -> None:
