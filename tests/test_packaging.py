@@ -35,7 +35,7 @@ def test_the_readme_renders_on_a_package_index() -> None:
 PICTURE = re.compile(r"^\.\. image:: (\S+)$", re.MULTILINE)
 
 
-def test_a_checkout_and_a_package_index_show_the_pictures_of_the_readme() -> None:
+def test_a_checkout_shows_the_pictures_of_the_readme_and_a_package_index_only_text() -> None:
     relative = PICTURE.findall((ROOT / "README.rst").read_text())
     assert len(relative) == 2
     assert [name for name in relative if not (ROOT / name).is_file()] == []
@@ -46,13 +46,47 @@ def test_a_checkout_and_a_package_index_show_the_pictures_of_the_readme() -> Non
         capture_output=True,
         text=True,
     )
-    config = configparser.ConfigParser(delimiters=("=",))
-    config.read(ROOT / "setup.cfg")
-    assert (
-        "Source = https://opendev.org/openstack/osc-placement" in config["metadata"]["project_urls"]
+    assert "Try it" in shown.stdout
+    assert "image::" not in shown.stdout
+
+
+#: What belongs to the OpenStack project, and so is no address of this package.
+OF_OPENSTACK = re.compile(
+    r"https?://(docs\.openstack\.org/(releasenotes/)?osc-placement|opendev\.org/openstack/osc-placement"
+    r"|github\.com/openstack/osc-placement|bugs\.launchpad\.net/placement-osc-plugin)"
+)
+
+
+def test_no_address_claims_what_belongs_to_openstack_as_its_own() -> None:
+    files = [
+        ROOT / "README.rst",
+        ROOT / "setup.cfg",
+        ROOT / "CONTRIBUTING.rst",
+        *ROOT.glob("osc_placement/**/*.py"),
+        *ROOT.glob("osc_placement/**/*.html"),
+        *ROOT.glob("doc/source/**/*.rst"),
+    ]
+    claims = {
+        f"{path.name}: {line}"
+        for path in files
+        for text in path.read_text().split("\n\n")
+        for line in text.splitlines()
+        if OF_OPENSTACK.search(line) and "osc-placement==4.9.1" not in text
+    }
+    assert claims == set()
+    metadata = importlib.metadata.metadata("osc-placement")
+    assert not [line for line in metadata.as_string().splitlines() if OF_OPENSTACK.search(line)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["README.rst", "doc/source/about/support.rst", "osc_placement/v1/health/report.html"],
+)
+def test_the_readme_the_support_page_and_the_report_say_who_has_not_reviewed_it(name: str) -> None:
+    text = " ".join((ROOT / name).read_text().split())
+    assert re.search(
+        r"superset of .*osc-placement.* that (the )?OpenStack (project )?has not reviewed", text
     )
-    folder = f"https://opendev.org/openstack/osc-placement/raw/tag/{config['metadata']['version']}/"
-    assert PICTURE.findall(shown.stdout) == [f"{folder}{name}" for name in relative]
 
 
 def test_the_version_is_written_in_one_place() -> None:

@@ -19,7 +19,7 @@ from sphinx.application import Sphinx
 project = "osc-placement"
 release = importlib.metadata.version("osc-placement")
 version = release
-copyright = "OpenStack contributors"  # noqa: A001
+copyright = "the contributors of this repository and OpenStack contributors"  # noqa: A001
 
 extensions = ["cliff.sphinxext"]
 autoprogram_cliff_application = "openstack"
