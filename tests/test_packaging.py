@@ -74,8 +74,8 @@ def test_no_address_claims_what_belongs_to_openstack_as_its_own() -> None:
         if OF_OPENSTACK.search(line) and "osc-placement==4.9.1" not in text
     }
     assert claims == set()
-    metadata = importlib.metadata.metadata("osc-placement")
-    assert not [line for line in metadata.as_string().splitlines() if OF_OPENSTACK.search(line)]
+    metadata = importlib.metadata.metadata("osc-placement").json
+    assert not [value for value in metadata.values() if OF_OPENSTACK.search(str(value))]
 
 
 @pytest.mark.parametrize(
