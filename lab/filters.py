@@ -36,6 +36,7 @@ FILTERS = {
     ),
     "AggregateTypeAffinityFilter": type_filter.AggregateTypeAffinityFilter,
     "AggregateNumInstancesFilter": num_instances_filter.AggregateNumInstancesFilter,
+    "NumInstancesFilter": num_instances_filter.NumInstancesFilter,
 }
 
 

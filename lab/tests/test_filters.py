@@ -32,7 +32,7 @@ METADATA = {
     "filter_tenant_id": ("acme", "other", "acme,other"),
     "filter_tenant_id3": ("third",),
     "instance_type": ("m1.small", "m1.small,m1.large", "m1.large"),
-    "max_instances_per_host": ("1", "3", "x"),
+    "max_instances_per_host": ("1", "3", "x", "2,9", " 2", "1_0", "+3", "", "0", "-1"),
     "hw_disk_bus": ("virtio", "scsi", "virtio,scsi"),
     "hw_machine_type": ("q35", "pc"),
     "availability_zone": ("az1",),
@@ -53,7 +53,7 @@ def draw_case(draw: random.Random) -> dict[str, Any]:
             {key: draw.choice(METADATA[key]) for key in some(METADATA, 0.35)}
             for _ in range(draw.randint(0, 2))
         ],
-        "servers": draw.randint(0, 4),
+        "servers": draw.choice((0, 1, 2, 3, 4, 9, 10, 49, 50, 60)),
     }
 
 
@@ -70,6 +70,7 @@ def accepts(case: dict[str, Any]) -> dict[str, bool]:
             for number, metadata in enumerate(case["aggregates"])
         ],
         servers=case["servers"],
+        limit=request.DEFAULT_MAX_INSTANCES,
     )
     return {
         name: not rule(server, host)

@@ -25,13 +25,14 @@ _OPERATIONS_KEY = "max_io_ops_per_host"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Host:
-    """A compute host: its aggregates, and its number of running servers.
+    """A compute host: its aggregates, its number of running servers, and nova.conf's limit of it.
 
-    ``servers`` is None if nova does not show the number.
+    ``servers`` is None if nova does not show the number; ``limit`` without a nova.conf.
     """
 
     aggregates: Sequence[values.HostAggregate] = ()
     servers: int | None = None
+    limit: int | None = None
 
     def metadata(self, key: str) -> set[str]:
         """The values of a key in all aggregates, split at commas."""
@@ -102,14 +103,26 @@ def flavor_names(server: request.ServerSpec, host: Host) -> str:
 
 
 def number(_: request.ServerSpec, host: Host) -> str:
-    """AggregateNumInstancesFilter, for hosts in an aggregate with a limit."""
-    limits = host.metadata(_NUMBER_KEY)
-    if host.servers is None or not limits or not all(text.isdecimal() for text in limits):
+    """NumInstancesFilter: fewer servers than the limit of nova.conf."""
+    return _over(host, host.limit)
+
+
+def aggregate_number(_: request.ServerSpec, host: Host) -> str:
+    """AggregateNumInstancesFilter: the least limit of the aggregates, or that of nova.conf.
+
+    The latter counts without aggregates that have one, and if one of the values is no number.
+    """
+    texts = (each.metadata.get(_NUMBER_KEY) for each in host.aggregates)
+    try:
+        return _over(host, min(int(text) for text in texts if text is not None))
+    except ValueError:
+        return _over(host, host.limit)
+
+
+def _over(host: Host, limit: int | None) -> str:
+    if host.servers is None or limit is None or host.servers < limit:
         return ""
-    least = min(map(int, limits))
-    return (
-        f"{counted(host.servers, 'server')}, {_NUMBER_KEY}={least}" if host.servers >= least else ""
-    )
+    return f"{counted(host.servers, 'server')}, {_NUMBER_KEY}={limit}"
 
 
 #: ``{filter: its rule}``
@@ -118,7 +131,8 @@ RULES: Mapping[str, Rule] = {
     "AggregateImagePropertiesIsolation": image_properties,
     "AggregateMultiTenancyIsolation": tenants,
     "AggregateTypeAffinityFilter": flavor_names,
-    "AggregateNumInstancesFilter": number,
+    "AggregateNumInstancesFilter": aggregate_number,
+    "NumInstancesFilter": number,
 }
 
 _NUMA_SPECS = ("hw:numa_nodes", "hw:cpu_policy", "hw:mem_page_size", "hw:cpu_realtime", "hw:pmem")
@@ -156,6 +170,10 @@ def _operations(_: request.ServerSpec, hosts: Hosts) -> str:
     return _OPERATIONS_KEY if any(host.metadata(_OPERATIONS_KEY) for host in hosts) else ""
 
 
+def _zone(server: request.ServerSpec, _: Hosts) -> str:
+    return server.availability_zone or ""
+
+
 #: ``{filter: (what it compares of this server or these hosts, the data that nova does not show)}``.
 #: A filter that compares nothing accepts every host.
 HIDDEN: Mapping[str, tuple[Callable[[request.ServerSpec, Hosts], str], str]] = {
@@ -164,8 +182,25 @@ HIDDEN: Mapping[str, tuple[Callable[[request.ServerSpec, Hosts], str], str]] = {
     "NUMATopologyFilter": (_numa, "free CPUs and memory pages of the host's NUMA nodes"),
     "PciPassthroughFilter": (_pci, "free PCI devices of the host"),
     "AggregateIoOpsFilter": (_operations, "the builds, resizes and snapshots in progress"),
+    # Nova 27 has this filter beside the request filter.
+    "AvailabilityZoneFilter": (_zone, "the zone of hosts in no aggregate"),
 }
 
+#: ``{filter: why it is not checked}``, for the filters that nova.conf must enable.
+UNSEEN: Mapping[str, str] = {
+    "AggregateIoOpsFilter": f"nova does not show {HIDDEN['AggregateIoOpsFilter'][1]}",
+    "IoOpsFilter": f"nova does not show {HIDDEN['AggregateIoOpsFilter'][1]}",
+    "IsolatedHostsFilter": "isolated_hosts and isolated_images of nova.conf are not read",
+    "MetricsFilter": "nova does not show the metrics of the hosts",
+}
+
+#: The filters that read the scheduler hints of a server.
+OF_HINTS = frozenset(
+    {"DifferentHostFilter", "JsonFilter", "SameHostFilter", "SimpleCIDRAffinityFilter"}
+)
+
+#: The filter that accepts every host.
+ALL_HOSTS = "AllHostsFilter"
 
 # The operators in the values of extra specs: ``>= 4``, ``<or> a <or> b``
 

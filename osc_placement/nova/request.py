@@ -76,6 +76,9 @@ DEFAULT_FILTERS = (
     "ServerGroupAffinityFilter",
 )
 
+#: Nova's default limit of the servers of a host, for the filters of this number.
+DEFAULT_MAX_INSTANCES = 50
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PciAlias:
@@ -131,8 +134,8 @@ class SchedulerOptions:
     Without a ``release`` the version of nova's API says it; without a nova it is the newest.
 
     ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34);
-    nova.conf has no option for it. ``aliases`` and
-    ``enabled_filters``, those of ``[filter_scheduler]``, are None without a nova.conf.
+    nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
+    ``max_instances_per_host`` of ``[filter_scheduler]``, are None without a nova.conf.
     """
 
     max_placement_results: int = 1000
@@ -147,6 +150,7 @@ class SchedulerOptions:
     pci_in_placement: bool = False
     aliases: PciAliases | None = None
     enabled_filters: tuple[str, ...] | None = None
+    max_instances_per_host: int | None = None
 
     def optional(self) -> dict[str, bool]:
         """``{request filter that is off by default: whether it is on}``."""
@@ -181,7 +185,8 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
     )
     enabled = cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS))
     in_placement = cfg.BoolOpt("pci_in_placement", default=False)
-    conf.register_opts([enabled, in_placement], group=_FILTER_SECTION)
+    number = cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1)
+    conf.register_opts([enabled, in_placement, number], group=_FILTER_SECTION)
     conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
     try:
         conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
@@ -197,6 +202,7 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
         base,
         **found,
         enabled_filters=tuple(section.enabled_filters),
+        max_instances_per_host=section.max_instances_per_host,
         pci_in_placement=section.pci_in_placement,
         aliases=aliases,
     )

@@ -125,8 +125,8 @@ openstack allocation candidate explain \\
                 for single in nova_request.read(opened, parsed_args)
             ]
             client = candidate.connected(self, [single.query for single in every])
-            enabled = nova_request.scheduler(parsed_args).enabled_filters
-            judge = functools.partial(nova_filters.judge, opened.nova, enabled=enabled)
+            scheduler = nova_request.scheduler(parsed_args)
+            judge = functools.partial(nova_filters.judge, opened.nova, scheduler=scheduler)
         else:
             client, query = candidate.of_options(self, parsed_args)
             parameters = query if isinstance(query, list) else []

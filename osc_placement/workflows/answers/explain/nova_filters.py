@@ -3,7 +3,8 @@
 
 Filters that depend on services, host aggregates and server groups are judged from nova's API. The
 others depend on data that only the scheduler has; such a filter is not judged if the server
-requests something that it compares, and otherwise accepts.
+requests something that it compares, and otherwise accepts. A filter of nova.conf that has no rule
+here, such as the operator's own, is not judged.
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ def judge(
     asked: request.NovaRequest,
     candidates: Mapping[str, str],
     compute: ServerHosts,
-    enabled: Collection[str] | None = None,
+    scheduler: request.SchedulerOptions,
 ) -> list[FilterJudgement]:
     """The judgement of each filter about ``{name: UUID}`` of the root providers of candidates.
 
-    The ComputeFilter is judged first, the others about the hosts that it accepts. ``enabled`` are
-    the filters in nova.conf, None without a nova.conf; then a filter that nova does not enable by
-    default is left out if it accepts all hosts.
+    The ComputeFilter is judged first, the others about the hosts that it accepts. With a nova.conf
+    they are the filters that it enables; without one, a filter that nova does not enable by default
+    is left out if it accepts all hosts.
 
     Requests: for an existing server one per 1000 server groups and one more, and one for each of
     up to five members of its group, or one per 1000 servers.
     """
     by_compute = judge_compute(candidates, compute)
     accepted = {name: uuid for name, uuid in candidates.items() if name not in by_compute.refused}
-    hosts = _hosts(compute, asked.aggregates, accepted)
+    hosts = _hosts(compute, asked.aggregates, accepted, scheduler.max_instances_per_host)
     if compute.hosts is None:
         data = "the compute nodes of the hosts were not read"
         names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
@@ -73,8 +74,11 @@ def judge(
         others = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
     hidden = _hidden(asked.server, [host for _, host in hosts.values()])
     judged = [by_compute, *others, *hidden]
-    if enabled is not None:
-        return [item for item in judged if item.filter in enabled]
+    if scheduler.enabled_filters is not None:
+        by_name = {item.filter: item for item in judged}
+        by_name |= {name: _not_judged(name, why) for name, why in filters.UNSEEN.items()}
+        enabled = sorted(dict.fromkeys(scheduler.enabled_filters), key=COMPUTE.__ne__)
+        return [by_name.get(name) or _without_rule(name, asked.server) for name in enabled]
     defaults = request.DEFAULT_FILTERS
     return [
         dataclasses.replace(item, is_enabled=True if item.filter in defaults else None)
@@ -132,8 +136,9 @@ def _hosts(
     compute: ServerHosts,
     aggregates: Iterable[values.HostAggregate],
     candidates: Mapping[str, str],
+    limit: int | None,
 ) -> dict[str, tuple[str, filters.Host]]:
-    """``{name of the root provider: (host, what nova knows of it)}``."""
+    """``{name of the root provider: (host, what nova knows of it)}``; ``limit`` of its servers."""
     aggregates_of: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
     for aggregate in aggregates:
         for host in aggregate.hosts:
@@ -142,7 +147,7 @@ def _hosts(
     for name, uuid in candidates.items():
         node = compute.node(uuid)
         host = node.host if node else ""
-        hosts[name] = host, filters.Host(aggregates_of[host], node.servers if node else None)
+        hosts[name] = host, filters.Host(aggregates_of[host], node.servers if node else None, limit)
     return hosts
 
 
@@ -173,6 +178,17 @@ def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> FilterJu
 
 def _not_judged(name: str, reason: str) -> FilterJudgement:
     return FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=reason)
+
+
+def _without_rule(name: str, server: request.ServerSpec) -> FilterJudgement:
+    """A filter of nova.conf that reads only hints, or about which nothing is known."""
+    if name == filters.ALL_HOSTS:
+        return _judged(name, {}, "it accepts every host")
+    if name not in filters.OF_HINTS:
+        return _not_judged(name, "this filter is not known")
+    if server.uuid is None:
+        return _judged(name, {}, "a new server without scheduler hints")
+    return _not_judged(name, "nova does not show the scheduler hints of a server")
 
 
 def _from_groups(

@@ -71,7 +71,9 @@ def judged(
     uuids = {f"{host}.node": host for host in HOSTS}
     nova = nova or recorded()
     compute = compute_nodes.read_server_hosts(nova if reads_services else None)
-    found = nova_filters.judge(nova, asked, uuids, compute, enabled)
+    limit = None if enabled is None else request.DEFAULT_MAX_INSTANCES
+    scheduler = request.SchedulerOptions(enabled_filters=enabled, max_instances_per_host=limit)
+    found = nova_filters.judge(nova, asked, uuids, compute, scheduler)
     return {each.filter: each for each in found}
 
 
@@ -157,6 +159,48 @@ def test_only_the_filters_of_nova_conf_are_judged() -> None:
         "PciPassthroughFilter": "accepts",
     }
     assert found["NUMATopologyFilter"].reason.startswith("hw:numa_nodes: nova does not show")
+
+
+#: The filters of nova 27 to 34.
+OF_NOVA = (
+    *("AggregateImagePropertiesIsolation", "AggregateInstanceExtraSpecsFilter"),
+    *("AggregateIoOpsFilter", "AggregateMultiTenancyIsolation", "AggregateNumInstancesFilter"),
+    *("AggregateTypeAffinityFilter", "AllHostsFilter", "AvailabilityZoneFilter"),
+    *("ComputeCapabilitiesFilter", "ComputeFilter", "DifferentHostFilter"),
+    *("ImagePropertiesFilter", "IoOpsFilter", "IsolatedHostsFilter", "JsonFilter"),
+    *("MetricsFilter", "NUMATopologyFilter", "NumInstancesFilter", "PciPassthroughFilter"),
+    *("SameHostFilter", "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"),
+    "SimpleCIDRAffinityFilter",
+)
+
+
+def test_each_filter_of_nova_conf_has_a_verdict() -> None:
+    found = judged(enabled=(*OF_NOVA, "MyOwnFilter", "MyOwnFilter"), flavor_name="small")
+    assert found.keys() == {*OF_NOVA, "MyOwnFilter"}
+    not_judged = {name: item.reason for name, item in found.items() if item.verdict == "not judged"}
+    assert not_judged == {
+        "AggregateIoOpsFilter": "nova does not show the builds, resizes and snapshots in progress",
+        "IoOpsFilter": "nova does not show the builds, resizes and snapshots in progress",
+        "IsolatedHostsFilter": "isolated_hosts and isolated_images of nova.conf are not read",
+        "MetricsFilter": "nova does not show the metrics of the hosts",
+        "MyOwnFilter": "this filter is not known",
+    }
+    hints = judged(recorded({"policy": "affinity"}), enabled=("SameHostFilter",), uuid="s0")
+    assert "scheduler hints" in nova_filters.not_judged(hints.values())[0]
+
+
+def test_the_number_of_servers_has_the_limit_of_nova_conf() -> None:
+    names = ("NumInstancesFilter", "AggregateNumInstancesFilter")
+    asked = request.SchedulerOptions(enabled_filters=names, max_instances_per_host=2)
+    spec = request.ServerSpec(flavor.Flavor(1, 1, 1), "f")
+    nova = recorded()
+    compute = compute_nodes.read_server_hosts(nova)
+    for metadata, by_aggregate in (({}, 2), ({"max_instances_per_host": "9"}, 9)):
+        aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata)]
+        of_server = request.request_to_placement(spec, aggregates)
+        found = nova_filters.judge(nova, of_server, {"up.node": "up"}, compute, asked)
+        assert [bool(item.refused) for item in found] == [True, by_aggregate <= 2]
+    assert "NumInstancesFilter" not in judged()
 
 
 def test_an_anti_affine_server_needs_a_host_without_members() -> None:
