@@ -61,6 +61,7 @@ class LocalPlacement(Protocol):
     ``repository``: None for openstack-placement. ``saved_cloud``: of a snapshot file. ``database``:
     the configuration file of openstack-placement and its database, without the password.
     ``tables``: of this database; None for the embedded server. ``users``: its other users.
+    ``load_for_writing``: may add standard names; the note about them.
     """
 
     @property
@@ -77,3 +78,5 @@ class LocalPlacement(Protocol):
 
     @property
     def users(self) -> Sequence[str]: ...
+
+    def load_for_writing(self) -> str: ...

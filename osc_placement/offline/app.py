@@ -16,11 +16,15 @@ from oslo_db import exception
 from placement import deploy, policy
 from placement.db.sqlalchemy import migration
 
+from osc_placement import errors
 from osc_placement.offline import configuration, tables, users
 
 #: A WSGI application without the resources of this package's own ones.
 _Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
 
+
+#: How many of the added names a note has.
+_SHOWN = 5
 
 #: The loggers of openstack-placement and of the libraries that it uses.
 _SERVICE_LOGGERS = (
@@ -38,8 +42,7 @@ class OfflineApp:
     """The service's own application and code, in this process.
 
     Reads the configuration and looks for other users of the database; the first request loads
-    the application. As the service does when it starts, that adds missing standard traits and
-    resource classes, unless ``users`` shows that a service runs, which has added its own.
+    the application, which adds nothing to the database. ``load_for_writing`` does.
     Errors: PlacementError for a configuration or a database that cannot be used. ``tables`` reads
     the state of one moment; nothing is written but over the API.
     """
@@ -60,6 +63,38 @@ class OfflineApp:
             threading.Lock() if self._configuration.is_sqlite else contextlib.nullcontext()
         )
         self._loading = threading.Lock()
+        self._writes = False
+
+    def load_for_writing(self) -> str:
+        """Load the application; the note about what that added to the database, or nothing.
+
+        As the service does when it starts, that adds missing standard traits and resource classes,
+        unless ``users`` shows that a service runs, which has added its own.
+        """
+        if self.users:
+            return ""
+        before = self._names()
+        with self._loading:
+            self._writes = True
+            self.__dict__.pop("_application", None)
+            self._application  # noqa: B018
+        added = sorted(self._names() - before)
+        if not added:
+            return ""
+        shown = ", ".join(added[:_SHOWN]) + (", ..." if len(added) > _SHOWN else "")
+        return (
+            f"Added to {self._configuration.name}, as the service does when it starts:"
+            f" standard traits and resource classes ({len(added)}): {shown}"
+        )
+
+    def _names(self) -> frozenset[str]:
+        """The names of all traits and resource classes; empty for a database without tables."""
+        try:
+            with self.tables.reading() as reading:
+                return frozenset([*reading.traits, *reading.resource_classes])
+        except errors.PlacementError:
+            # Loading says what is wrong with the schema.
+            return frozenset()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         with self._loading:
@@ -76,18 +111,14 @@ class OfflineApp:
         configuration.ENGINE.configure(self._configuration)
         self._check_schema()
         options, load = self._configuration.options, deploy.loadapp
-        if self.users:
+        if not self._writes:
             # As loadapp, without its writes to the database.
             policy.init(options)
             load = deploy.deploy
         try:
             loaded: _Wsgi = load(options)
         except exception.DBError as error:
-            if self.users:
-                raise self._configuration.failure(str(error).partition("\n")[0]) from error
-            # Its user may only read.
-            policy.init(options)
-            loaded = deploy.deploy(options)
+            raise self._configuration.failure(str(error).partition("\n")[0]) from error
         return loaded
 
     def _check_schema(self) -> None:

@@ -14,6 +14,10 @@ from placement import conf, db_api
 
 from osc_placement import errors
 
+#: oslo.config's errors about a "$"; their texts have what follows it, such as part of a password.
+_SUBSTITUTION = (cfg.NoSuchOptError, cfg.TemplateSubstitutionError)
+_DOLLAR = 'has a "$" that names no option: write "$$" for a "$" of a password'
+
 
 class Configuration:
     """The options of one configuration file; ``name`` says whose database it is, in messages.
@@ -39,7 +43,7 @@ class Configuration:
         return pathlib.Path(self.url.database or "")
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.url.render_as_string(hide_password=True)}"
+        return f"{self.name}: {_address(self.url)}"
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlalchemy.Connection]:
@@ -55,21 +59,35 @@ class Configuration:
                 yield connection
         except ImportError as error:
             raise self.failure(f"the database driver is not installed: {error}") from error
-        except sqlalchemy.exc.SQLAlchemyError as error:
+        except (sqlalchemy.exc.SQLAlchemyError, TypeError, ValueError) as error:
+            # A driver raises the last two for a parameter that it does not know.
             raise self.failure(str(error).partition("\n")[0]) from error
 
     def failure(self, reason: str) -> errors.PlacementError:
-        """An error about this database."""
+        """An error about this database; a driver may quote parts of the URL in its reason."""
+        query = self.url.normalized_query.values()
+        secrets = {str(self.url.password or ""), *(text for texts in query for text in texts)}
+        for secret in sorted(secrets, key=len, reverse=True):
+            reason = reason.replace(secret, "***") if secret else reason
         return errors.PlacementError(f"{self}: {reason}")
 
     def _url(self) -> sqlalchemy.URL:
-        text = self.options.placement_database.connection
+        # Neither error is quoted, nor kept as the cause: it has parts of the URL.
         try:
-            return sqlalchemy.make_url(text)
-        except sqlalchemy.exc.ArgumentError as error:
-            raise errors.PlacementError(
-                f"{self.file}: [placement_database] connection is not a database URL: {error}"
-            ) from error
+            return sqlalchemy.make_url(self.options.placement_database.connection)
+        except _SUBSTITUTION:
+            reason = _DOLLAR
+        except (sqlalchemy.exc.ArgumentError, ValueError):
+            reason = "is not a database URL"
+        raise errors.PlacementError(f"{self.file}: [placement_database] connection {reason}")
+
+
+def _address(url: sqlalchemy.URL) -> str:
+    """Driver, host, port and database: a user, a password and parameters are never shown."""
+    shown = sqlalchemy.URL.create(
+        url.drivername, host=url.host, port=url.port, database=url.database
+    )
+    return shown.render_as_string()
 
 
 def _read(file: pathlib.Path) -> cfg.ConfigOpts:
@@ -86,6 +104,8 @@ def _read(file: pathlib.Path) -> cfg.ConfigOpts:
         # The file may name keystone, and may let the service change the schema when it starts.
         options.set_override("auth_strategy", "noauth2", group="api")
         options.set_override("sync_on_startup", False, group="placement_database")
+    except _SUBSTITUTION:
+        raise errors.PlacementError(f"{file}: a value {_DOLLAR}") from None
     except cfg.Error as error:
         raise errors.PlacementError(f"{file}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:

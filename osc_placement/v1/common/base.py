@@ -349,6 +349,8 @@ class PlacementCommand(command.Command):
         if placement is None:
             raise AssertionError(client.target)
         self._write_note(f"Using {placement.database}")
+        if self._may_write and not placement.users:
+            self._write_note(placement.load_for_writing())
         if not placement.users or self.reads_one_moment:
             return
         used = f"{client.target} is in use: {', '.join(placement.users)}"
@@ -360,7 +362,7 @@ class PlacementCommand(command.Command):
         self._write_note(f"Warning: {used}")
 
     def _write_note(self, text: str) -> None:
-        if not self.is_quiet:
+        if text and not self.is_quiet:
             sys.stderr.write(f"{text}\n")
 
     @property

@@ -52,7 +52,8 @@ def in_use(target: targets.Target) -> Iterator[str]:
 def test_the_database_is_named_without_its_password(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
-    shown = database_of(target).render_as_string(hide_password=True)
+    url = database_of(target)
+    shown = url.set(username=None, password=None).render_as_string()
     line = f"Using the database of {target.options[1]}: {shown}\n"
     assert openstack.run(CREATE, "node").stderr == line
     assert openstack.run(LIST).stderr == line
@@ -205,6 +206,12 @@ def test_a_process_has_one_configuration(target: targets.Target, tmp_path: pathl
         ("connection = postgresql+psycopg2://a:secret@127.0.0.1:1/p", "Connection refused"),
         ("connection = mysql+pymysql://a:secret@127.0.0.1:1/p", "Connection refused"),
         ("connection = mysql+asyncmy://a:secret@127.0.0.1:1/p", "the database driver is not"),
+        ("connection = mysql+asyncmy://u@127.0.0.1/p?password=secret", "127.0.0.1/p: the data"),
+        ("connection = mysql+asyncmy://u@127.0.0.1/p?sslpassword=secret", "127.0.0.1/p: the data"),
+        ("connection = mssql+x:///?odbc_connect=PWD%3Dsecret", "x:"),
+        ("connection = mysql+pymysql://u@127.0.0.1:1/p?passwd=secret", "127.0.0.1:1/p: "),
+        ("connection = mysql+pymysql://u:a$secret@127.0.0.1:1/p", 'write "$$"'),
+        ("connection = mysql+pymysql:/u:secret@127.0.0.1:1/p", "is not a database URL"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_reported_in_one_line(
@@ -251,3 +258,42 @@ def test_a_configuration_that_is_not_a_text_file_is_reported(
     for path, reason in ((tmp_path, "Is a directory"), (binary, "byte 1 is not UTF-8")):
         ended = shell.run(["--os-placement-config", str(path), *LIST.split()])
         assert (ended.code, ended.stderr) == (1, f"{path} cannot be read: {reason}\n")
+
+
+def test_a_command_that_reads_adds_nothing_and_one_that_writes_says_what(
+    target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    """The database of an older release, without the newest standard names."""
+    path = placement.configure(tmp_path, "default")
+    placement.create_tables(path)
+    database = tmp_path / "placement.sqlite"
+    path.write_text(f"[placement_database]\nconnection = sqlite:///{database}\n")
+    config = ["--os-placement-config", str(path)]
+    assert forked.run([*config, *CREATE.split(), "node"], tmp_path).code == 0
+
+    # A pool would keep the file open, and a command that writes refuses other users.
+    engine = sqlalchemy.create_engine(f"sqlite:///{database}", poolclass=sqlalchemy.NullPool)
+
+    def names() -> set[str]:
+        with engine.connect() as connection:
+            return set(connection.execute(sqlalchemy.text("SELECT name FROM traits")).scalars())
+
+    complete = names()
+    missing = {"HW_CPU_X86_AVX2", "COMPUTE_NODE"}
+    with engine.begin() as connection:
+        for name in missing:
+            connection.execute(sqlalchemy.text(f"DELETE FROM traits WHERE name = '{name}'"))
+    for command in (
+        LIST,
+        "trait list",
+        "placement snapshot save a.sqlite",
+        "placement status show",
+        "resource provider inventory amend --all --resource VCPU:total=4 --dry-run",
+    ):
+        ended = forked.run([*config, *command.split()], tmp_path)
+        assert (ended.code, "Added" in ended.stderr) == (0, False), ended.stderr
+        assert names() == complete - missing
+    ended = forked.run([*config, *CREATE.split(), "other"], tmp_path)
+    assert ended.code == 0
+    assert "standard traits and resource classes (2): COMPUTE_NODE, HW_CPU_X86_AVX2" in ended.stderr
+    assert names() == complete

@@ -207,4 +207,6 @@ class OfflinePlacement(OnRealDatabase):
         """Loaded once; each session closes the connections, which commands would see."""
         from osc_placement.offline import app
 
-        return app.OfflineApp(str(self._configuration))
+        loaded = app.OfflineApp(str(self._configuration))
+        loaded.load_for_writing()
+        return loaded
