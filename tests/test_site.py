@@ -208,6 +208,36 @@ def test_a_search_for_a_problem_finds_its_page(site: pathlib.Path, query: str, p
     assert page in search(site, query)
 
 
+#: ``{a word of operators: the page that an index entry of this word leads to}``. The search of the
+#: pages ranks an entry with exactly this word before titles and texts.
+KEYWORDS = {
+    **dict.fromkeys(("drain", "maintenance", "evacuate", "reboot"), "user/answers/host-check"),
+    **dict.fromkeys(("overcommit", "oversubscription", "rollback"), "user/batch/batch"),
+    **dict.fromkeys(("401", "403", "404", "409", "forbidden"), "start/troubleshooting"),
+    "completion": "start/how-do-i",
+    "quota": "cli/usage",
+    "prometheus": "user/health/metrics",
+    "grafana": "user/health/metrics",
+    "json": "user/reference/output",
+    "gpu": "user/reshape/recipe-vgpu",
+    "headroom": "user/answers/capacity",
+    "pin": "about/support",
+}
+
+
+@pytest.mark.parametrize(("word", "page"), sorted(KEYWORDS.items()))
+def test_a_word_of_operators_leads_to_its_page_first(
+    site: pathlib.Path, word: str, page: str
+) -> None:
+    text = (site / "searchindex.js").read_text("utf-8")
+    index = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    entries = index["indexentries"][word]
+    assert all(is_main for _, _, is_main in entries)
+    found = [index["docnames"][number] for number, _, _ in entries]
+    assert page in found
+    assert len(found) <= 3
+
+
 def test_each_program_has_a_man_page(tmp_path: pathlib.Path) -> None:
     pages = build("man", tmp_path)
     for name in ("openstack-placement.1", "osc-placement-server.1"):
