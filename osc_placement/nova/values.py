@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.model import name
+from osc_placement.model import command_line, name
 from osc_placement.nova import flavor
 
 
@@ -23,6 +23,12 @@ class HostAggregate:
     uuid: str
     hosts: tuple[str, ...] = ()
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+
+    @property
+    def subject(self) -> str:
+        """The word of a command line that selects it: nova's commands take no UUID."""
+        is_plain = command_line.subject(self.name, "") and not self.name.isdecimal()
+        return self.name if is_plain else self.id
 
     def is_called(self, text: str) -> bool:
         """Whether ``text`` is its name, id or UUID."""

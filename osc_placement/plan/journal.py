@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import pathlib
-import shlex
 import stat
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
 from osc_placement.client import transport
+from osc_placement.model import command_line
 from osc_placement.plan import file as plan_file, plan as plan_module
 
 
@@ -178,7 +178,7 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
     if states - {StepState.APPLIED} and states - {StepState.PENDING, StepState.UNDONE}:
         raise plan_module.PlanRefused(
             f"{path} has a plan that is partly applied. Nothing was changed. Give another path, or"
-            f" continue that plan: openstack placement plan apply {shlex.quote(str(path))}"
+            f" continue that plan: {command_line.line('placement plan apply', str(path))}"
         )
 
 

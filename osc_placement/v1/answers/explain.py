@@ -8,12 +8,12 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.client.query import candidate_pairs, encode, read_candidates
+from osc_placement.model import command_line
 from osc_placement.model.name import and_more, counted
 from osc_placement.plan import guards
 from osc_placement.v1.common import arguments, base, nova_request, services
@@ -259,10 +259,7 @@ def _facts(
         ),
         *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
         *map(_failure_fact, explanation.failures),
-        *(
-            _change_fact(change, explanation.nova_hosts, aggregates)
-            for change in explanation.changes
-        ),
+        *(_change_fact(change, explanation, aggregates) for change in explanation.changes),
         *map(_filter_fact, explanation.judged),
         *(
             {"section": "not counted", "text": why, "host": name}
@@ -304,7 +301,7 @@ def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
 
 
 def _change_fact(
-    change: changes.SmallestChange, host_of: Mapping[str, str], aggregates: Aggregates
+    change: changes.SmallestChange, explanation: explain.Explanation, aggregates: Aggregates
 ) -> dict[str, Any]:
     steps = [
         {
@@ -326,7 +323,7 @@ def _change_fact(
             "remove": [str(item) for item in change.removed],
             "amounts": {str(item): amount for item, amount in change.amounts.items()},
         },
-        "commands": rows.lines(commands(change, host_of, aggregates)),
+        "commands": rows.lines(commands(change, explanation, aggregates)),
     }
 
 
@@ -409,26 +406,22 @@ _STEPS = {
     "leave": "remove {provider} from the aggregate {name}",
 }
 
-#: What to type for a step.
-_COMMANDS = {
-    "free": "openstack resource provider show --allocations {provider}",
-    "raise": "openstack resource provider inventory amend {provider} --resource"
-    " {name}:{field}={value:.15g}",
-    "amend": "openstack resource provider inventory amend {provider} --resource"
-    " {name}:{field}={amount}",
-    "add_trait": "openstack resource provider trait add {provider} --trait {name}",
-    "remove_trait": "openstack resource provider trait remove {provider} --trait {name}",
-    "enable": "openstack compute service set --enable {host} nova-compute",
-    "mirror": "openstack placement aggregate mirror --host-aggregate {name} --host {host}",
-    "join": "openstack resource provider aggregate add {provider} --aggregate {name}",
-    "leave": "openstack resource provider aggregate remove {provider} --aggregate {name}",
+#: What to type for a step: the command, and its options.
+_COMMANDS: Mapping[str, tuple[str, Mapping[str, str | None]]] = {
+    "free": ("resource provider show", {"--allocations": None}),
+    "raise": (
+        "resource provider inventory amend",
+        {"--resource": "{name}:{field}={value:.15g}"},
+    ),
+    "amend": ("resource provider inventory amend", {"--resource": "{name}:{field}={amount}"}),
+    "add_trait": ("resource provider trait add", {"--trait": "{name}"}),
+    "remove_trait": ("resource provider trait remove", {"--trait": "{name}"}),
+    "join": ("resource provider aggregate add", {"--aggregate": "{name}"}),
+    "leave": ("resource provider aggregate remove", {"--aggregate": "{name}"}),
 }
 
 #: What to type instead where nova has the host aggregate, which it mirrors to Placement.
-_NOVA_COMMANDS = {
-    "join": "openstack aggregate add host {aggregate} {host}",
-    "leave": "openstack aggregate remove host {aggregate} {host}",
-}
+_NOVA_COMMANDS = {"join": "aggregate add host", "leave": "aggregate remove host"}
 
 #: ``{UUID: nova's host aggregate}``.
 Aggregates = Mapping[str, "HostAggregate"]
@@ -442,29 +435,35 @@ def with_names(text: str, aggregates: Aggregates) -> str:
     return text
 
 
-def commands(item: SmallestChange, hosts: Mapping[str, str], aggregates: Aggregates) -> list[str]:
-    """What to type for a change, a command for each step; ``{provider: nova's host}``."""
-    return [_command(step, hosts.get(step.provider), aggregates) for step in item.steps]
+def commands(
+    item: SmallestChange, explanation: explain.Explanation, aggregates: Aggregates
+) -> list[str]:
+    """What to type for a change, a command for each step."""
+    return [_command(step, explanation, aggregates) for step in item.steps]
 
 
-def _command(step: Step, host: str | None, aggregates: Aggregates) -> str:
-    action, aggregate = str(step.action), aggregates.get(step.name)
-    template = _COMMANDS[action]
-    if aggregate is not None and host is not None:
+def _command(step: Step, explanation: explain.Explanation, aggregates: Aggregates) -> str:
+    action, host = str(step.action), explanation.nova_hosts.get(step.provider)
+    named, aggregate = host or step.provider, aggregates.get(step.name)
+    if action == "enable":
+        options: dict[str, str | None] = {"--enable": None}
+        return command_line.line(
+            "compute service set", named, "nova-compute", options=options.items()
+        )
+    if action == "mirror":
+        options = {"--host-aggregate": step.name, "--host": named}
+        return command_line.line("placement aggregate mirror", options=options.items())
+    if aggregate is not None and host is not None and action in _NOVA_COMMANDS:
         is_member = host in aggregate.hosts
         if is_member == (action == "leave"):
-            template = _NOVA_COMMANDS.get(action, template)
+            return command_line.line(_NOVA_COMMANDS[action], aggregate.subject, host)
+    command, templates = _COMMANDS[action]
+    fields = {key: getattr(step, key) for key in ("name", "field", "amount", "value")}
+    options = {key: text and text.format(**fields) for key, text in templates.items()}
     if action == "remove_trait" and not step.name.startswith("CUSTOM_"):
-        template += f" --allow {guards.STANDARD_TRAITS}"
-    return template.format(
-        provider=shlex.quote(step.provider),
-        name=step.name,
-        field=step.field,
-        amount=step.amount,
-        value=step.value,
-        host=shlex.quote(host or step.provider),
-        aggregate=shlex.quote(aggregate.name) if aggregate else "",
-    )
+        options["--allow"] = guards.STANDARD_TRAITS
+    subject = command_line.subject(step.provider, explanation.uuids[step.provider])
+    return command_line.line(command, subject, options=options.items())
 
 
 def change_text(item: SmallestChange) -> str:

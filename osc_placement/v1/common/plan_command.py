@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, plugin
+from osc_placement.model import command_line as lines
 from osc_placement.plan.guards import MANY, MAX_PERCENT, RECORDED_NOVA, SMALL
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import (
@@ -199,26 +199,43 @@ class PlanCommand(base.ReportLister):
         """The command that makes the remaining changes, with the limits of this one."""
         if not report.command and not report.plan_path:
             return "run the same command again"
-        command = to_continue(report.command, report.plan_path, undoes=report.undoes)
-        return " ".join([command, self.repeated_words(parsed_args, _REPEATED)]).strip()
+        repeated = self.repeated_options(parsed_args, _REPEATED)
+        if report.plan_path is not None:
+            verb = "undo" if report.undoes else "apply"
+            return plan_command(verb, report.plan_path, repeated)
+        # A plan of absolute values needs no file: the same command finds what is left.
+        return f"openstack {self.command_line(parsed_args, repeated)}"
 
-    def repeated_words(self, parsed_args: argparse.Namespace, names: Collection[str]) -> str:
-        """The arguments of these names, and the recording, as on the command line."""
+    def repeated_options(
+        self, parsed_args: argparse.Namespace, names: Collection[str]
+    ) -> list[lines.Option]:
+        """The options of these names, and the recording."""
         repeated = [action for action in self.own_arguments if action.dest in names]
-        words = argument_words(parsed_args, repeated)
+        _, options = typed_arguments(parsed_args, repeated)
         recording = parsed_args.nova_recording
         option = plugin.global_option(plugin.RECORDING_SETTING)
-        return shlex.join([*words, *([option, recording] if recording is not None else [])])
+        return [*options, *([(option, recording)] if recording is not None else [])]
 
-    def command_line(self, parsed_args: argparse.Namespace) -> str:
-        """The command line that the plan file records, without limits and overridden guards."""
+    def command_line(
+        self, parsed_args: argparse.Namespace, more: Iterable[lines.Option] = ()
+    ) -> str:
+        """The command line that the plan file records, without limits and overridden guards.
+
+        ``more`` are options that it gets besides. It has no ``openstack``.
+        """
         recorded = [
             action
             for action in self.own_arguments
             if action.dest != "allow" and not help_text.is_shared(action)
         ]
-        words = argument_words(parsed_args, recorded)
-        return shlex.join([*(self.cmd_name or "").split(), *words])
+        subjects, options = typed_arguments(parsed_args, recorded)
+        selected = self.selected_words()
+        words = lines.words([*subjects, *selected[0]], [*options, *selected[1], *more])
+        return " ".join([*(self.cmd_name or "").split(), *map(lines.quote, words)])
+
+    def selected_words(self) -> tuple[Sequence[str], Sequence[lines.Option]]:
+        """The providers and the options of a SELECTOR, if the command has one."""
+        return (), ()
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows, with --rows changed without those of unchanged items."""
@@ -313,21 +330,27 @@ class SelectorCommand(PlanCommand):
     def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
         return list(arguments.selector_features(parsed_args))
 
-    def command_line(self, parsed_args: argparse.Namespace) -> str:
-        return f"{super().command_line(parsed_args)} {self.selected}".strip()
+    def selected_words(self) -> tuple[Sequence[str], Sequence[lines.Option]]:
+        return self.selected.providers, self.selected.options()
 
 
-def argument_words(
+def typed_arguments(
     parsed_args: argparse.Namespace, actions: Iterable[argparse.Action]
-) -> Iterator[str]:
-    """The words of a command line for these arguments; those with their default are omitted."""
+) -> tuple[list[str], list[lines.Option]]:
+    """The subjects and options of these arguments; those with their default are omitted."""
+    subjects: list[str] = []
+    options: list[lines.Option] = []
     for action in actions:
         value = getattr(parsed_args, action.dest)
         if value == action.default or action.help == argparse.SUPPRESS:
             continue
-        option = action.option_strings[-1:]
-        for item in value if isinstance(value, list) else [value]:
-            yield from option if item is True else (*option, str(item))
+        items = value if isinstance(value, list) else [value]
+        if action.option_strings:
+            option = action.option_strings[-1]
+            options += [(option, None if item is True else str(item)) for item in items]
+        else:
+            subjects += map(str, items)
+    return subjects, options
 
 
 def undo_command(path: pathlib.Path | str) -> str:
@@ -337,32 +360,24 @@ def undo_command(path: pathlib.Path | str) -> str:
 
 def _summary(report: result.RunReport, to_continue: str) -> list[str]:
     """Target, counts and notes of a run, and the commands that continue and undo it."""
-    lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
+    text = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
     if report.planned_effects:
-        lines.append(f"Planned: {'; '.join(report.planned_effects)}")
-    lines += [f"Note: {note}" for note in report.notes]
+        text.append(f"Planned: {'; '.join(report.planned_effects)}")
+    text += [f"Note: {note}" for note in report.notes]
     if report.halted:
-        lines.append(f"Stopped: {report.halted}")
+        text.append(f"Stopped: {report.halted}")
     if report.leaves_changes:
-        lines.append(f"Changes are left. To continue: {to_continue}")
+        text.append(f"Changes are left. To continue: {to_continue}")
     elif report.plan_path:
-        lines.append(f"Plan: {report.plan_path}")
+        text.append(f"Plan: {report.plan_path}")
     if report.undo_path:
-        lines.append(undo_command(report.undo_path))
-    return lines
+        text.append(undo_command(report.undo_path))
+    return text
 
 
-def to_continue(command: str, path: pathlib.Path | str | None, *, undoes: bool) -> str:
-    """The command that continues a run; ``path``: the plan file, or the file that it undoes."""
-    if path is None:
-        # A plan of absolute values needs no file: the same command finds what is left.
-        return f"openstack {command}"
-    return plan_command("undo" if undoes else "apply", path)
-
-
-def plan_command(verb: str, path: pathlib.Path | str) -> str:
+def plan_command(verb: str, path: pathlib.Path | str, options: Iterable[lines.Option] = ()) -> str:
     """The command line that applies or undoes a plan file."""
-    return f"openstack placement plan {verb} {shlex.quote(str(path))}"
+    return lines.line(f"placement plan {verb}", str(path), options=options)
 
 
 def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:

@@ -443,7 +443,10 @@ def _to_continue(item: journal.Record) -> str:
     if item.status is not journal.PlanStatus.UNFINISHED:
         return ""
     path = item.undo if item.is_undo else item.plan
-    return plan_command.to_continue(item.command, path, undoes=item.is_undo)
+    if path is None:
+        # A plan of absolute values needs no file: the same command finds what is left.
+        return f"openstack {item.command}"
+    return plan_command.plan_command("undo" if item.is_undo else "apply", path)
 
 
 def _seconds(created: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from osc_placement.model import command_line
 from osc_placement.plan.guards import MANY, RECORDED_NOVA
 from osc_placement.v1.common import arguments, base, plan_command, services
 from osc_placement.v1.output import progress, tables
@@ -124,7 +125,8 @@ openstack placement migration run --migration set_consumer_types"""
 
     def _command_again(self, parsed_args: argparse.Namespace) -> str:
         names = ("migration", "max_count", "max_percent", "allow")
-        return f"openstack {self.cmd_name} {self.repeated_words(parsed_args, names)}".strip()
+        options = self.repeated_options(parsed_args, names)
+        return command_line.line(self.cmd_name or "", options=options)
 
 
 def _migration_and_reason(text: str) -> tuple[str, str]:

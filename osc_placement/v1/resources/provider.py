@@ -7,12 +7,12 @@ import argparse
 import contextlib
 import dataclasses
 import functools
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
+from osc_placement.model import command_line
 from osc_placement.model.name import counted
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
@@ -264,7 +264,8 @@ def _next_step(client: api.Client, uuid: str, error: api_errors.Conflict) -> str
     """Names a provider that cannot be deleted, and the command that helps. Requests: one GET."""
     name = lookup.provider_names(client, [uuid]).get(uuid, uuid)
     if "has allocations" in error.detail:
-        command = f"openstack resource provider consumer list {shlex.quote(name)}"
+        subject = command_line.subject(name, uuid)
+        command = command_line.line("resource provider consumer list", subject)
         return f". {name} is in use: '{command}' shows its consumers"
     return f". {name} has children: --tree deletes them too" if "parent" in error.detail else ""
 

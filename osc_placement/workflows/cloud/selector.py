@@ -10,14 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
-from osc_placement.model import name, provider
+from osc_placement.model import command_line, name, provider
 from osc_placement.nova import values
 from osc_placement.nova.values import find_host_aggregates
 from osc_placement.plan import workers
@@ -57,7 +56,11 @@ class Selector:
         return self != Selector()
 
     def __str__(self) -> str:
-        arguments = [*self.providers]
+        return " ".join(map(command_line.quote, command_line.words(self.providers, self.options())))
+
+    def options(self) -> list[command_line.Option]:
+        """The selection as options of a command line, without the providers."""
+        options: list[command_line.Option] = []
         for option, texts in (
             ("--member-of", self.member_of),
             ("--in-tree", [] if self.in_tree is None else [self.in_tree]),
@@ -65,9 +68,9 @@ class Selector:
             ("--forbidden", self.forbidden),
             ("--name-glob", self.name_globs),
         ):
-            arguments += [argument for text in texts for argument in (option, text)]
-        arguments += ["--all"] if self.everything else []
-        return shlex.join([*arguments, "--unused"] if self.unused else arguments)
+            options += [(option, text) for text in texts]
+        options += [("--all", None)] if self.everything else []
+        return [*options, ("--unused", None)] if self.unused else options
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def _check_classes(
     """A class that resources change to must exist."""
     offered = {name for node in trees.nodes.values() for name in node.inventories}
     errors.InputErrors(
-        f"unknown resource class {name}: 'openstack resource class create {name}' creates it"
+        f"unknown resource class {name}: 'openstack resource class create' creates it"
         for name in sorted(set(classes) - offered - set(standard.RESOURCE_CLASSES))
         if not retry.read(functools.partial(client.resource_class_exists, name))
     ).check()

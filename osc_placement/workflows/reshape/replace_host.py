@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.model import allocation, provider
+from osc_placement.model import allocation, command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import documents, recipes, snapshot
@@ -134,13 +133,16 @@ def service(service: values.ComputeService | None) -> Iterator[str]:
     if service.is_up:
         yield (
             f"nova-compute on {host} is up: stop it (nova notices after a minute, or at once with:"
-            f" openstack compute service set --down {shlex.quote(host)} nova-compute)"
+            f" {_set_service(host, '--down')})"
         )
     if service.is_enabled:
-        yield (
-            f"nova-compute on {host} is enabled: openstack compute service set --disable"
-            f" {shlex.quote(host)} nova-compute"
-        )
+        yield (f"nova-compute on {host} is enabled: {_set_service(host, '--disable')}")
+
+
+def _set_service(host: str, *options: str) -> str:
+    """The command that changes the compute service of a host."""
+    flags = [(option, None) for option in options]
+    return command_line.line("compute service set", host, "nova-compute", options=flags)
 
 
 def consumers_of_old(
@@ -230,7 +232,7 @@ recipe was written. With nova-compute stopped, --allow nova-owned is safe below.
 nova-compute must have the name {new}. Start nova-compute: it finds this provider by its UUID, and \
 writes the present inventories and traits of the host. Then:
 
-  openstack compute service set --up --enable {quoted_host} nova-compute"""
+  {enable}"""
 
 _RENAMED = """\
 Afterwards {old} is an empty provider with the name {aside}. When everything works:
@@ -318,7 +320,7 @@ def _head(
         "new": recipes.plain(request.name),
         "new_uuid": request.uuid,
         "new_host": request.host,
-        "quoted_host": shlex.quote(request.host),
+        "enable": _set_service(request.host, "--up", "--enable"),
         "old": recipes.plain(request.old.name),
         "old_uuid": request.old.uuid,
         "old_host": request.old_host,

@@ -16,7 +16,6 @@ import functools
 import os
 import pathlib
 import re
-import shlex
 import sqlite3
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,7 @@ import orjson
 
 from osc_placement import errors
 from osc_placement.engine import record, standard
-from osc_placement.model import name
+from osc_placement.model import command_line, name
 from osc_placement.nova import filters, flavor
 from osc_placement.server.store import database_file, sqlite
 from osc_placement.workflows.snapshot import file, pseudonyms
@@ -71,7 +70,7 @@ def write(path: pathlib.Path, target: pathlib.Path, key_path: pathlib.Path) -> N
 
 
 def _check_paths(target: pathlib.Path, key_path: pathlib.Path) -> None:
-    shown = shlex.quote(str(target))
+    shown = command_line.quote(str(target))
     if target.exists():
         raise errors.PlacementError(f"{shown} exists: give another file; nothing was changed")
     if key_path.absolute() == target.absolute():

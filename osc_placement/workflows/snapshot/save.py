@@ -18,7 +18,6 @@ import itertools
 import logging
 import os
 import pathlib
-import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, local, responses, retry
+from osc_placement.model import command_line
 from osc_placement.plan import file as plan_file, plan
 from osc_placement.server.store.errors import InUse, StoreError
 from osc_placement.workflows.cloud.context import ReadContext
@@ -505,7 +505,7 @@ def check_refresh(path: pathlib.Path, target: str, *, refresh: bool) -> None:
 
     Errors: PlacementError, StoreError.
     """
-    shown = shlex.quote(str(path))
+    shown = command_line.quote(str(path))
     if not refresh:
         raise errors.PlacementError(
             f"{shown} exists: update it with --refresh, or give another file; nothing was changed"

@@ -59,8 +59,8 @@ def test_a_request_without_candidates_is_explained(
         ("small", "lacks HW_CPU_X86_AVX"),
     }
     join = f"aggregate add big --aggregate {AGGREGATE}"
-    trait = "trait add small --trait HW_CPU_X86_AVX"
-    total = "inventory amend small --resource VCPU:total=4"
+    trait = "trait add --trait=HW_CPU_X86_AVX small"
+    total = "inventory amend --resource=VCPU:total=4 small"
     assert [
         (row["text"], row["hosts"], [c.removeprefix(TYPED) for c in row["commands"] or ()])
         for row in section(rows, "change")

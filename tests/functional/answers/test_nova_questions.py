@@ -223,7 +223,7 @@ def test_a_host_that_only_nova_has_in_the_zone_needs_the_mirror(
     commands = {row["host"]: row["commands"] for row in found["change"] if row["host"]}
     assert commands == {
         "avx": [
-            f"openstack placement aggregate mirror --host-aggregate {AGGREGATE} --host nova-avx"
+            f"openstack placement aggregate mirror --host-aggregate={AGGREGATE} --host=nova-avx"
         ],
         "plain": ["openstack aggregate add host az1 nova-plain"],
     }
@@ -277,7 +277,7 @@ def test_a_renamed_provider_is_still_the_host_of_its_compute_node(
     arguments = ("--flavor", "avx", "--availability-zone", "az1")
     code, found = explained(openstack, *arguments, *nova)
     (change,) = (row for row in found["change"] if row["host"] == "renamed")
-    mirror = "openstack placement aggregate mirror --host-aggregate"
+    mirror = "openstack placement aggregate mirror --host-aggregate="
     assert (code, change["commands"]) == (3, [f"{mirror} {AGGREGATE} --host nova-avx"])
 
 

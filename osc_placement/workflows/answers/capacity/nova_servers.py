@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.engine import state
-from osc_placement.model import candidate, provider
+from osc_placement.model import candidate, command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, filters, flavor, request, servers as nova_servers, values
 from osc_placement.workflows.cloud import compute_nodes, moves, nova_request
@@ -235,18 +234,22 @@ class Unallocated:
 
     def lines(self) -> Iterator[str]:
         """What is wrong, each with the command that repairs it."""
-        for uuids, what, command in (
-            (self.missing, "without allocations", "heal"),
-            (self.elsewhere, "with allocations on other hosts only", "audit --repair"),
+        for uuids, what, command, flag in (
+            (self.missing, "without allocations", "heal", ""),
+            (
+                self.elsewhere,
+                "with allocations on other hosts only",
+                "audit",
+                "--repair",
+            ),
         ):
             if uuids:
                 hosts = sorted(set(uuids.values()))
                 named = hosts if len(hosts) <= _MOST_NAMED else ()
-                only = "".join(f" --host {shlex.quote(host)}" for host in named)
-                yield (
-                    f"{counted(len(uuids), 'server')} {what}: openstack placement allocation"
-                    f" {command}{only}"
-                )
+                options: list[command_line.Option] = [(flag, None)] if flag else []
+                options += [("--host", host) for host in named]
+                repair = command_line.line(f"placement allocation {command}", options=options)
+                yield f"{counted(len(uuids), 'server')} {what}: {repair}"
 
 
 class Standing(NamedTuple):

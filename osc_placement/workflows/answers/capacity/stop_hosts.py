@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.model import allocation
+from osc_placement.model import allocation, command_line
 from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import (
     count,
@@ -227,15 +226,19 @@ def _commands(
         server = on_hosts.servers.get(moved.uuid)
         if node is None:
             continue
-        migrate = "openstack server migrate --os-compute-api-version 2.56"
-        host = shlex.quote(node.host)
         if server is None:
             yield f"# {moved.uuid}: nova lists no server with this UUID here"
         elif server.vm_state in nova_servers.LIVE:
-            yield f"{migrate} --live-migration --host {host} {server.uuid}"
+            yield migrate("--live-migration", node.host, server.uuid)
         else:
-            confirm = f"openstack server migration confirm {server.uuid}"
-            yield f"{migrate} --wait --host {host} {server.uuid} && {confirm}"
+            confirm = command_line.line("server migration confirm", server.uuid)
+            yield f"{migrate('--wait', node.host, server.uuid)} && {confirm}"
+
+
+def migrate(how: str, host: str, server: str) -> str:
+    """The command that moves a server to a host; ``how`` is an option of it."""
+    options = (("--os-compute-api-version", "2.56"), (how, None), ("--host", host))
+    return command_line.line("server migrate", server, options=options)
 
 
 def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) -> Iterator[Move]:

@@ -70,7 +70,7 @@ class Explanation:
     ``judged`` is what the filters of nova say about the hosts that can serve the query in
     Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
     candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
-    nova's name of the host}``.
+    nova's name of the host}``, ``uuids`` is ``{name of a provider of a step: its UUID}``.
     """
 
     all_hosts: int
@@ -84,6 +84,7 @@ class Explanation:
     judged: tuple[nova_filters.FilterJudgement, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
     nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def not_judged(self) -> list[str]:
@@ -289,6 +290,11 @@ class _Explainer:
                 **refused,
             },
             nova_hosts=self._nova_hosts,
+            uuids={
+                step.provider: base.named[step.provider]
+                for change in found
+                for step in change.steps
+            },
         )
 
     def _without_enabling(self, change: SmallestChange) -> SmallestChange:

@@ -94,7 +94,7 @@ def test_selecting_by_aggregate_trait_or_all_sends_one_request(fields: dict[str,
         ({"providers": (embedded.uuid_of("unknown-host"),)}, embedded.uuid_of("unknown-host")),
         ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
         ({"member_of": (embedded.uuid_of("nothing"),)}, "the selection is empty"),
-        ({"name_globs": ("x*",)}, "--name-glob 'x"),
+        ({"name_globs": ("x*",)}, "'--name-glob=x"),
         ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
         ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
         ({"in_tree": "unknown-host"}, "unknown-host"),
@@ -376,7 +376,7 @@ def test_unused_selects_providers_without_allocations() -> None:
     assert client.count() == {LIST: 1, USAGES: 4}
     named = selector.Selector(providers=("used", "dirty"), unused=True)
     assert [item.name for item in selector.select(client, named).providers] == ["dirty"]
-    assert str(named) == "used dirty --unused"
+    assert str(named) == "--unused used dirty"
 
 
 def test_a_trait_that_placement_does_not_know_is_on_no_device() -> None:

@@ -266,4 +266,4 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
 def test_the_command_that_repairs_a_host_can_be_pasted() -> None:
     unallocated = nova_servers.Unallocated(missing={NAME.format(1): "host 1"})
     (line,) = unallocated.lines()
-    assert line.endswith("openstack placement allocation heal --host 'host 1'")
+    assert line.endswith("openstack placement allocation heal '--host=host 1'")
