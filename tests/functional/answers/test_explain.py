@@ -158,7 +158,7 @@ class RandomCloud:
 
     def apply(self, change: changes.SmallestChange) -> None:
         """Type the commands of a change; for room to free, reduce an allocation."""
-        commands = explain_module.commands(change, {}, {})
+        commands = explain_module.commands(change, self.explained, {})
         for step, command in zip(change.steps, commands, strict=True):
             if step.action is changes.Action.FREE:
                 self._free(step)

@@ -215,12 +215,12 @@ def test_the_moves_are_shown_as_commands(openstack: OpenStack) -> None:
     nova = nova_recording(
         {**compute_hosts(uuids), "GET /v2.1/servers/detail": {"servers": servers}}
     )
-    migrate = "openstack server migrate --os-compute-api-version 2.56"
+    migrate = "openstack server migrate --os-compute-api-version=2.56"
     active, stopped, suspended = (each["id"] for each in servers)
     ended = openstack.run(STOP, "full", "--commands", *nova, "-f", "value", "-c", "commands")
-    live = f"{migrate} --live-migration --host nova-target {active}"
+    live = f"{migrate} --live-migration --host=nova-target {active}"
     cold = (
-        f"{migrate} --wait --host nova-target {stopped}"
+        f"{migrate} --wait --host=nova-target {stopped}"
         f" && openstack server migration confirm {stopped}"
     )
     assert (ended.code, ended.stdout.splitlines()) == (3, [live, cold])

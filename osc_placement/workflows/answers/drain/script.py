@@ -8,13 +8,12 @@ the script looks where the server is.
 from __future__ import annotations
 
 import itertools
-import shlex
 from collections.abc import Iterator, Sequence
 
+from osc_placement.model import command_line
 from osc_placement.workflows.answers.drain.document import DrainPlan, PlannedMove
 
-_SERVICE = "openstack compute service set"
-_MIGRATE = "openstack server migrate --os-compute-api-version=2.56"
+_VERSION = ("--os-compute-api-version", "2.56")
 
 _HEAD = """\
 #!/usr/bin/env bash
@@ -38,30 +37,38 @@ arrived() {
 
 def lines(plan: DrainPlan, path: str) -> Iterator[str]:
     """The lines of the script; ``path`` is that of the plan, for the line to continue with."""
-    resume = f"openstack placement host drain {shlex.quote(f'--continue={path}')}"
+    resume = _drain(("--continue", path))
     yield from _HEAD.splitlines()
-    yield f"resume={shlex.quote(resume)}"
+    yield f"resume={command_line.quote(resume)}"
     for host in plan.hosts:
-        yield f"{_SERVICE} --disable --disable-reason=drain -- {shlex.quote(host)} nova-compute"
+        yield _set_service(host, ("--disable", None), ("--disable-reason", "drain"))
     for number, moves in itertools.groupby(plan.moves, key=lambda move: move.wave):
         wave = list(moves)
         yield f"# Wave {number}: {', '.join(_comment(move.name) for move in wave)}"
         yield from _wave(wave)
     for server in plan.blocked:
         yield f"# Stays on {_comment(server.host)}: {server.server} ({_comment(server.name)})"
-    yield resume.replace("--continue=", "--verify --continue=")
+    yield _drain(("--verify", None), ("--continue", path))
 
 
 def back_lines(plan: DrainPlan) -> list[str]:
     """The commands that bring the hosts back into service."""
-    return [f"{_SERVICE} --enable -- {shlex.quote(host)} nova-compute" for host in plan.hosts]
+    return [_set_service(host, ("--enable", None)) for host in plan.hosts]
+
+
+def _drain(*options: command_line.Option) -> str:
+    return command_line.line("placement host drain", options=options)
+
+
+def _set_service(host: str, *options: command_line.Option) -> str:
+    return command_line.line("compute service set", host, "nova-compute", options=options)
 
 
 def command(move: PlannedMove) -> str:
     """The command that begins a step."""
-    live = " --live-migration" if move.way == "live" else ""
-    host = shlex.quote(f"--host={move.target}")
-    return f"{_MIGRATE}{live} {host} --wait -- {move.server}"
+    live = [("--live-migration", None)] if move.way == "live" else []
+    options = (_VERSION, *live, ("--host", move.target), ("--wait", None))
+    return command_line.line("server migrate", move.server, options=options)
 
 
 def _wave(moves: Sequence[PlannedMove]) -> Iterator[str]:
@@ -75,11 +82,10 @@ def _wave(moves: Sequence[PlannedMove]) -> Iterator[str]:
 
 
 def _step(move: PlannedMove) -> str:
-    confirm = (
-        "" if move.way == "live" else f" && openstack server migration confirm -- {move.server}"
-    )
-    name = shlex.quote(move.name or move.server)
-    return f"{command(move)}{confirm} && arrived {move.server} {shlex.quote(move.target)} {name}"
+    confirm = command_line.line("server migration confirm", move.server)
+    arrived = map(command_line.quote, (move.server, move.target, move.name or move.server))
+    steps = [command(move), *([] if move.way == "live" else [confirm])]
+    return " && ".join([*steps, f"arrived {' '.join(arrived)}"])
 
 
 def _comment(name: str) -> str:

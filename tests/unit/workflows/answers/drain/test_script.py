@@ -57,12 +57,12 @@ def test_each_step_is_followed_by_a_check_and_the_hosts_are_disabled_first(
     assert (done.returncode, done.stderr) == (0, "")
     show = "server show -f value -c OS-EXT-SRV-ATTR:host -c OS-EXT-STS:task_state -c status --"
     assert calls == [
-        "compute service set --disable --disable-reason=drain -- cmp-1 nova-compute",
-        "server migrate --os-compute-api-version=2.56 --live-migration --host=cmp-2 --wait --"
+        "compute service set --disable --disable-reason=drain cmp-1 nova-compute",
+        "server migrate --os-compute-api-version=2.56 --live-migration --host=cmp-2 --wait"
         " server-2",
         f"{show} server-2",
-        "server migrate --os-compute-api-version=2.56 --host=cmp-3 --wait -- server-3",
-        "server migration confirm -- server-3",
+        "server migrate --os-compute-api-version=2.56 --host=cmp-3 --wait server-3",
+        "server migration confirm server-3",
         f"{show} server-3",
         "placement host drain --verify --continue=my plan.json",
     ]
@@ -95,6 +95,6 @@ def test_no_name_ends_a_comment_or_runs(tmp_path: pathlib.Path) -> None:
 def test_the_way_back_enables_each_host() -> None:
     plan = document.DrainPlan(("a", "b c"), (), ())
     assert script.back_lines(plan) == [
-        "openstack compute service set --enable -- a nova-compute",
-        "openstack compute service set --enable -- 'b c' nova-compute",
+        "openstack compute service set --enable a nova-compute",
+        "openstack compute service set --enable 'b c' nova-compute",
     ]
