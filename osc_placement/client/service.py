@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keystoneauth1.session
 
 from osc_placement import errors
 from osc_placement.client import api_errors, transport
+from osc_placement.model import json_text
 
 LOG = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def send(
     reason = _reason(response) if status >= 400 else "the response is not JSON"
     if status < 400:
         with contextlib.suppress(ValueError):
-            return response.json(), getattr(response, "headers", {})
+            return json_text.parse(response.content), getattr(response, "headers", {})
     failure = refused(status, reason, method=method, url=path, request_id=request_id)
     # A write whose success cannot be read may have been carried out.
     if method not in transport.READS and (status < 400 or status in api_errors.IN_FLIGHT):
@@ -82,15 +83,49 @@ def send(
 def _reason(response: Any) -> str:
     """The message of the service's error document, or the HTTP reason."""
     try:
-        document = next(iter(response.json().values()))
+        document = next(iter(json_text.parse(response.content).values()))
         return " ".join(str(document["message"]).split())
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return str(response.reason or "no reason is named")
 
 
-def has_next(links: Iterable[Mapping[str, str]]) -> bool:
-    """Whether the links of a page name a next page."""
-    return any(link["rel"] == "next" for link in links)
+def pages(
+    service: str, key: str, ask: Callable[[Mapping[str, str]], tuple[str, Any]]
+) -> Iterator[tuple[str, Sequence[Any]]]:
+    """``(path, items)`` of each page of a listing of nova, neutron or glance.
+
+    ``ask`` sends the GET of a page with these parameters besides, and returns its path and the
+    response; ``key`` is the field of the items, and ``{key}_links`` has the link to the next page.
+    Requests: one GET per page. Errors: those of ``ask``; PlacementError for a malformed page, and
+    for a page that ends where an earlier one ended: such a listing has no end.
+    """
+    markers: set[str] = set()
+    marker: dict[str, str] = {}
+    while True:
+        path, body = ask(marker)
+        following = next_marker(service, path, key, body, markers)
+        yield path, body[key]
+        if not following:
+            return
+        marker = {"marker": following}
+
+
+def next_marker(service: str, path: str, key: str, body: Any, markers: set[str]) -> str:
+    """The last item of a page, as the marker of the next page; empty after the last page.
+
+    ``markers`` are those of the pages before, to which this one is added. Errors: as ``pages``.
+    """
+    with parsing(service, path):
+        items = body[key]
+        has_next = any(link["rel"] == "next" for link in body.get(f"{key}_links") or ())
+        last = str(items[-1].get("uuid") or items[-1]["id"]) if items and has_next else ""
+    if last in markers:
+        raise errors.PlacementError(
+            f"{service}'s listing {path.partition('?')[0]} has no end: two of its pages end with"
+            f" {last}"
+        )
+    markers.update(filter(None, (last,)))
+    return last
 
 
 @contextlib.contextmanager
@@ -98,7 +133,7 @@ def parsing(service: str, path: str) -> Iterator[None]:
     """Turn a missing or malformed field of a response into a PlacementError."""
     try:
         yield
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise errors.PlacementError(
             f"{service}'s response to {path.partition('?')[0]} lacks a field: {error!r}"
         ) from error

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import logging
 import re
 import threading
@@ -31,6 +30,7 @@ import urllib3.exceptions
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, retry
 from osc_placement.client.local import LocalPlacement
+from osc_placement.model import json_text
 
 LOG = logging.getLogger(__name__)
 
@@ -412,7 +412,7 @@ def _json_of(response: requests.Response, method: str, url: str) -> Any:
     if not response.content:
         return None
     try:
-        return json.loads(response.content)
+        return json_text.parse(response.content)
     except ValueError as error:
         raise api_errors.UnexpectedResponse(
             response.status_code,
@@ -461,7 +461,7 @@ def _error_document(response: requests.Response) -> dict[str, Any] | None:
     keystonemiddleware refuses tokens before Placement with ``{"error": {"message": ...}}``.
     """
     try:
-        body = json.loads(response.content)
+        body = json_text.parse(response.content)
         document = {"detail": body["error"]["message"]} if "error" in body else body["errors"][0]
     except (ValueError, LookupError, TypeError):
         return None

@@ -74,7 +74,8 @@ class RecordedNeutron:
     def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
         self._agents = recorded.get(_AGENTS)
         bodies = [recorded[key] for key in recorded if key.partition("?")[0].startswith(_PORTS)]
-        self._ports = {item["id"]: item for body in bodies for item in body["ports"]}
+        with service.parsing(f"the recorded neutron of {source}", "/ports"):
+            self._ports = {item["id"]: item for body in bodies for item in body["ports"]}
         self.source = source
 
     def ask(self, path: str) -> Any:
@@ -118,17 +119,13 @@ def _pages(
 
     Neutron's option pagination_max_limit limits pages for which no limit was requested, too.
     """
-    marker: list[tuple[str, str]] = []
-    while True:
-        path = "?".join(filter(None, (f"/{key}", urllib.parse.urlencode([*query, *marker]))))
-        body = neutron.ask(path)
-        with service.parsing("neutron", path):
-            page = body[key]
-            more = page and service.has_next(body.get(f"{key}_links") or ())
-            marker = [("marker", page[-1]["id"])] if more else []
-        yield path, page
-        if not marker:
-            return
+
+    def ask(marker: Mapping[str, str]) -> tuple[str, Any]:
+        parameters = urllib.parse.urlencode([*query, *marker.items()])
+        path = "?".join(filter(None, (f"/{key}", parameters)))
+        return path, neutron.ask(path)
+
+    return service.pages(NeutronRefused.service, key, ask)
 
 
 def port(neutron: Neutron, uuid: str) -> Port | None:

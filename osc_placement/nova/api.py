@@ -217,7 +217,7 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
             recorded = recording.CompressedResponses(
                 (request, json.dumps(body).encode()) for request, body in responses
             )
-    except (OSError, ValueError, ijson.JSONError) as error:
+    except (OSError, ValueError, RecursionError, ijson.JSONError) as error:
         raise errors.PlacementError(f"cannot read the nova recording {path}: {error}") from error
     if not recorded:
         raise errors.PlacementError(f'{path} is not an object of the form {{"GET /path": body}}')
@@ -326,17 +326,18 @@ def read_pages(
     the last version, or when an item lacks a field.
     """
     results: list[T] = []
-    marker: dict[str, str] = {}
-    while True:
+
+    def ask(marker: Mapping[str, str]) -> tuple[str, Any]:
+        nonlocal versions
         url = f"{path}?{urllib.parse.urlencode({**query, 'limit': str(PAGE), **marker})}"
         body, version = ask_best(nova, url, versions)
         versions = (version,)
+        return url, body
+
+    for url, items in service.pages(NovaRefused.service, key, ask):
         with parsing(url):
-            items = body[key]
             results += map(read, items)
-            if not items or not service.has_next(body.get(f"{key}_links") or ()):
-                return results
-            marker = {"marker": str(items[-1].get("uuid") or items[-1]["id"])}
+    return results
 
 
 def ask_best(nova: Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:

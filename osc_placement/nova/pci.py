@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from osc_placement import errors
+from osc_placement.model import json_text
 
 #: The trait that nova-compute gives to every provider of a PCI device that it manages.
 MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
@@ -165,7 +166,7 @@ def parse(text: str) -> list[DeviceSpec]:
     Errors: ValueError with the reason.
     """
     try:
-        document = json.loads(text)
+        document = json_text.parse(text)
     except ValueError:
         raise ValueError(f"{text!r} is not JSON") from None
     entries = document if isinstance(document, list) else [document]

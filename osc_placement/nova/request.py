@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import pathlib
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.model import constraint
+from osc_placement.model import constraint, json_text
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import CUSTOM_PREFIX
@@ -103,7 +102,7 @@ def read_aliases(texts: Iterable[str]) -> PciAliases:
     """
     aliases: dict[str, list[PciAlias]] = collections.defaultdict(list)
     for text in texts:
-        alias = json.loads(text)
+        alias = json_text.parse(text)
         try:
             device = f"PCI_{alias.get('vendor_id')}_{alias.get('product_id')}"
             requested = alias.get("resource_class") or device

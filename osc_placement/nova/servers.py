@@ -8,8 +8,7 @@ import urllib.parse
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from osc_placement.client import lookup
-from osc_placement.client.service import has_next
+from osc_placement.client import lookup, service
 from osc_placement.model import shared
 from osc_placement.nova import api, flavor, values
 
@@ -226,10 +225,11 @@ def _service(item: Mapping[str, Any]) -> values.ComputeService:
 def _nodes(nova: api.Nova, *, may_fail: bool) -> list[values.ComputeNode]:
     """The hypervisors that nova can list; ``may_fail``: accept that nova refuses a page."""
     nodes: list[values.ComputeNode] = []
+    markers: set[str] = set()
     limit, more, refused = api.PAGE, True, False
     while limit and more:
         try:
-            page, more = _page(nova, limit, nodes)
+            page, more = _page(nova, limit, nodes, markers)
             nodes += page
         except api.NovaRefused as error:
             if not may_fail or error.status < 500:
@@ -246,7 +246,7 @@ def _halved(limit: int) -> int:
 
 
 def _page(
-    nova: api.Nova, limit: int, previous: list[values.ComputeNode]
+    nova: api.Nova, limit: int, previous: list[values.ComputeNode], markers: set[str]
 ) -> tuple[list[values.ComputeNode], bool]:
     """The hypervisors that follow the ``previous`` ones, and whether there are more."""
     query = {"limit": str(limit)}
@@ -254,6 +254,7 @@ def _page(
         query["marker"] = previous[-1].uuid
     path = f"/os-hypervisors/detail?{urllib.parse.urlencode(query)}"
     body = api.ask_or_unsupported(nova, path, _HYPERVISORS)
+    more = bool(service.next_marker(api.NovaRefused.service, path, "hypervisors", body, markers))
     with api.parsing(path):
         page = [
             values.ComputeNode(
@@ -270,4 +271,4 @@ def _page(
             )
             for item in body["hypervisors"]
         ]
-        return page, bool(page) and has_next(body.get("hypervisors_links") or ())
+    return page, more

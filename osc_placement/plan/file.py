@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from osc_placement import errors
 from osc_placement.client import transport
+from osc_placement.model import json_text
 from osc_placement.plan import plan as plan_module
 
 #: The path that means standard output.
@@ -124,9 +125,11 @@ def private(path: str, flags: int) -> int:
 def read(path: pathlib.Path) -> plan_module.Plan:
     """Read a plan file. Errors: PlanRefused."""
     try:
-        return plan_module.from_json(path.read_text(encoding="utf-8"))
+        return plan_module.from_json(json_text.read_bytes(path).decode())
     except UnicodeDecodeError as error:
         raise plan_module.PlanRefused(f"{path} is not a plan file (it is not text)") from error
+    except json_text.NotJson as error:
+        raise plan_module.PlanRefused(str(error)) from error
     except plan_module.PlanRefused as error:
         raise plan_module.PlanRefused(f"{path}: {error}") from error
     except OSError as error:

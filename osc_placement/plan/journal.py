@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
 from osc_placement.client import transport
-from osc_placement.model import command_line
+from osc_placement.model import command_line, json_text
 from osc_placement.plan import file as plan_file, plan as plan_module
 
 
@@ -40,6 +40,9 @@ class StepState(enum.StrEnum):
     UNDOING = "undoing"
     UNDONE = "undone"
 
+
+#: The field of a line with its check value.
+_CHECK = "check"
 
 IN_DOUBT = frozenset({StepState.APPLYING, StepState.UNDOING})
 
@@ -98,7 +101,8 @@ class Journal:
         self.path = path
         self._file = _open_locked(path)
         with plan_file.explained(path):
-            self.entries = _load(self._file, path).entries
+            contents = _load(self._file, path)
+        self.entries, self._check = contents.entries, contents.check
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._written = self._synced = 0
@@ -114,7 +118,12 @@ class Journal:
     def _append(self, lines: Sequence[Mapping[str, Any]], notes: Sequence[Note] = ()) -> None:
         try:
             with self._writing:
-                self._write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+                texts, check = [], self._check
+                for line in lines:
+                    check = _check_value(line, check)
+                    texts.append(json.dumps({**line, _CHECK: check}).encode() + b"\n")
+                self._write(b"".join(texts))
+                self._check = check
                 self._written += 1
                 mine = self._written
                 _add(self.entries, *notes)
@@ -183,10 +192,14 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
 
 
 class Contents(NamedTuple):
-    """What a journal has: the states of changes, and the fields of the latest run."""
+    """What a journal has: the states of changes, and the fields of the latest run.
+
+    ``check`` is the check value of its last line.
+    """
 
     entries: Entries
     run: dict[str, Any]
+    check: str = ""
 
 
 def read(path: pathlib.Path) -> Contents:
@@ -263,22 +276,37 @@ def _load(file: IO[bytes], path: pathlib.Path) -> Contents:
     complete = content[: content.rfind(b"\n") + 1]
     if len(complete) < len(content) and file.writable():
         file.truncate(len(complete))
+    check = path.stem
     contents = Contents({}, {})
     for number, text in enumerate(complete.splitlines(), 1):
         try:
-            line = json.loads(text)
+            line = json_text.parse(text)
+            value = line.pop(_CHECK, "") if isinstance(line, dict) else ""
             plan_module.check_line(line)
+            check = _check_value(line, check)
+            if value != check:
+                raise ValueError("its check value does not match this line and those before it")
             if plan_module.RUN_KEY in line:
                 contents.run.update(line[plan_module.RUN_KEY])
             else:
                 note = Note(line["key"], StepState(line["state"]), line.get("before"))
                 _add(contents.entries, note)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise plan_module.PlanRefused(
                 f"the journal {path} is damaged in line {number}: {error}. Nothing was changed."
                 " Restore it from a backup, or remove it to begin the plan again"
             ) from error
-    return contents
+    return contents._replace(check=check)
+
+
+def _check_value(line: Mapping[str, Any], before: str) -> str:
+    """The check value of a line: ``before`` is that of the line before it.
+
+    Before the first line it is the name of the journal, which the plan's digest and the target
+    give. So a line that is changed, moved, removed or of another plan does not pass. The value
+    has no secret: it finds damage, and an edit by hand.
+    """
+    return hashlib.sha256(f"{before} {json.dumps(line)}".encode()).hexdigest()[:16]
 
 
 def _line(note: Note) -> dict[str, Any]:
@@ -366,7 +394,7 @@ def read_all() -> Records:
         try:
             contents = read(path)
             if contents.run:
-                records.found.append(_record(path, *contents))
+                records.found.append(_record(path, contents.entries, contents.run))
         except (OSError, LookupError, plan_module.PlanRefused) as error:
             records.errors.append(f"{path} cannot be read: {error}")
     records.found.sort(key=lambda item: item.created, reverse=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.client import api, transport
+from osc_placement.model import json_text
 from osc_placement.plan import forms
 from osc_placement.plan.change import Change, Names, Observed, Skipped
 from osc_placement.plan.kinds import registry
@@ -238,10 +239,10 @@ def make(items: Iterable[Change | Skipped], **fields: Any) -> Plan:
 def from_json(text: str) -> Plan:
     """Read the text of a plan file. Errors: PlanRefused."""
     try:
-        document = json.loads(text)
+        document = json_text.parse(text)
         version = document.pop("format_version")
         digest = document.pop("digest")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise PlanRefused("this is not a plan file, or a part of it is missing") from error
     if version != FORMAT_VERSION:
         raise PlanRefused(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-import json
 import logging
+import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -15,6 +15,7 @@ from typing import Any
 from osc_placement.engine import standard
 from osc_placement.engine.candidates.forest import Strategy
 from osc_placement.errors import MissingPackage
+from osc_placement.model import json_text
 from osc_placement.samples import sample
 from osc_placement.server import app, auth, context, policy
 from osc_placement.server.store import errors
@@ -237,12 +238,11 @@ def _document(path: str | None) -> Any:
     if path in sample.sample_cloud_names():
         return sample.sample_cloud(path)
     try:
-        with open(path, encoding="utf-8") as source:
-            return json.load(source)
+        return json_text.read(pathlib.Path(path))
     except OSError as error:
         samples = ", ".join(sample.sample_cloud_names())
         raise CannotStart(
             f"{path} cannot be read: {error.strerror}. The sample clouds are {samples}"
         ) from error
     except ValueError as error:
-        raise CannotStart(f"{path} is not a JSON document: {error}") from error
+        raise CannotStart(f"{error}: this is not a JSON document") from error

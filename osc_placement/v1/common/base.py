@@ -14,7 +14,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from cliff import display
 from osc_lib import exceptions
@@ -23,7 +23,7 @@ from osc_lib.command import command
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors, retry
 from osc_placement.v1.common import arguments
-from osc_placement.v1.output import help_text, rows, streams
+from osc_placement.v1.output import help_text, rows, shell, streams
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -460,6 +460,8 @@ class ShowOne(PlacementCommand, command.ShowOne):
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the fields."""
         data = rows.format_row(parsed_args.formatter, data)
+        if parsed_args.formatter == "shell":
+            self.formatter = cast(Any, shell.ShellFormatter())
         code: int = super().produce_output(parsed_args, column_names, data)
         return code
 

@@ -202,7 +202,7 @@ class EventLog:
         self._lock, self._failed = threading.Lock(), False
         from osc_placement.plan import file
 
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         if not path.is_symlink() and file.is_of_another_kind(path, b'{"time": '):
             raise errors.PlacementError(
                 f"--log-json {path} exists and is not such a log; nothing was changed. Give another"
@@ -210,13 +210,20 @@ class EventLog:
             )
         try:
             self._descriptor = os.open(path, flags, 0o600)
-            if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            status = os.fstat(self._descriptor)
+            if stat.S_ISREG(status.st_mode):
                 os.fchmod(self._descriptor, 0o600)
+                self._end_line(status.st_size)
         except OSError as error:
             reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
             raise errors.PlacementError(
                 f"--log-json {path} cannot be written: {reason}; nothing was changed"
             ) from error
+
+    def _end_line(self, size: int) -> None:
+        """End a line that a full disk cut off, so that the next one can be read."""
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")
 
     def write(self, event: ChangeEvent) -> None:
         """Add an event in one write, so that lines of several threads do not mix."""

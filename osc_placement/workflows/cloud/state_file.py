@@ -13,6 +13,7 @@ import pathlib
 from collections.abc import Mapping
 
 from osc_placement import errors
+from osc_placement.model import json_text
 from osc_placement.plan import file, plan
 
 FORMAT_VERSION = 1
@@ -34,7 +35,7 @@ class StateFile:
         self.error = ""
         self._target, self._key = target, key
         try:
-            document = json.loads(self.path.read_text(encoding="utf-8"))
+            document = json_text.read(self.path)
             if document["format_version"] == FORMAT_VERSION:
                 self.values = {str(name): str(value) for name, value in document[key].items()}
             else:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
 
 from osc_placement import errors
 from osc_placement.engine import standard
-from osc_placement.model import allocation
+from osc_placement.model import allocation, json_text
 from osc_placement.model.name import CUSTOM_PREFIX, canonical_uuid, is_uuid
 from osc_placement.nova import flavor
 from osc_placement.plan import file as plan_file
@@ -104,7 +104,7 @@ def create(origin: str) -> PseudonymKey:
 def read(path: pathlib.Path) -> PseudonymKey | None:
     """The key in a file; None without the file. Errors: PlacementError, which names it."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json_text.read(path)
         if document["format_version"] != FORMAT_VERSION:
             raise errors.PlacementError(f"{path} was written by another version of this program")
         by_kind = document["pseudonyms"]

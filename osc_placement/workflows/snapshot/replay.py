@@ -14,6 +14,7 @@ from typing import Any
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors
+from osc_placement.model import json_text
 from osc_placement.plan import apply, executor, file as plan_file, journal
 from osc_placement.plan.plan import ObservedPlan
 from osc_placement.plan.result import RunReport
@@ -71,7 +72,7 @@ class QueryComparison:
 
 
 def _providers(answer: QueryAnswer) -> frozenset[str]:
-    return frozenset(uuid for item in answer.candidates for uuid in json.loads(item))
+    return frozenset(uuid for item in answer.candidates for uuid in json_text.parse(item))
 
 
 @contextlib.contextmanager

@@ -128,7 +128,8 @@ class RandomCloud:
 
     def explain(self, query: candidate.CandidateQuery, *hosts: str) -> explain.Explanation:
         request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
-        return explain.explain(self.client, [request], ReadContext(workers=1))[0]
+        self.explained = explain.explain(self.client, [request], ReadContext(workers=1))[0]
+        return self.explained
 
     def serving(
         self, query: candidate.CandidateQuery, steps: Sequence[changes.Step] = ()

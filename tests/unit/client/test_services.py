@@ -9,7 +9,7 @@ import json
 import socket
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keystoneauth1.adapter
@@ -24,7 +24,7 @@ import urllib3.connectionpool
 import urllib3.exceptions
 
 from osc_placement import errors
-from osc_placement.client import api_errors, transport
+from osc_placement.client import api_errors, service, transport
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors
 from tests.support.raw_server import listening
@@ -370,3 +370,29 @@ def test_a_login_follows_redirects_within_its_host_only(
         return
     with pytest.raises(api_errors.Redirected):
         transport._check_redirect(request, response)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_a_listing_whose_pages_repeat_ends_in_an_error(length: int) -> None:
+    """Whatever the length of the circle: each page names an item of an earlier page last."""
+    asked: list[str] = []
+
+    def ask(marker: Mapping[str, str]) -> tuple[str, Any]:
+        asked.append(marker.get("marker", ""))
+        page = [{"id": f"{len(asked) % length}"}]
+        return "/ports?limit=1", {"ports": page, "ports_links": [{"rel": "next"}]}
+
+    with pytest.raises(errors.PlacementError, match="neutron's listing /ports has no end"):
+        list(service.pages("neutron", "ports", ask))
+    assert len(asked) == length + 1
+
+
+def test_every_page_of_a_listing_is_read_once() -> None:
+    def ask(marker: Mapping[str, str]) -> tuple[str, Any]:
+        start = int(marker.get("marker", "0"))
+        links = [{"rel": "next"}] if start < 4 else []
+        items = [{"id": number} for number in (start + 1, start + 2)]
+        return "/flavors", {"flavors": items, "flavors_links": links}
+
+    pages = [[item["id"] for item in items] for _, items in service.pages("nova", "flavors", ask)]
+    assert pages == [[1, 2], [3, 4], [5, 6]]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import urllib.parse
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +23,7 @@ PATH = "/ports/p"
 class Answer:
     def __init__(self, status: int, body: Any = None) -> None:
         self.status_code, self.reason = status, "a reason"
-        self._body = body
-
-    def json(self) -> Any:
-        if self._body is None:
-            raise ValueError("no JSON")
-        return self._body
+        self.content = b"no JSON" if body is None else json.dumps(body).encode()
 
 
 class Connection:

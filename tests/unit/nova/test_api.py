@@ -23,7 +23,8 @@ def connection(status: int = 200, body: Any = None, error: Exception | None = No
         requests.append((path, options))
         if error:
             raise error
-        return types.SimpleNamespace(status_code=status, json=lambda: body, reason="Some Reason")
+        content = json.dumps(body).encode()
+        return types.SimpleNamespace(status_code=status, content=content, reason="Some Reason")
 
     return types.SimpleNamespace(compute=types.SimpleNamespace(request=request), requests=requests)
 

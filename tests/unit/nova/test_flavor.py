@@ -216,7 +216,7 @@ def test_the_standard_classes_match_os_resource_classes() -> None:
 def glance(status: int, text: str) -> flavors.SessionGlance:
     """Glance behind a connection that answers every request with this text."""
     response = types.SimpleNamespace(
-        status_code=status, reason="Not Found", headers={}, json=lambda: json.loads(text)
+        status_code=status, reason="Not Found", headers={}, content=text.encode()
     )
     image = types.SimpleNamespace(request=lambda path, method, **options: response)
     return flavors.SessionGlance(types.SimpleNamespace(image=image))

@@ -45,12 +45,42 @@ def test_an_incomplete_last_line_of_a_journal_is_ignored(tmp_path: pathlib.Path)
     assert journal.read_entries(path)[B].state is journal.StepState.APPLYING
 
 
+def test_a_line_that_was_changed_moved_or_removed_is_refused(tmp_path: pathlib.Path) -> None:
+    """Whatever is changed in a value: what ``undo`` restores comes from these lines."""
+    path = tmp_path / "journal.jsonl"
+    opened = journal.Journal(path)
+    for key in (A, B):
+        opened.note(journal.Note(key, journal.StepState.APPLYING, {"CUSTOM_A": False}))
+        opened.note(journal.Note(key, journal.StepState.APPLIED))
+    opened.close()
+    lines = path.read_text().splitlines(keepends=True)
+    forged = {
+        1: [lines[0].replace("false", "true"), *lines[1:]],
+        2: [lines[0], lines[1].replace(A, B), *lines[2:]],
+        3: [*lines[:2], lines[3]],
+        4: [*lines[:3], lines[3].replace("applied", "undone")],
+    }
+    for number, texts in forged.items():
+        path.write_text("".join(texts))
+        with pytest.raises(plan.PlanRefused, match=f"damaged in line {number}: its check value"):
+            journal.read(path)
+    moved = tmp_path / "other-plan.jsonl"
+    moved.write_text("".join(lines))
+    with pytest.raises(plan.PlanRefused, match="damaged in line 1: its check value"):
+        journal.read(moved)
+    path.write_text("".join(lines))
+    again = journal.Journal(path)
+    again.note(journal.Note(A, journal.StepState.UNDONE))
+    again.close()
+    assert journal.read_entries(path)[A].state is journal.StepState.UNDONE
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("nonsense", "Expecting value"),
         ("[1]", "is not of type 'object'"),
-        (f'{{"key": "{A}", "state": "lost"}}', "'lost' is not a valid StepState"),
+        (f'{{"key": "{A}", "state": "lost"}}', "its check value does not match"),
         (f'{{"key": "{A}", "state": 5}}', "state: 5 is not of type 'string'"),
         ('{"key": "nothing CUSTOM_A", "state": "applied"}', "unknown kind of change 'nothing'"),
         (f'{{"key": "{A}", "state": "applied", "before": 5}}', "before: 5 is not of type"),
@@ -61,7 +91,11 @@ def test_a_damaged_journal_is_refused_with_its_path(
     tmp_path: pathlib.Path, line: str, reason: str
 ) -> None:
     path = tmp_path / "journal"
-    path.write_text(f'{{"key": "{A}", "state": "applied"}}\n{line}\n')
+    opened = journal.Journal(path)
+    opened.note(journal.Note(A, journal.StepState.APPLIED))
+    opened.close()
+    with path.open("a") as file:
+        file.write(f"{line}\n")
     expected = f"the journal {path} is damaged in line 2: .*{re.escape(reason)}"
     for read in (journal.Journal, journal.read_entries):
         with pytest.raises(plan.PlanRefused, match=expected):

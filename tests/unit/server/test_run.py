@@ -79,7 +79,7 @@ def test_an_unwritable_export_is_reported(tmp_path: pathlib.Path, capsys: Captur
 @pytest.mark.parametrize(
     ("option", "text", "message"),
     [
-        ("--load", "no json", "is not a JSON document"),
+        ("--load", "no json", "this is not a JSON document"),
         ("--load", "[]", "it is not a JSON object"),
         ("--load", "{}", "'providers' is missing"),
         ("--policy-file", None, "cannot be read: No such file"),

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.model import name
+from osc_placement.model import json_text, name
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
@@ -120,7 +119,7 @@ def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change | ch
 def read(path: pathlib.Path) -> dict[str, frozenset[str]]:
     """``{server uuid: names or UUIDs of providers}``. Errors: InvalidInput with all errors."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json_text.read(path)
     except (OSError, ValueError) as error:
         raise errors.InvalidInput([f"{path} cannot be read: {error}"]) from error
     if not isinstance(document, dict):
