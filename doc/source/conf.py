@@ -16,6 +16,8 @@ import reno.loader
 from dulwich import repo
 from sphinx.application import Sphinx
 
+from osc_placement import microversion
+
 project = "osc-placement"
 release = importlib.metadata.version("osc-placement")
 version = release
@@ -23,6 +25,9 @@ copyright = "the contributors of this repository and OpenStack contributors"  # 
 
 extensions = ["cliff.sphinxext"]
 autoprogram_cliff_application = "openstack"
+
+#: The microversions of the project, in the text of all pages: ``|microversions|``.
+rst_prolog = f".. |microversions| replace:: {microversion.MINIMUM} to {microversion.MAXIMUM}\n"
 
 root_doc = "index"
 exclude_patterns: list[str] = []

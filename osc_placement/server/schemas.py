@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from osc_placement import microversion
 from osc_placement.server import validation
 
 UUID: dict[str, Any] = {"type": "string", "format": "uuid"}
@@ -105,9 +106,14 @@ def _since(parameters: _Parameters, minor: int) -> dict[str, Any]:
     return {name: kind for since, name, kind in parameters if since <= minor}
 
 
+def _minors(*parameters: _Parameters) -> list[int]:
+    """The microversions that add one of these parameters: each one has a schema of its own."""
+    return sorted({since for rows in parameters for since, _, _ in rows})
+
+
 PROVIDERS_QUERY = {
     minor: validation.Schema(closed(_since(_OF_PROVIDERS, minor)), lenient_uuids=False)
-    for minor in (0, 3, 4, 14, 18)
+    for minor in _minors(_OF_PROVIDERS)
 }
 
 _AGGREGATES = {"type": "array", "items": UUID, "uniqueItems": True}
@@ -164,9 +170,13 @@ _OF_EACH_GROUP: _Parameters = (
 )
 
 
+#: The first microversion 1.x with suffixes that are not numbers.
+_LONG_SUFFIXES = microversion.FEATURES["string suffixes"].minor
+
+
 def _granular(minor: int) -> dict[str, Any]:
     """Queries with several request groups, by the suffixes of their parameters."""
-    suffix = "([a-zA-Z0-9_-]{1,64})?$" if minor >= 33 else "([1-9][0-9]*)?$"
+    suffix = "([a-zA-Z0-9_-]{1,64})?$" if minor >= _LONG_SUFFIXES else "([1-9][0-9]*)?$"
     of_groups = _since(_OF_EACH_GROUP, minor)
     return {
         "type": "object",
@@ -176,11 +186,13 @@ def _granular(minor: int) -> dict[str, Any]:
     }
 
 
+_GRANULAR = sorted({*_minors(_OF_ALL_GROUPS, _OF_EACH_GROUP), _LONG_SUFFIXES})
+
 CANDIDATES_QUERY = {
     minor: validation.Schema(definition, lenient_uuids=False)
     for minor, definition in {
-        **{n: closed(_since(_OF_ONE_GROUP, n), ["resources"]) for n in (10, 16, 17, 21)},
-        **{n: _granular(n) for n in (25, 31, 33, 35, 36)},
+        **{n: closed(_since(_OF_ONE_GROUP, n), ["resources"]) for n in _minors(_OF_ONE_GROUP)},
+        **{n: _granular(n) for n in _GRANULAR},
     }.items()
 }
 

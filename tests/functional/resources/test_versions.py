@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from osc_placement import microversion
+from tests.support import versions
 from tests.support.functional_cloud import (
     AGGREGATE,
     CONSUMER,
@@ -139,7 +140,7 @@ LATER = {
             for version in ("1.0", "1.14", "1.29", "1.36", "latest", "1", None)
         ),
         *(("embedded", version) for version in ("1.0", None)),
-        *(("placement", version) for version in ("1.0", "1.36", "1.39", None)),
+        *(("placement", version) for version in ("1.0", "1.36", versions.MAXIMUM, None)),
     ],
     indirect=["target"],
 )
@@ -173,6 +174,6 @@ def test_unpinned_output_equals_1_29(openstack: OpenStack, node: str) -> None:
 
 
 def test_a_version_out_of_range_is_a_usage_error(openstack: OpenStack) -> None:
-    for version in ("1.40", "2.0", "newest"):
+    for version in (versions.NEXT, "2.0", "newest"):
         code, text = openstack.fails("resource provider list", version=version)
-        assert (code, "1.0 to 1.39" in text) == (2, True)
+        assert (code, versions.RANGE in text) == (2, True)

@@ -14,6 +14,7 @@ from osc_placement.microversion import Microversion
 from osc_placement.model.allocation import Consumer
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from tests.support.scripted import Reply, client, fault, versions
+from tests.support.versions import NEXT, RANGE
 
 PROVIDER = {"uuid": "u", "name": "n", "generation": 3}
 U = "11111111-1111-4111-8111-111111111111"
@@ -49,8 +50,8 @@ def test_latest_pins_the_highest_common_version() -> None:
 
 
 def test_no_common_version_is_an_error_with_both_ranges() -> None:
-    placement, _ = client(versions("1.40", "1.50"), version=None)
-    with pytest.raises(errors.PlacementError, match=r"1\.40 to 1\.50.*1\.0 to 1\.39"):
+    placement, _ = client(versions(NEXT, "1.90"), version=None)
+    with pytest.raises(errors.PlacementError, match=f"{NEXT} to 1.90.*{RANGE}"):
         _ = placement.microversion
 
 

@@ -15,6 +15,7 @@ from keystoneauth1 import session, token_endpoint
 from osc_placement import client, microversion, testing
 from osc_placement.client import api
 from tests.support import guide
+from tests.support.versions import NEXT
 
 PAGE = (guide.DOCS / "client.rst").read_text()
 PROGRAMS = [
@@ -53,7 +54,7 @@ def test_a_session_has_the_endpoint_of_its_catalog_or_another() -> None:
         {},
         {"database": "a", "session": session.Session()},
         {"database": "a", "version": "latest"},
-        {"database": "a", "version": "1.40"},
+        {"database": "a", "version": NEXT},
         {"database": "a", "version": 1.39},
         {"session": "a"},
         {"session": session.Session(), "timeout": 0},

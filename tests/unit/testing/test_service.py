@@ -14,6 +14,7 @@ import requests
 from osc_placement import microversion, testing
 from osc_placement.client import api, api_errors
 from osc_placement.testing import pytest_plugin, service, traffic
+from tests.support.versions import NEXT
 
 BOTH = pytest.mark.parametrize("kind", [service.InProcessPlacement, service.LoopbackPlacement])
 
@@ -286,7 +287,7 @@ def test_a_content_of_another_type_is_an_error(load: Any) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("version", ["1.40", "2.0", "0.9", "", "abc", 1.31])
+@pytest.mark.parametrize("version", [NEXT, "2.0", "0.9", "", "abc", 1.31])
 def test_a_microversion_that_does_not_exist_is_an_error(
     kind: type[service.EmbeddedPlacement], version: Any
 ) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import types
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, plugin
+from tests.support.versions import MAXIMUM, NEXT, RANGE
 
 
 def instance(settings: Mapping[str, Any], clouds: Mapping[str, Any] | None = None) -> Any:
@@ -34,7 +36,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("text", ["1.40", "2.0", "0.9", "2", "v1", "1.x", "newest", "", "1.01.1"])
+@pytest.mark.parametrize("text", [NEXT, "2.0", "0.9", "2", "v1", "1.x", "newest", "", "1.01.1"])
 def test_an_invalid_version_is_refused_in_one_line_with_the_range(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -42,7 +44,7 @@ def test_an_invalid_version_is_refused_in_one_line_with_the_range(
         parse("--os-placement-api-version", text)
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "1.0 to 1.39" in line
+    assert RANGE in line
 
 
 def test_a_version_with_latest_gets_a_hint() -> None:
@@ -53,11 +55,11 @@ def test_a_version_with_latest_gets_a_hint() -> None:
 def test_an_invalid_version_in_the_environment_affects_no_other_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.40")
-    assert parse().os_placement_api_version == "1.40"
-    assert parse("--os-placement-api-version", "1.39").os_placement_api_version == "1.39"
-    with pytest.raises(ValueError, match=r"'1\.40' is not one of 1\.0 to 1\.39"):
-        plugin.requested_version({"placement_api_version": "1.40"})
+    monkeypatch.setenv("OS_PLACEMENT_API_VERSION", NEXT)
+    assert parse().os_placement_api_version == NEXT
+    assert parse("--os-placement-api-version", MAXIMUM).os_placement_api_version == MAXIMUM
+    with pytest.raises(ValueError, match=re.escape(f"'{NEXT}' is not one of {RANGE}")):
+        plugin.requested_version({"placement_api_version": NEXT})
 
 
 def test_an_empty_database_name_is_refused() -> None:
