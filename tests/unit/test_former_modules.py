@@ -17,6 +17,7 @@ import requests
 from keystoneauth1 import session, token_endpoint
 from osc_lib import exceptions
 
+from osc_placement import microversion
 from tests.support import commands
 from tests.support.versions import MAXIMUM
 
@@ -125,8 +126,10 @@ def test_an_import_warns_once_at_the_line_of_the_import(statement: str) -> None:
     assert lines[0].startswith("<string>:1:")
 
 
-def test_the_versions_are_upstreams() -> None:
-    assert [f"1.{minor}" for minor in range(40)] == version.SUPPORTED_MICROVERSIONS
+def test_the_versions_are_all_of_the_project() -> None:
+    assert [
+        f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)
+    ] == version.SUPPORTED_MICROVERSIONS
     assert [*version.SUPPORTED_MICROVERSIONS, "1"] == version.SUPPORTED_VERSIONS
     assert version.NEGOTIATE_VERSIONS == ["1"]
     assert version.MAX_VERSION_NO_GAP == "1.29"
