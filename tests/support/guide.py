@@ -131,7 +131,7 @@ class Terminal:
         is_offline = isinstance(self._cloud, targets.OfflinePlacement)
         if WITH_NOVA.match(command) and RECORDING not in words and not is_offline:
             words += [RECORDING, "12-hosts"]
-            added = f" {RECORDING} 12-hosts"
+            added = f" {RECORDING}=12-hosts"
         with mock.patch.dict(os.environ, CLIFF_MAX_TERM_WIDTH=self.width):
             ended = shell.run([*self._cloud.options, *words[1:]], merge=not file)
         self.code = ended.code
