@@ -2,7 +2,8 @@
 """Compares nova's request for a server with that of nova's own code, release by release.
 
 The flavors and images are random. Their values come from nova: from its validators of extra specs
-and from the fields of its image properties. ``--long`` compares every release.
+and from the fields of its image properties, of the compared release and of the newest one, so that
+a release is also asked about what it does not know. ``--long`` compares every release.
 """
 
 from __future__ import annotations
@@ -259,6 +260,20 @@ def ask_nova(python: str, *arguments: str, given: Any = None) -> Any:
     return json.loads(completed.stdout)
 
 
+def vocabulary(lab: place.Place, release: int) -> dict[str, Any]:
+    """What a release and the newest one know; a value that one of them accepts is drawn."""
+    own = ask_nova(install.release_python(lab, release), "--vocabulary")
+    newest = ask_nova(install.release_python(lab, traits.RELEASES[-1]), "--vocabulary")
+    merged = dict(own)
+    for part in ("specs", "image"):
+        merged[part] = {**newest[part], **own[part]}
+        for key, accepted in newest[part].items():
+            if key in own[part] and accepted.get("enum"):
+                both = {*map(str, accepted["enum"]), *map(str, own[part][key].get("enum") or ())}
+                merged[part][key] = {**own[part][key], "enum": sorted(both)}
+    return merged
+
+
 RELEASES = [
     release if release == traits.RELEASES[-1] else pytest.param(release, marks=pytest.mark.long)
     for release in traits.RELEASES
@@ -269,8 +284,9 @@ RELEASES = [
 def test_the_query_and_the_refusals_equal_those_of_nova(
     release: int, record_property: Callable[[str, object], None]
 ) -> None:
-    python = install.release_python(place.find(), release)
-    known = ask_nova(python, "--vocabulary")
+    lab = place.find()
+    python = install.release_python(lab, release)
+    known = vocabulary(lab, release)
     assert release in traits.releases_of(known["version"])
     sample = list(itertools.islice(cases(random.Random(release), known, release), MANY))
     answers = ask_nova(python, given=[case.to_dict() for case in sample])

@@ -661,10 +661,11 @@ def _root(since: int, read: PropertiesRule, option: str = "") -> Rule:
 #: Nova's rules by release, in nova's order: those of the scheduler's request, then the request
 #: filters.
 RULES: tuple[Rule, ...] = (
+    _unsuffixed(27, traits.image_values),
     _unsuffixed(27, traits.threads),
     _unsuffixed(27, traits.tpm),
     _unsuffixed(27, traits.secure_boot),
-    _unsuffixed(27, traits.addresses),
+    _unsuffixed(29, traits.addresses),
     _unsuffixed(30, traits.stateless_firmware),
     _unsuffixed(27, traits.encryption),
     _unsuffixed(27, traits.pci_affinity),

@@ -115,6 +115,22 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+#: ``{(image property, value): the releases that have the property, and do not know the value}``
+_NEW_VALUES = {
+    ("hw_vif_model", "igb"): range(27, 31),
+    ("hw_mem_encryption_model", _SNP): range(32, 34),
+    ("hw_mem_encryption_model", _TDX): range(32, 34),
+}
+
+
+def image_values(_: Properties, image: Properties, release: int) -> Iterator[Trait]:
+    """No trait: refuses an image with a value that only a newer release knows."""
+    for (key, value), refusing in _NEW_VALUES.items():
+        if image.get(key) == value and release in refusing:
+            raise FlavorRefused(f"nova {release} does not know the image's {key}={value}")
+    yield from ()
+
+
 # Traits of the unsuffixed group
 
 
@@ -176,6 +192,7 @@ def stateless_firmware(_: Properties, image: Properties, release: int) -> Iterat
 
 def encryption(specs: Properties, image: Properties, release: int) -> Iterator[Trait]:
     """Encrypted memory."""
+    models = {name: trait for name, (since, trait) in ENCRYPTION_MODELS.items() if since <= release}
     flavor, own = specs.get("hw:mem_encryption"), image.get("hw_mem_encryption")
     requested = {
         f"hw:mem_encryption={flavor}": flavor,
@@ -193,7 +210,6 @@ def encryption(specs: Properties, image: Properties, release: int) -> Iterator[T
     machine = image.get("hw_machine_type")
     if machine and "q35" not in machine:
         raise FlavorRefused(f"{origins[0]} needs the machine type q35, not {machine}")
-    models = {name: trait for name, (since, trait) in ENCRYPTION_MODELS.items() if since <= release}
     if not models:
         return
     model = _agreed(specs, image, "hw:mem_encryption_model", "hw_mem_encryption_model")

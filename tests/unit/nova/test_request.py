@@ -367,3 +367,28 @@ def test_a_wrong_alias_that_the_flavor_does_not_request_is_refused_from_nova_31_
     assert "CUSTOM_PCI_10DE_2330" in parameters(server, release=30, **options)
     with pytest.raises(errors.InvalidInput, match="alias b is set 2 times"):
         parameters(server, release=31, **options)
+
+
+def test_physical_address_bits_count_from_nova_29_on() -> None:
+    server = spec({}, {"hw_maxphysaddr_mode": "emulate"})
+    for release in traits.RELEASES:
+        text = parameters(server, release=release)
+        assert ("COMPUTE_ADDRESS_SPACE_EMULATED" in text) is (release >= 29), release
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "refusing"),
+    [
+        ("hw_vif_model", "igb", range(27, 31)),
+        ("hw_mem_encryption_model", "amd-sev-snp", range(32, 34)),
+    ],
+)
+def test_an_image_with_a_value_of_a_newer_release_is_refused(
+    key: str, value: str, refusing: range
+) -> None:
+    for release in traits.RELEASES:
+        if release in refusing:
+            with pytest.raises(errors.InvalidInput, match=f"does not know the image's {key}"):
+                parameters(spec({}, {key: value}), release=release)
+        else:
+            parameters(spec({}, {key: value}), release=release)
