@@ -209,6 +209,11 @@ class MovesReading(compute_nodes.ComputeCloud):
         """The roots of the trees in which a consumer has allocations, shared ones included."""
         return frozenset(map(self.root_of, self.allocations.get(consumer_uuid, ())))
 
+    def claimed_by(self, consumer_uuid: str) -> list[values.ComputeNode]:
+        """The compute nodes on whose trees a consumer has allocations, by UUID."""
+        roots = sorted(self.roots_of(consumer_uuid))
+        return [self.compute_nodes[root] for root in roots if root in self.compute_nodes]
+
 
 class Loss(NamedTuple):
     """What a server loses when a host stops.
@@ -286,7 +291,10 @@ class ServerMove:
     def why(self) -> str:
         """Why nova's host alone does not say where the guest is, with both hosts and since when."""
         text = self.moving.text or self.absent.text
-        ends = [f"from {one.source_host} to {one.dest_host}" for one in self.migrations[:1]]
+        ends = [
+            f"from {one.source_host} to {one.dest_host or 'a host that nova does not show yet'}"
+            for one in self.migrations[:1]
+        ]
         since = [f"since {self.since[:19]}"] if self.since else []
         details = ", ".join([*ends, *since])
         return f"{text} ({details})" if details else text
@@ -353,7 +361,9 @@ def describe(migration: values.Migration) -> Reason:
 def move_of(reading: MovesReading, server: values.Server) -> ServerMove:
     """The move of a server that is not deleted; a soft-deleted one is on its host."""
     listed = reading.migrations_of.get(server.uuid, [])
-    open_moves = [move for move in listed if not move.is_over]
+    open_moves = [
+        move for move in listed if not move.is_over and not _is_given_up(reading, server, move)
+    ]
     doubtful = [] if open_moves else [move for move in listed[:1] if _is_in_doubt(reading, move)]
     holders = tuple(_holders(reading, server, listed))
     node = reading.node_of(server)
@@ -425,6 +435,23 @@ def holders_on(reading: MovesReading, node: values.ComputeNode) -> Iterator[Hold
             server = reading.servers.get(migration.server_uuid)
             is_leaked = migration.is_over or server is None
         yield HolderOnHost(uuid, parts, server, migration, is_leaked)
+
+
+def _is_given_up(reading: MovesReading, server: values.Server, move: values.Migration) -> bool:
+    """Whether an open live migration was ended by hand: nothing in nova or Placement goes on.
+
+    Nova sets the task before it creates the migration, and cannot close one that no host began.
+    """
+    node = reading.node_of(server)
+    return (
+        move.type == LIVE
+        and move.status == "accepted"
+        and server.vm_state not in (None, "error")
+        and not server.task_state
+        and node is not None
+        and not reading.allocations.get(move.uuid)
+        and reading.claimed_by(server.uuid) == [node]
+    )
 
 
 def _is_in_doubt(reading: MovesReading, move: values.Migration) -> bool:
@@ -515,10 +542,8 @@ def _every_loss(
     if not server.host and (is_busy or server.vm_state not in STATES_ON_NO_HOST):
         # Its allocations show where it is, or is going to be.
         certain = is_busy
-        for root in sorted(reading.roots_of(server.uuid)):
-            node = reading.compute_nodes.get(root)
-            if node:
-                yield Loss(node.host, node.hostname, Cost.GUEST, certain)
+        for end in reading.claimed_by(server.uuid):
+            yield Loss(end.host, end.hostname, Cost.GUEST, certain)
     # A server without a task whose migration goes on: nobody knows which of the two is right.
     certain = phase is not Phase.UNKNOWN and (
         bool(server.task_state) or phase is not Phase.DISAGREES
@@ -529,6 +554,10 @@ def _every_loss(
         yield Loss(move.source_host or "", move.source_node or "", row.source, not rests)
         yield Loss(move.dest_host or "", move.dest_node or "", row.destination, not rests)
         certain = certain and not rests
+    if phase in (Phase.ASKED_FOR, Phase.RUNNING, Phase.DISAGREES):
+        # Until the source begins, nova's migration has no destination: the claim shows it.
+        for end in reading.claimed_by(server.uuid):
+            yield Loss(end.host, end.hostname, Cost.MOVE, certain)
     for move in doubtful:
         certain = False
         yield Loss(move.source_host or "", move.source_node or "", Cost.GUEST, is_certain=False)

@@ -46,6 +46,7 @@ class Remedy(enum.StrEnum):
     CLEAN_DEVICE = "clean-device"
     DELETE_PROVIDER = "delete-provider"
     DISCOVER_HOSTS = "discover-hosts"
+    END_MOVE = "end-move"
     FREE_CAPACITY = "free-capacity"
     IDENTIFY_SERVICE = "identify-service"
     REPAIR_CONSUMERS = "repair-consumers"

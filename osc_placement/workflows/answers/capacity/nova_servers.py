@@ -278,7 +278,7 @@ def standing(
         for move, loss in moves.losses_on(reading, [node])[node.uuid]:
             key = (move.server.uuid, node.uuid)
             if not loss.is_certain:
-                doubtful[key] = f"{label(move.server)}: {move.why()}"
+                doubtful[key] = f"{label(move.server)}: {move.why()}: {_next(move, node.host)}"
             elif not move.is_settled and move.phase is not moves.Phase.BUSY:
                 held[key] = f"{move.why()}; {node.host} must not stop: {loss.cost.text}"
             elif why := why_staying(move.server, node):
@@ -288,6 +288,13 @@ def standing(
     known = {*resting, *held, *doubtful}
     gone = {(uuid, node.uuid) for node in on_hosts.nodes for uuid in on_hosts.servers} - known
     return Standing(resting, held, doubtful, frozenset(gone))
+
+
+def _next(move: moves.ServerMove, host: str) -> str:
+    """What to do about a server of which nova and Placement say different things."""
+    if any(one.is_over or moves.waits_for_source(one) for one in move.migrations):
+        return command_line.line("placement allocation audit", options=[("--host", host)])
+    return "look for the guest on both hosts"
 
 
 def reading_of(

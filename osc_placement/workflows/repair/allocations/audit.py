@@ -27,6 +27,7 @@ from osc_placement.workflows.repair.allocations import (
     orphaned,
     providers,
     repair,
+    stuck,
     wrong,
 )
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
@@ -54,6 +55,7 @@ class AuditCheck(NamedTuple):
 STEPS: Sequence[Sequence[AuditCheck]] = (
     (
         AuditCheck(providers.find, providers.CODES),
+        AuditCheck(stuck.find, stuck.CODES),
         AuditCheck(orphaned.find, orphaned.CODES),
         AuditCheck(wrong.find_wrong_host, wrong.HOST_CODES),
     ),
@@ -74,6 +76,7 @@ CODES = (
     missing.WRONG_OWNER,
     missing.INCOMPLETE,
     *providers.CODES,
+    *stuck.CODES,
     UNKNOWN,
 )
 

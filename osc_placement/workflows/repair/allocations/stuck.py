@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves that nobody works on, while Placement holds their destination. Pure.
+
+Nova has no command that ends a live migration before its source host has begun it. So the advice is
+nova's command first, and then the writes that put the allocations back where the guest is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from osc_placement.model import allocation, command_line
+from osc_placement.nova import values
+from osc_placement.plan.reasons import Code
+from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.repair.allocations import repair
+from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
+
+STUCK_MOVE = "stuck-move"
+CODES = (STUCK_MOVE,)
+
+_TEXT = (
+    "its {type} from {source} to {dest} is {status} for {minutes} min: {source} has not begun it"
+)
+_RESTART = "restart nova-conductor and nova-compute on {source}; if the status stays"
+
+
+def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+    """Servers with a move that is stuck; there is no repair without nova's command."""
+    for server in snapshot.servers.values():
+        if server.uuid not in snapshot.migrations_of:
+            continue
+        move = moves.move_of(snapshot, server)
+        stuck = move.stuck(context.now, context.min_age)
+        if stuck is None or moves.is_queued(snapshot, stuck):
+            continue
+        yield _finding(snapshot, server, stuck, context)
+
+
+def _finding(
+    snapshot: CloudSnapshot,
+    server: values.Server,
+    stuck: values.Migration,
+    context: AuditContext,
+) -> AllocationFinding:
+    ends = (node.host for node in snapshot.claimed_by(server.uuid))
+    target = stuck.dest_host or next((host for host in ends if host != stuck.source_host), None)
+    age = moves.seconds_since(stuck.updated, context.now) or 0.0
+    text = _TEXT.format(
+        type=stuck.type,
+        source=stuck.source_host,
+        dest=target,
+        status=stuck.status,
+        minutes=int(age // 60),
+    )
+    fields = {
+        "migration": stuck.uuid,
+        "migration_type": stuck.type,
+        "migration_status": stuck.status,
+        "source_host": stuck.source_host,
+        "dest_host": target,
+        "age": int(age),
+        "task_state": server.task_state,
+        "allocations": snapshot.allocations.get(server.uuid, {}),
+        "migration_allocations": snapshot.allocations.get(stuck.uuid, {}),
+    }
+    hosts = tuple(sorted(host for host in (stuck.source_host, target) if host))
+    commands = list(commands_to_end(snapshot, server, stuck))
+    advice = f"{_RESTART.format(source=stuck.source_host)}: {'; '.join(commands)}"
+    return Finding(
+        STUCK_MOVE,
+        repair.subject_of(server),
+        hosts,
+        Evidence(Code.MOVING, text, fields),
+        Proposal(Remedy.END_MOVE, advice, {"commands": commands}),
+    )
+
+
+def commands_to_end(
+    snapshot: CloudSnapshot, server: values.Server, stuck: values.Migration
+) -> Iterator[str]:
+    """Nova's command, then the writes that give the server its source and empty the migration."""
+    if stuck.type == moves.LIVE and stuck.status == "queued":
+        # Nova itself puts the allocations back.
+        yield command_line.line("server migration abort", server.uuid, stuck.uuid)
+        return
+    if server.task_state:
+        yield command_line.line(
+            "server set", server.uuid, options=[("--state", "active"), ("--auto-approve", None)]
+        )
+    parts = snapshot.allocations.get(stuck.uuid, {})
+    if not parts:
+        return
+    yield command_line.line("resource provider allocation delete", stuck.uuid)
+    owner = [("--project-id", server.project_id or ""), ("--user-id", server.user_id or "")]
+    options = [*owner, *_arguments(parts)]
+    yield command_line.line("resource provider allocation set", server.uuid, options=options)
+
+
+def _arguments(parts: allocation.Allocations) -> Iterator[command_line.Option]:
+    for uuid, resources in sorted(parts.items()):
+        amounts = ",".join(f"{name}={amount}" for name, amount in sorted(resources.items()))
+        yield "--allocation", f"rp={uuid},{amounts}"

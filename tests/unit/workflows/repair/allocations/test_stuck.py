@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves that are stuck, and the way that the printed commands lead."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import shlex
+
+import pytest
+
+from osc_placement.model import allocation
+from osc_placement.nova import flavor
+from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.repair.allocations import audit, stuck
+from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from tests.support import moving_cloud
+from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Step, View
+
+NOW = datetime.datetime(2026, 1, 1, 11, tzinfo=datetime.UTC)
+FLAVOR = flavor.Flavor(1, 0, 0)
+ACCEPTED = View("live-migration", Step("accepted", None, "active", "s", "d", "s", "s"))
+
+
+def snapshot_of(view: View) -> CloudSnapshot:
+    reading = view.reading()
+    server = dataclasses.replace(
+        reading.servers[SERVER], flavor=FLAVOR, project_id="p", user_id="u"
+    )
+    return CloudSnapshot(
+        reading.hosts,
+        reading.providers,
+        servers={SERVER: server},
+        migrations=reading.migrations,
+        allocations=reading.allocations,
+    )
+
+
+def findings(snapshot: CloudSnapshot, min_age: float = 60) -> list[AllocationFinding]:
+    return audit.find(snapshot, AuditContext(NOW, min_age))
+
+
+def after(snapshot: CloudSnapshot, commands: list[str]) -> CloudSnapshot:
+    """The cloud after the commands that a finding prints."""
+    server = snapshot.servers[SERVER]
+    allocations = dict(snapshot.allocations)
+    for command in commands:
+        words = shlex.split(command)
+        if words[:3] == ["openstack", "server", "set"]:
+            server = dataclasses.replace(server, task_state=None, vm_state="active")
+        elif words[:5] == ["openstack", "resource", "provider", "allocation", "delete"]:
+            del allocations[words[-1]]
+        elif words[:5] == ["openstack", "resource", "provider", "allocation", "set"]:
+            parts: dict[str, allocation.Resources] = {}
+            for word in (word for word in words if word.startswith("--allocation=")):
+                provider, *amounts = word.removeprefix("--allocation=rp=").split(",")
+                pairs = (amount.split("=") for amount in amounts)
+                parts[provider] = {name: int(number) for name, number in pairs}
+            allocations[words[-1]] = parts
+        else:
+            raise AssertionError(command)
+    return dataclasses.replace(snapshot, servers={SERVER: server}, allocations=allocations)
+
+
+def test_a_stuck_move_has_both_hosts_its_age_and_the_writes() -> None:
+    (finding,) = findings(snapshot_of(ACCEPTED))
+    assert (finding.code, finding.hosts) == (stuck.STUCK_MOVE, (SOURCE, DESTINATION))
+    assert finding.evidence.fields["age"] == 3600
+    assert finding.evidence.text.endswith(f"is accepted for 60 min: {SOURCE} has not begun it")
+    assert finding.repair is None
+    assert finding.proposed.fields["commands"] == [
+        f"openstack resource provider allocation delete {MIGRATION}",
+        "openstack resource provider allocation set --project-id=p --user-id=u"
+        f" --allocation=rp={moving_cloud.provider_uuid(SOURCE)},VCPU=1 {SERVER}",
+    ]
+
+
+def test_a_young_move_is_not_stuck() -> None:
+    assert findings(snapshot_of(ACCEPTED), min_age=3601) == []
+
+
+@pytest.mark.parametrize("task", [None, "migrating"])
+def test_the_commands_of_a_stuck_move_end_it(task: str | None) -> None:
+    view = View("live-migration", ACCEPTED.step._replace(task=task))
+    (finding,) = findings(snapshot_of(view))
+    ended = after(snapshot_of(view), finding.proposed.fields["commands"])
+    assert findings(ended) == []
+    move = moves.move_of(ended, ended.servers[SERVER])
+    assert (move.phase, move.guest_hosts) == (moves.Phase.AT_REST, {SOURCE})
+
+
+@pytest.mark.parametrize("view", list(moving_cloud.views()))
+def test_no_command_sends_to_an_audit_that_says_nothing(view: View) -> None:
+    snapshot = snapshot_of(view)
+    move = moves.move_of(snapshot, snapshot.servers[SERVER])
+    names_audit = any(
+        one.is_over or moves.waits_for_source(one) for one in move.migrations
+    ) and not all(loss.is_certain for loss in move.losses)
+    if names_audit:
+        assert findings(snapshot)
