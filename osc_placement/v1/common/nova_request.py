@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
-    from osc_placement.nova import request
+    from osc_placement.nova import api, request
     from osc_placement.workflows.answers.capacity import nova_servers
     from osc_placement.workflows.cloud import nova_request
 
@@ -162,11 +162,23 @@ def nova_reader(
     Requests: those of ``compute_nodes.read_server_hosts``.
     """
     from osc_placement.workflows.answers.capacity import nova_servers
-    from osc_placement.workflows.cloud import compute_nodes
 
     nova = services.optional_nova(command, parsed_args)
     if nova is None:
         return nova_servers.NovaReader()
+    return reader_of(command, parsed_args, nova)
+
+
+def reader_of(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace, nova: api.Nova
+) -> nova_servers.NovaReader:
+    """Reads what this nova says about hosts and servers.
+
+    Requests: those of ``compute_nodes.read_server_hosts``.
+    """
+    from osc_placement.workflows.answers.capacity import nova_servers
+    from osc_placement.workflows.cloud import compute_nodes
+
     return nova_servers.NovaReader(
         compute_nodes.read_server_hosts(nova),
         functools.partial(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import record, standard, state
-from osc_placement.model import allocation
+from osc_placement.model import allocation, candidate
 from osc_placement.workflows.answers.capacity import nova_servers, servers
 from osc_placement.workflows.cloud import observe, reading
 from osc_placement.workflows.cloud.context import ReadContext
@@ -40,8 +40,12 @@ def read(
     aggregates: Sequence[str],
     nova: nova_servers.NovaReader,
     context: ReadContext,
+    more: Sequence[candidate.CandidateQuery] = (),
+    others: Collection[str] = (),
 ) -> HostsRead:
     """Read the hosts with these names or UUIDs, and those of aggregates.
+
+    The state also answers ``more``; ``others`` are UUIDs of servers to read, wherever they are.
 
     Requests: those of ``CloudReader.read`` for all servers together; one for each aggregate, for
     each provider of the hosts, for each consumer on them, for each server that nova has there or
@@ -71,7 +75,7 @@ def read(
 
     read_consumers(uuid for answer in answers.values() for uuid in answer.allocations)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
-    on_hosts = nova.on_roots(roots, uuids)
+    on_hosts = nova.on_roots(roots, {*uuids, *others})
     in_nova = nova.requests(on_hosts, list(uuids))
     groups = [group for group in in_nova.groups if not uuids.keys().isdisjoint(group.members)]
     in_nova = dataclasses.replace(in_nova, groups=groups)
@@ -85,7 +89,7 @@ def read(
     read_consumers(filter(None, newest.values()))
     placed = servers.servers_on(base, roots, in_nova.queries, groups, in_nova.migrations)
     queries = {each.kind: each.query for each in placed}
-    state_of_queries = cloud.read(list(queries.values()))
+    state_of_queries = cloud.read([*queries.values(), *more])
     return HostsRead(_with_consumers(state_of_queries, consumers, roots), roots, in_nova, on_hosts)
 
 

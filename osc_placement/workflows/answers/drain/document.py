@@ -56,11 +56,10 @@ class BlockedServer(forms.JsonObject):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DrainOptions(forms.JsonObject):
-    """What the operator asked for; ``avoid`` are nova's names of hosts, ``keep`` failed hosts."""
+    """What the operator asked for; ``avoid`` are nova's names of hosts that are no targets."""
 
     parallel: int = 1
     avoid: tuple[str, ...] = ()
-    keep: int = 0
     only_live: bool = False
 
 
@@ -99,6 +98,19 @@ def write(path: pathlib.Path, plan: DrainPlan) -> None:
     document = plan.to_dict()
     content = {KIND: FORMAT_VERSION, **document, "digest": _digest(document)}
     file.replace(path, [json.dumps(content, indent=1), "\n"])
+
+
+def load(path: pathlib.Path) -> DrainPlan:
+    """The plan of a file. Errors: PlacementError for anything else."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise errors.PlacementError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise errors.PlacementError(f"{path} is not a drain plan: it is no JSON") from error
+    if not isinstance(document, dict):
+        raise errors.PlacementError(f"{path} is not a drain plan: it is no JSON object")
+    return read(path, document)
 
 
 def read(path: pathlib.Path, document: Mapping[str, Any]) -> DrainPlan:

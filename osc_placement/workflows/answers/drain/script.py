@@ -48,7 +48,7 @@ def lines(plan: DrainPlan, path: str) -> Iterator[str]:
         yield from _wave(wave)
     for server in plan.blocked:
         yield f"# Stays on {_comment(server.host)}: {server.server} ({_comment(server.name)})"
-    yield _drain(("--verify", None), ("--continue", path))
+    yield _drain(("--verify-empty", None), ("--continue", path))
 
 
 def back_lines(plan: DrainPlan) -> list[str]:

@@ -2,8 +2,8 @@
 """Which target of a server is preferred: spread, and scarce things last. Pure.
 
 An experienced operator keeps free what few hosts have. So a server goes to a host without devices
-and without a licence trait that it does not request, then to one that does not fill the last place
-for a flavor, and of these to the emptiest one after the move.
+that it does not request, then to one that does not fill the last place for a flavor, and of these
+to the emptiest one after the move.
 """
 
 from __future__ import annotations
@@ -71,12 +71,8 @@ class Preference:
         return "; ".join([which, *notes])
 
     def scarce_beside(self, server: servers.PlacedServer, root: str) -> list[str]:
-        """The scarce classes and traits of a host that the server does not request."""
-        requested = {
-            name
-            for group in server.query.groups
-            for name in (*group.resources, *(name for names in group.required for name in names))
-        }
+        """The scarce classes of a host that the server does not request."""
+        requested = {name for group in server.query.groups for name in group.resources}
         return sorted(self._scarce.get(root, frozenset()) - requested)
 
     def last_places(self, option: placing.Option, left: Mapping[placing.Slot, int]) -> list[str]:
@@ -110,14 +106,12 @@ class Preference:
 
 
 def scarce(base: state.CloudState, hosts: Iterable[str]) -> dict[str, frozenset[str]]:
-    """``{root UUID: classes and custom traits of its tree that less than half of hosts have}``."""
+    """``{root UUID: the classes of its tree that less than half of these hosts have}``."""
     of_host: dict[str, set[str]] = {}
     for root in hosts:
         names: set[str] = set()
         for uuid in base.tree[root]:
-            provider = base.providers[uuid]
-            names |= provider.inventories.keys() - _ORDINARY
-            names |= {name for name in provider.traits if name.startswith("CUSTOM_")}
+            names |= base.providers[uuid].inventories.keys() - _ORDINARY
         of_host[root] = names
     numbers = collections.Counter(name for names in of_host.values() for name in names)
     few = {name for name, number in numbers.items() if 2 * number < len(of_host)}

@@ -64,7 +64,7 @@ def test_each_step_is_followed_by_a_check_and_the_hosts_are_disabled_first(
         "server migrate --os-compute-api-version=2.56 --host=cmp-3 --wait server-3",
         "server migration confirm server-3",
         f"{show} server-3",
-        "placement host drain --verify --continue=my plan.json",
+        "placement host drain --verify-empty --continue=my plan.json",
     ]
 
 

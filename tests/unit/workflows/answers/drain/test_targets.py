@@ -49,16 +49,6 @@ def test_a_host_with_devices_is_last_and_says_so() -> None:
     assert ("b", "the only host with room; it has VGPU") in found.values()
 
 
-def test_a_licence_trait_that_few_hosts_have_is_scarce() -> None:
-    base = clouds.cloud(
-        provider("a", VCPU=4),
-        provider("b", VCPU=64, traits="CUSTOM_LICENCE HW_CPU_X86_AVX"),
-        provider("c", VCPU=16),
-        provider("d", VCPU=16),
-    )
-    assert {root for root, _ in chosen(with_servers(base, 2)).values()} <= {"c", "d"}
-
-
 def test_the_last_place_for_a_large_flavor_is_kept() -> None:
     base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=8), provider("c", VCPU=7))
     assert chosen(with_servers(base, 2)) == {"s0": ("c", "best of 2 hosts")}

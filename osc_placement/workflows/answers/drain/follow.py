@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of the steps of a drain plan, by nova and Placement as they are now. Pure.
+
+Nothing is taken from the run of a script: a step is done when its server rests on its target.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import shlex
+from collections.abc import Iterator, Sequence
+
+from osc_placement.nova import values
+from osc_placement.workflows.answers.capacity import nova_servers
+from osc_placement.workflows.answers.drain import document
+from osc_placement.workflows.answers.drain.plan import Drain
+from osc_placement.workflows.cloud import compute_nodes, moves
+from osc_placement.workflows.cloud.moves import Phase
+
+
+class StepState(enum.StrEnum):
+    """What became of a step."""
+
+    DONE = "done"
+    #: It rests on a host that is not drained, but not on its target.
+    ELSEWHERE = "elsewhere"
+    WAITS = "waits"
+    MOVING = "moving"
+    CONFIRM = "confirm"
+    #: Nova's server and its migration contradict each other.
+    DISAGREES = "disagrees"
+    ERROR = "error"
+    ERROR_BEFORE = "error-before"
+    DELETED = "deleted"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FollowedStep:
+    """A step of a plan; ``host`` is nova's, ``advice`` a sentence or a command."""
+
+    move: document.PlannedMove
+    state: StepState
+    host: str
+    advice: str = ""
+
+
+def follow(
+    plan: document.DrainPlan, drain: Drain, compute: compute_nodes.ServerHosts
+) -> list[FollowedStep]:
+    """The state of each step; ``drain`` was read with the servers of ``plan``."""
+    reading = nova_servers.reading_of(drain.read.base, drain.read.on_hosts, compute)
+    return [_followed(plan, move, reading) for move in plan.moves]
+
+
+def _followed(
+    plan: document.DrainPlan, move: document.PlannedMove, reading: moves.MovesReading
+) -> FollowedStep:
+    server = reading.servers.get(move.server)
+    if server is None:
+        return FollowedStep(move, StepState.DELETED, "", "nova has this server no more")
+    state, advice = _state(plan, move, server, moves.move_of(reading, server))
+    return FollowedStep(move, state, server.host or "", advice)
+
+
+def _state(
+    plan: document.DrainPlan,
+    move: document.PlannedMove,
+    server: values.Server,
+    now: moves.ServerMove,
+) -> tuple[StepState, str]:
+    if now.phase is Phase.DISAGREES:
+        return StepState.DISAGREES, (
+            f"{now.why()}: look for the guest on both hosts (virsh list) before one of them stops"
+        )
+    if now.phase is Phase.WAITING:
+        return StepState.CONFIRM, f"openstack server migration confirm -- {server.uuid}"
+    if not now.is_settled:
+        return StepState.MOVING, f"{now.why()}, since {now.since or 'an unknown time'}"
+    if server.status == "ERROR":
+        if server.uuid in plan.in_error:
+            return StepState.ERROR_BEFORE, "it was in ERROR before the plan was made"
+        return StepState.ERROR, (
+            "the move failed: if the guest runs, 'openstack server set --state active"
+            f" {server.uuid}' and continue"
+        )
+    if server.host == move.target:
+        return StepState.DONE, ""
+    if server.host in plan.hosts:
+        return StepState.WAITS, ""
+    return StepState.ELSEWHERE, f"planned: {move.target}"
+
+
+def changes(before: document.DrainPlan, now: document.DrainPlan) -> Iterator[str]:
+    """What a new plan does otherwise, one sentence for each server."""
+    planned = {move.server: move for move in before.moves}
+    for move in now.moves:
+        name = move.name or move.server
+        if move.server not in planned:
+            yield f"{name}: new, to {move.target}"
+        elif planned[move.server].target != move.target:
+            yield f"{name}: to {move.target} instead of {planned[move.server].target}"
+    for server in now.blocked:
+        if server.server in planned:
+            yield f"{server.name or server.server}: stays: {'; '.join(server.reasons)}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostState:
+    """What is on a drained host: servers by nova, and consumers in Placement."""
+
+    host: str
+    servers: tuple[str, ...]
+    consumers: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nova and Placement agree that nothing is there."""
+        return not self.servers and not self.consumers
+
+
+def host_states(drain: Drain, compute: compute_nodes.ServerHosts) -> list[HostState]:
+    """What nova and Placement have on each host of the plan."""
+    read = drain.read
+    stand = nova_servers.standing(read.base, read.on_hosts, compute)
+    on_hosts = [*stand.resting, *stand.held, *stand.doubtful]
+    return [
+        HostState(
+            host,
+            tuple(sorted({uuid for uuid, own in on_hosts if own == root})),
+            tuple(sorted(drain.consumers[root])),
+        )
+        for root, host in zip(drain.plan.nodes, drain.plan.hosts, strict=True)
+    ]
+
+
+def leftovers(states: Sequence[HostState]) -> Iterator[str]:
+    """The command for allocations on hosts that have no server any more."""
+    for state in states:
+        if state.consumers and not state.servers:
+            host = shlex.quote(f"--host={state.host}")
+            yield f"openstack placement allocation audit --repair {host}"

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan that empties hosts: reads both services, and decides the steps.
+
+``plan`` sends the requests; the rest is pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.engine import state
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.model import allocation, candidate
+from osc_placement.search import placing
+from osc_placement.workflows.answers.capacity import (
+    count,
+    moves,
+    nova_servers,
+    observe_hosts,
+    servers,
+    stop,
+)
+from osc_placement.workflows.answers.drain import document, steps, targets
+from osc_placement.workflows.cloud import compute_nodes, observe
+from osc_placement.workflows.cloud.context import ReadContext
+
+_NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
+_ONLY_LIVE = "it is stopped, so nova moves it only cold, and --only-live is given"
+_UNLISTED = "nova does not list it: 'openstack placement allocation audit' says what it is"
+_MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
+_DOWN = (
+    "host {host}: {why}. Nova cannot migrate from it: 'openstack server evacuate' is for servers of"
+    " a host that is down"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DrainRequest:
+    """``hosts`` are names or UUIDs; ``flavors`` is ``{name: nova's request}``.
+
+    A plan keeps the last place for each of the flavors, where it can. ``others`` are UUIDs of
+    servers to read beside those of the hosts.
+    """
+
+    hosts: Sequence[str]
+    options: document.DrainOptions = dataclasses.field(default_factory=document.DrainOptions)
+    flavors: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
+    others: Collection[str] = ()
+    seconds: float = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drain:
+    """A plan and what it was made from.
+
+    ``consumers`` is ``{root UUID: consumers with allocations in its tree}``.
+    """
+
+    plan: document.DrainPlan
+    read: observe_hosts.HostsRead
+    consumers: Mapping[str, frozenset[str]]
+
+
+def plan(
+    client: api.Client,
+    request: DrainRequest,
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+    now: datetime.datetime,
+) -> Drain:
+    """The steps that empty hosts.
+
+    Requests: those of ``observe_hosts.read``; on a database file only those to nova and neutron.
+    Errors: InvalidInput for hosts that nova does not have or that are down, and for all hosts.
+    """
+    if nova.compute.hosts is None:
+        raise errors.PlacementError(
+            f"a drain plan needs nova: {'; '.join(nova.compute.not_judged)}"
+        )
+    with observe.whole_state(client) as base:
+        if base is None:
+            more = list(request.flavors.values())
+            read = observe_hosts.read(
+                client, request.hosts, (), nova, context, more, request.others
+            )
+        else:
+            read = _of_state(base, request, nova)
+        _check(read, nova.compute)
+        made = _plan(read, request, nova.compute)
+    identity = client.target.identity
+    stamped = dataclasses.replace(
+        made,
+        created=now.astimezone(datetime.UTC).isoformat(timespec="seconds"),
+        target=str(client.target),
+        identity=identity,
+    )
+    return Drain(stamped, read, {root: _consumers(read, root) for root in read.roots})
+
+
+def _of_state(
+    base: state.CloudState, request: DrainRequest, nova: nova_servers.NovaReader
+) -> observe_hosts.HostsRead:
+    hosts = set(count.hosts_of(base))
+    roots = servers.chosen_roots(base, request.hosts, {}, hosts, nova.compute)
+    uuids = list(dict.fromkeys(each.uuid for each in servers.servers_on(base, roots)))
+    on_hosts = nova.on_roots(roots, {*uuids, *request.others})
+    return observe_hosts.HostsRead(base, roots, nova.requests(on_hosts, uuids), on_hosts)
+
+
+def _check(read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts) -> None:
+    """Refuse hosts from which nova moves nothing, and a cloud without a target."""
+    input_errors = errors.InputErrors()
+    for root in read.roots:
+        name, why = read.base.providers[root].name, compute.why_not(root)
+        if compute.node(root) is None:
+            input_errors.add(f"{name}: {why}: 'openstack compute service list' shows the hosts")
+        elif why and why != "nova-compute disabled":
+            input_errors.add(_DOWN.format(host=name, why=why))
+    if not set(count.hosts_of(read.base)) - set(read.roots):
+        input_errors.add("all hosts are to be drained: none is left as a target")
+    input_errors.check()
+
+
+def _plan(
+    read: observe_hosts.HostsRead, request: DrainRequest, compute: compute_nodes.ServerHosts
+) -> document.DrainPlan:
+    base, roots, options = read.base, read.roots, request.options
+    stand = nova_servers.standing(base, read.on_hosts, compute)
+    known = servers.servers_on(
+        base, roots, read.nova.queries, read.nova.groups, read.nova.migrations
+    )
+    left = {key for key, _ in (*stand.held.items(), *stand.doubtful.items())} | stand.gone
+    asked = [each for each in known if (each.uuid, each.root_uuid) not in left]
+    moving = [each for each in asked if not _why_blocked(stand, each, options)]
+    found = moves.Moves(
+        base,
+        moving,
+        SearchBudget(request.seconds),
+        more=list(request.flavors.values()),
+        without=servers.roots_named(base, options.avoid, compute),
+        groups=read.nova.groups,
+        refused=compute.refused(base.tree),
+    )
+    preference = targets.Preference(found, roots, request.flavors)
+    schedule = steps.schedule(found, roots, moving, preference, options.parallel)
+    reasons = _reasons(found, roots, schedule)
+    names = {uuid: each.name for uuid, each in read.on_hosts.servers.items()}
+    hosts = {root: _host(base, compute, root) for root in base.tree}
+    blocked: dict[tuple[str, str], tuple[str, ...]] = {
+        key: (why,) for key, why in (*stand.held.items(), *stand.doubtful.items())
+    }
+    for server in asked:
+        if why := _why_blocked(stand, server, options):
+            blocked[server.uuid, server.root_uuid] = (why,)
+    blocked |= {(each.uuid, each.root_uuid): reasons[each.key] for each in schedule.left}
+    lost = nova_servers.unallocated(base, stand, roots)
+    for (uuid, root), _ in stand.resting.items():
+        if uuid in lost.missing or uuid in lost.elsewhere:
+            blocked[uuid, root] = (_MISSING,)
+    return document.DrainPlan(
+        tuple(hosts[root] for root in roots),
+        tuple(roots),
+        tuple(
+            document.PlannedMove(
+                step.wave,
+                step.server.uuid,
+                names.get(step.server.uuid, ""),
+                _way(stand, step.server),
+                hosts[step.server.root_uuid],
+                hosts[step.option.root_uuid],
+                step.why,
+                _allocations(base, step.option),
+            )
+            for step in schedule.steps
+        ),
+        tuple(
+            document.BlockedServer(uuid, names.get(uuid, ""), hosts[root], why)
+            for (uuid, root), why in sorted(blocked.items())
+        ),
+        tuple(
+            sorted(uuid for uuid, each in read.on_hosts.servers.items() if each.status == "ERROR")
+        ),
+        tuple(dict.fromkeys(_not_checked(read, compute, moving))),
+        options,
+    )
+
+
+def _host(base: state.CloudState, compute: compute_nodes.ServerHosts, root: str) -> str:
+    node = compute.node(root)
+    return node.host if node else base.providers[root].name
+
+
+def _way(stand: nova_servers.Standing, server: servers.PlacedServer) -> str:
+    listed = stand.resting[server.uuid, server.root_uuid]
+    return "live" if listed.vm_state in nova_servers.LIVE else "cold"
+
+
+def _why_blocked(
+    stand: nova_servers.Standing, server: servers.PlacedServer, options: document.DrainOptions
+) -> str:
+    """Why a server that is at rest there has no step; empty if it may have one."""
+    if (server.uuid, server.root_uuid) not in stand.resting:
+        return _UNLISTED
+    return _ONLY_LIVE if options.only_live and _way(stand, server) == "cold" else ""
+
+
+def _reasons(
+    found: moves.Moves, roots: Sequence[str], schedule: steps.Schedule
+) -> dict[str, tuple[str, ...]]:
+    """``{key of a server without a step: why}``."""
+    if not schedule.left:
+        return {}
+    verdict = stop.may_stop(found, roots)
+    unplaced = {each.server.key: each.reasons for each in verdict.unplaced}
+    default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
+    together = ("it fits only without other servers of these hosts",)
+    return {
+        each.key: unplaced.get(each.key)
+        or (together if verdict.answer is stop.Answer.NO else (default,))
+        for each in schedule.left
+    }
+
+
+def _not_checked(
+    read: observe_hosts.HostsRead,
+    compute: compute_nodes.ServerHosts,
+    moving: Iterable[servers.PlacedServer],
+) -> Iterator[str]:
+    """What was not checked, and can refuse a step."""
+    if read.on_hosts.problem:
+        yield read.on_hosts.problem
+    yield from compute.not_judged
+    yield from read.nova.doubts
+    for server in moving:
+        for text in server.unknown:
+            yield f"{text} of server {server.uuid}"
+
+
+def _allocations(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
+    found: dict[str, dict[str, int]] = {}
+    for (uuid, name), amount in option.amounts.items():
+        if name in base.providers[uuid].inventories:
+            found.setdefault(uuid, {})[name] = amount
+    return found
+
+
+def _consumers(read: observe_hosts.HostsRead, root: str) -> frozenset[str]:
+    base = read.base
+    return frozenset(uuid for one in base.tree[root] for uuid in base.consumers_of[one])

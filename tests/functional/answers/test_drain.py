@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement host drain``."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.functional.answers.test_ok_to_stop import server
+from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
+from tests.support.peer.shell import OpenStack
+
+DRAIN = "placement host drain"
+NAMES = {f"s{number}": f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4)}
+
+Drained = Callable[..., tuple[int, dict[str, Any]]]
+Cloud = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture
+def hosts(openstack: OpenStack) -> dict[str, str]:
+    """Three hosts with 8 VCPU each, and ``{name: UUID}`` of their providers."""
+    return {name: create(openstack, name, VCPU=8) for name in ("old", "new", "last")}
+
+
+@pytest.fixture
+def cloud(openstack: OpenStack, hosts: dict[str, str]) -> Cloud:
+    """A recording of nova with servers ``{name: (host, fields)}``; no flavors."""
+
+    def recorded(
+        servers: Mapping[str, tuple[str, Mapping[str, Any]]],
+        migrations: list[dict[str, Any]] | None = None,
+        services: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> tuple[str, ...]:
+        listed = [server(NAMES[name], host, **fields) for name, (host, fields) in servers.items()]
+        return nova_recording(
+            {
+                **compute_hosts(hosts, services),
+                "GET /v2.1/flavors/detail": {"flavors": []},
+                "GET /v2.1/os-migrations": {"migrations": migrations or []},
+                "GET /v2.1/servers/detail": {"servers": listed},
+            }
+        )
+
+    return recorded
+
+
+@pytest.fixture
+def drained(openstack: OpenStack) -> Drained:
+    def run(*arguments: str) -> tuple[int, dict[str, Any]]:
+        outcome = openstack.run(DRAIN, *arguments, "-f", "json")
+        return outcome.code, json.loads(outcome.stdout)
+
+    return run
+
+
+def test_the_steps_are_spread_over_the_other_hosts(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name in ("s0", "s1"):
+        allocate(openstack, "old", "VCPU=3", NAMES[name])
+    nova = cloud({"s0": ("old", {}), "s1": ("old", {"OS-EXT-STS:vm_state": "stopped"})})
+    code, plan = drained("old", "--parallel", "2", *nova)
+    assert (code, plan["complete"], plan["blocked"]) == (0, True, [])
+    assert {(move["way"], move["wave"]) for move in plan["moves"]} == {("live", 1), ("cold", 1)}
+    assert sorted(move["to"] for move in plan["moves"]) == ["nova-last", "nova-new"]
+    code, plan = drained("old", "--avoid", "last", *nova)
+    assert [move["to"] for move in plan["moves"]] == ["nova-new", "nova-new"]
+    code, plan = drained("old", "--only-live", *nova)
+    assert (code, [each["server"] for each in plan["blocked"]]) == (3, [NAMES["s1"]])
+
+
+def test_servers_that_nova_does_not_move_stay_with_the_reason(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name, amount in (("s0", 1), ("s1", 7), ("s2", 1)):
+        allocate(openstack, "new" if name == "s2" else "old", f"VCPU={amount}", NAMES[name])
+    allocate(openstack, "last", "VCPU=2", NAMES["s3"])
+    nova = cloud(
+        {
+            "s0": ("old", {"OS-EXT-STS:task_state": "rebooting"}),
+            "s1": ("old", {}),
+            "s2": ("new", {}),
+            "s3": ("last", {}),
+        }
+    )
+    code, plan = drained("old", *nova)
+    reasons = {each["server"]: each["reasons"] for each in plan["blocked"]}
+    assert reasons[NAMES["s0"]] == ["nova does not migrate it while its task is rebooting"]
+    assert [move["server"] for move in plan["moves"]] == [NAMES["s1"]]
+
+
+def test_a_plan_is_followed_to_the_end(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name in ("s0", "s1"):
+        allocate(openstack, "old", "VCPU=3", NAMES[name])
+    nova = cloud({"s0": ("old", {}), "s1": ("old", {})})
+    _, plan = drained("old", "--plan-out", "plan.json", *nova)
+    targets = {move["server"]: move["to"].removeprefix("nova-") for move in plan["moves"]}
+    # One is where it was planned, a user deleted the other one.
+    allocate(openstack, targets[NAMES["s0"]], "VCPU=3", NAMES["s0"])
+    openstack.target.ask("DELETE", f"/allocations/{NAMES['s1']}")
+    nova = cloud({"s0": (targets[NAMES["s0"]], {})})
+    code, now = drained("--continue", "plan.json", *nova)
+    assert code == 0
+    states = {step["server"]: step["state"] for step in now["steps"]}
+    assert states == {NAMES["s0"]: "done", NAMES["s1"]: "deleted"}
+    code, now = drained("--continue", "plan.json", "--verify-empty", *nova)
+    assert (code, [host["empty"] for host in now["hosts"]]) == (0, [True])
+    # A leftover in Placement alone is not empty.
+    allocate(openstack, "old", "VCPU=1", NAMES["s3"])
+    code, now = drained("--continue", "plan.json", "--verify-empty", *nova)
+    assert (code, now["hosts"][0]["consumers"]) == (3, [NAMES["s3"]])
+
+
+def migration(status: str) -> dict[str, Any]:
+    return {
+        "uuid": NAMES["s3"], "instance_uuid": NAMES["s0"], "migration_type": "live-migration",
+        "status": status, "source_compute": "nova-old", "source_node": "old",
+        "dest_compute": "nova-new", "dest_node": "new", "updated_at": "2026-11-01T12:00:00",
+        "created_at": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "state"),
+    [
+        ({"OS-EXT-STS:task_state": "migrating"}, "running", "moving"),
+        ({"OS-EXT-STS:task_state": "migrating"}, "completed", "disagrees"),
+        ({"OS-EXT-STS:vm_state": "error", "status": "ERROR"}, None, "error"),
+        ({}, None, "waits"),
+    ],
+)
+def test_each_end_of_a_step_has_its_own_word(
+    fields: dict[str, Any],
+    status: str | None,
+    state: str,
+    openstack: OpenStack,
+    cloud: Cloud,
+    drained: Drained,
+) -> None:
+    allocate(openstack, "old", "VCPU=3", NAMES["s0"])
+    drained("old", "--plan-out", "plan.json", *cloud({"s0": ("old", {})}))
+    if status:
+        allocate(openstack, "old", "VCPU=3", NAMES["s3"])
+        allocate(openstack, "new", "VCPU=3", NAMES["s0"])
+    nova = cloud({"s0": ("old", fields)}, [migration(status)] if status else [])
+    _, now = drained("--continue", "plan.json", *nova)
+    assert [step["state"] for step in now["steps"]] == [state]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nohost"], "nohost"),
+        (["old", "new", "last"], "none is left as a target"),
+        (["new"], "openstack server evacuate"),
+        (["--continue", "damaged.json"], "is not a drain plan"),
+        (["--continue", "edited.json"], "was changed or damaged"),
+    ],
+)
+def test_a_bad_input_is_named(
+    arguments: list[str], words: str, openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    nova = cloud({}, services={"new": {"state": "down"}})
+    drained("old", "--plan-out", "plan.json", *nova)
+    text = pathlib.Path("plan.json").read_text()
+    pathlib.Path("edited.json").write_text(text.replace("nova-old", "nova-new"))
+    pathlib.Path("damaged.json").write_text("[")
+    code, stderr = openstack.fails(DRAIN, *arguments, *nova)
+    assert code == 1
+    assert words in " ".join(stderr.split())
