@@ -40,7 +40,7 @@ class DrainHosts(base.ReportShowOne):
         **base.EXIT_CODES,
         0: "the steps empty the hosts; with --verify-empty: the hosts are empty",
         3: "some servers stay; with --verify-empty: something is left",
-        services.NOT_JUDGED: "something that can refuse a step was not checked",
+        services.NOT_JUDGED: "unknown: a fact that can refuse a step was not checked",
     }
     example = """\
 openstack placement host drain cmp-0001 --parallel 2 --plan-out drain.json

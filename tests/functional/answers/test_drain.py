@@ -88,7 +88,7 @@ def test_servers_that_nova_does_not_move_stay_with_the_reason(
             "s3": ("last", {}),
         }
     )
-    code, plan = drained("old", *nova)
+    _, plan = drained("old", *nova)
     reasons = {each["server"]: each["reasons"] for each in plan["blocked"]}
     assert reasons[NAMES["s0"]] == ["nova does not migrate it while its task is rebooting"]
     assert [move["server"] for move in plan["moves"]] == [NAMES["s1"]]

@@ -16,6 +16,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import transport
+from osc_placement.model import json_text
 from osc_placement.plan import file, forms
 
 FORMAT_VERSION = 1
@@ -103,11 +104,11 @@ def write(path: pathlib.Path, plan: DrainPlan) -> None:
 def load(path: pathlib.Path) -> DrainPlan:
     """The plan of a file. Errors: PlacementError for anything else."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json_text.read(path)
     except OSError as error:
         raise errors.PlacementError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise errors.PlacementError(f"{path} is not a drain plan: it is no JSON") from error
+    except json_text.NotJson as error:
+        raise errors.PlacementError(f"{path} is not a drain plan: {error}") from error
     if not isinstance(document, dict):
         raise errors.PlacementError(f"{path} is not a drain plan: it is no JSON object")
     return read(path, document)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import shlex
 from collections.abc import Iterator, Sequence
 
+from osc_placement.model import command_line
 from osc_placement.nova import values
 from osc_placement.workflows.answers.capacity import nova_servers
 from osc_placement.workflows.answers.drain import document
@@ -19,7 +19,7 @@ from osc_placement.workflows.cloud import compute_nodes, moves
 from osc_placement.workflows.cloud.moves import Phase
 
 
-class StepState(enum.StrEnum):
+class FollowedState(enum.StrEnum):
     """What became of a step."""
 
     DONE = "done"
@@ -40,7 +40,7 @@ class FollowedStep:
     """A step of a plan; ``host`` is nova's, ``advice`` a sentence or a command."""
 
     move: document.PlannedMove
-    state: StepState
+    state: FollowedState
     host: str
     advice: str = ""
 
@@ -58,7 +58,7 @@ def _followed(
 ) -> FollowedStep:
     server = reading.servers.get(move.server)
     if server is None:
-        return FollowedStep(move, StepState.DELETED, "", "nova has this server no more")
+        return FollowedStep(move, FollowedState.DELETED, "", "nova has this server no more")
     state, advice = _state(plan, move, server, moves.move_of(reading, server))
     return FollowedStep(move, state, server.host or "", advice)
 
@@ -68,27 +68,27 @@ def _state(
     move: document.PlannedMove,
     server: values.Server,
     now: moves.ServerMove,
-) -> tuple[StepState, str]:
+) -> tuple[FollowedState, str]:
     if now.phase is Phase.DISAGREES:
-        return StepState.DISAGREES, (
+        return FollowedState.DISAGREES, (
             f"{now.why()}: look for the guest on both hosts (virsh list) before one of them stops"
         )
     if now.phase is Phase.WAITING:
-        return StepState.CONFIRM, f"openstack server migration confirm -- {server.uuid}"
+        return FollowedState.CONFIRM, command_line.line("server migration confirm", server.uuid)
     if not now.is_settled:
-        return StepState.MOVING, f"{now.why()}, since {now.since or 'an unknown time'}"
+        return FollowedState.MOVING, f"{now.why()}, since {now.since or 'an unknown time'}"
     if server.status == "ERROR":
         if server.uuid in plan.in_error:
-            return StepState.ERROR_BEFORE, "it was in ERROR before the plan was made"
-        return StepState.ERROR, (
+            return FollowedState.ERROR_BEFORE, "it was in ERROR before the plan was made"
+        return FollowedState.ERROR, (
             "the move failed: if the guest runs, 'openstack server set --state active"
             f" {server.uuid}' and continue"
         )
     if server.host == move.target:
-        return StepState.DONE, ""
+        return FollowedState.DONE, ""
     if server.host in plan.hosts:
-        return StepState.WAITS, ""
-    return StepState.ELSEWHERE, f"planned: {move.target}"
+        return FollowedState.WAITS, ""
+    return FollowedState.ELSEWHERE, f"planned: {move.target}"
 
 
 def changes(before: document.DrainPlan, now: document.DrainPlan) -> Iterator[str]:
@@ -138,5 +138,5 @@ def leftovers(states: Sequence[HostState]) -> Iterator[str]:
     """The command for allocations on hosts that have no server any more."""
     for state in states:
         if state.consumers and not state.servers:
-            host = shlex.quote(f"--host={state.host}")
-            yield f"openstack placement allocation audit --repair {host}"
+            options = (("--repair", None), ("--host", state.host))
+            yield command_line.line("placement allocation audit", options=options)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from osc_placement.engine import state
 from osc_placement.model import candidate
+from osc_placement.model.name import counted
 from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import count, servers
 from osc_placement.workflows.answers.capacity.moves import Moves
@@ -65,7 +66,9 @@ class Preference:
         """One phrase about the chosen target, for people."""
         scarce_things = self.scarce_beside(server, option.root_uuid)
         filled = self.last_places(option, left)
-        which = "the only host with room" if possible == 1 else f"best of {possible} hosts"
+        which = (
+            "the only host with room" if possible == 1 else f"best of {counted(possible, 'host')}"
+        )
         notes = [f"it has {', '.join(scarce_things)}"] if scarce_things else []
         notes += [f"it is the last place for {', '.join(filled)}"] if filled else []
         return "; ".join([which, *notes])
