@@ -76,7 +76,7 @@ def _state(
     if now.phase is Phase.WAITING:
         return FollowedState.CONFIRM, command_line.line("server migration confirm", server.uuid)
     if not now.is_settled:
-        return FollowedState.MOVING, f"{now.why()}, since {now.since or 'an unknown time'}"
+        return FollowedState.MOVING, now.why()
     if server.status == "ERROR":
         if server.uuid in plan.in_error:
             return FollowedState.ERROR_BEFORE, "it was in ERROR before the plan was made"
