@@ -415,8 +415,9 @@ def undo_file_of(plan_id: str) -> pathlib.Path:
     (record,) = matches
     if record.undo_file is None:
         raise plan_module.PlanRefused(
-            f"{plan_id}: nothing to undo. The plan is {record.status}, {record.applied} changes are"
-            " applied" + (", and its files are gone" if record.applied or record.in_doubt else "")
+            f"{plan_id}: nothing to undo. The plan is {record.status}, with {record.applied} of its"
+            " changes applied"
+            + (", and its files are gone" if record.applied or record.in_doubt else "")
         )
     return record.undo_file
 

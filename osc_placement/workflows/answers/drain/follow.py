@@ -80,10 +80,9 @@ def _state(
     if server.status == "ERROR":
         if server.uuid in plan.in_error:
             return FollowedState.ERROR_BEFORE, "it was in ERROR before the plan was made"
-        return FollowedState.ERROR, (
-            "the move failed: if the guest runs, 'openstack server set --state active"
-            f" {server.uuid}' and continue"
-        )
+        options = (("--state", "active"),)
+        reset = command_line.line("server set", server.uuid, options=options)
+        return FollowedState.ERROR, f"the move failed: if the guest runs, {reset}"
     if server.host == move.target:
         return FollowedState.DONE, ""
     if server.host in plan.hosts:
