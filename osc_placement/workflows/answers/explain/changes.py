@@ -315,6 +315,10 @@ class _Repair:
             return None
         if group.root_uuid is not None and provider.root_uuid != group.root_uuid:
             return None
+        if any(any_of <= group.forbidden for any_of in group.required):
+            return None
+        if any(any_of <= group.forbidden_aggregates for any_of in group.member_of):
+            return None
         steps: list[Step] = []
         short = 0.0
         for name, amount in slot.resources.items():
@@ -327,8 +331,9 @@ class _Repair:
             most = min(self._free(provider, name), held.max_unit)
             short += max(amount - most, 0) / amount
         for any_of in group.required:
-            if provider.traits.isdisjoint(any_of):
-                steps.append(Step(provider.name, Action.ADD_TRAIT, min(any_of)))
+            allowed = any_of - group.forbidden
+            if provider.traits.isdisjoint(allowed):
+                steps.append(Step(provider.name, Action.ADD_TRAIT, min(allowed)))
         for trait in sorted(group.forbidden & provider.traits):
             if trait == standard.SHARING_TRAIT:
                 return None
@@ -341,8 +346,9 @@ class _Repair:
         if not group.admits_member(self._base, provider):
             member = root if group.root_aggregates_apply else provider
             for any_of in group.member_of:
-                if any_of.isdisjoint(member.aggregates):
-                    yield self._join(member.name, any_of)
+                allowed = any_of - group.forbidden_aggregates
+                if allowed.isdisjoint(member.aggregates):
+                    yield self._join(member.name, allowed)
         for member in {provider.uuid: provider, root.uuid: root}.values():
             if member is provider or group.root_aggregates_apply:
                 for name in sorted(group.forbidden_aggregates.intersection(member.aggregates)):

@@ -362,3 +362,21 @@ def test_several_groups_on_separate_providers_are_explained_with_numbers(
     found = asked(client, query)
     details = [failure.detail for failure in found.failures]
     assert any("2 x VGPU:4 on separate providers, 6 free" in text for text in details), details
+
+
+@pytest.mark.parametrize(
+    ("has", "conditions", "steps"),
+    [
+        ("", {"required": "T1|T2", "forbidden": "T1"}, ["add_trait T2"]),
+        ("T1", {"required": "T1|T2", "forbidden": "T1"}, ["add_trait T2", "remove_trait T1"]),
+        ("", {"member_of": "A|B", "not_member_of": "A"}, ["join B"]),
+    ],
+)
+def test_of_alternatives_a_change_adds_one_that_is_not_forbidden(
+    has: str, conditions: dict[str, str], steps: list[str]
+) -> None:
+    base = clouds.cloud(clouds.provider("host", traits=has, VCPU=4))
+    query = candidate.CandidateQuery((clouds.group(VCPU=1, **conditions),))
+    [found] = changes.of_host(base, query, "host", {})
+    assert [f"{step.action} {step.name}" for step in found.steps] == steps
+    assert found.hosts == 1
