@@ -369,6 +369,7 @@ class _SharedApp:
     database = property(lambda self: self._placement.app.database)
     tables = property(lambda self: self._placement.app.tables)
     users = property(lambda self: self._placement.app.users)
+    load_for_writing = property(lambda self: self._placement.app.load_for_writing)
 
     def close(self) -> None:
         """Do nothing."""

@@ -58,7 +58,7 @@ def test_a_request_without_candidates_is_explained(
         ("small", "VCPU: 2 free, 4 requested (total 2, used 0)"),
         ("small", "lacks HW_CPU_X86_AVX"),
     }
-    join = f"aggregate add big --aggregate {AGGREGATE}"
+    join = f"aggregate add --aggregate={AGGREGATE} big"
     trait = "trait add --trait=HW_CPU_X86_AVX small"
     total = "inventory amend --resource=VCPU:total=4 small"
     assert [
@@ -157,9 +157,9 @@ class RandomCloud:
         pairs = queries.candidate_pairs(query)
         return bool(self.client.list_allocation_candidates(pairs).requests)
 
-    def apply(self, change: changes.SmallestChange) -> None:
+    def apply(self, change: changes.SmallestChange, explanation: explain.Explanation) -> None:
         """Type the commands of a change; for room to free, reduce an allocation."""
-        commands = explain_module.commands(change, self.explained, {})
+        commands = explain_module.commands(change, explanation, {})
         for step, command in zip(change.steps, commands, strict=True):
             if step.action is changes.Action.FREE:
                 self._free(step)
@@ -223,14 +223,18 @@ def test_each_change_of_the_request_gives_candidates_on_the_service(
 @ON_OPENSTACK_PLACEMENT
 @pytest.mark.seeds(3, long=60)
 def test_the_commands_of_a_change_give_the_host_on_the_service(random_cloud: RandomCloud) -> None:
-    possible = [
-        (query, change)
+    explanations = [
+        (query, random_cloud.explain(query, *random_cloud.hosts))
         for query in random_cloud.queries()
-        for change in random_cloud.explain(query, *random_cloud.hosts).changes
+    ]
+    possible = [
+        (query, change, explanation)
+        for query, explanation in explanations
+        for change in explanation.changes
         if change.steps
     ]
-    for query, change in random_cloud.draw.sample(possible, min(len(possible), 6)):
-        random_cloud.apply(change)
+    for query, change, explanation in random_cloud.draw.sample(possible, min(len(possible), 6)):
+        random_cloud.apply(change, explanation)
         returned = random_cloud.serving(query, change.steps)
         assert returned is None or change.host in returned, change
         assert returned is None or len(returned) == change.hosts, change

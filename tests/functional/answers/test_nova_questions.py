@@ -441,4 +441,4 @@ def test_a_server_moves_to_a_host_with_the_traits_of_its_flavor(
         3,
         ["no other host has room with required=HW_CPU_X86_AVX"],
     )
-    assert f"local disks, which only a migration moves: server {SERVER}" not in found["not_judged"]
+    assert f"local disks, which only a migration moves: server {SERVER}" not in found["notes"]

@@ -153,7 +153,7 @@ def test_servers_without_allocations_make_the_answer_unknown(
     code, found = judged("full", *nova)
     assert (code, found["answer"], found["servers"]) == (3, "no", 4)
     assert found["without_allocations"] == [missing, away]
-    heal = "1 server without allocations: openstack placement allocation heal --host nova-full"
+    heal = "1 server without allocations: openstack placement allocation heal --host=nova-full"
     audit = "1 server with allocations on other hosts only: openstack placement allocation audit"
     assert heal in found["not_checked"]
     assert any(text.startswith(audit) for text in found["not_checked"])

@@ -66,7 +66,7 @@ def test_v_shows_the_phases_and_items_of_a_run(
     command = "resource provider inventory amend --resource VCPU:allocation_ratio=2 --name-glob"
     database = str(tmp_path / "cloud.sqlite")
     shown = openstack(home, f"-v {command} cmp-0001.*", OSC_PLACEMENT_DATABASE=database).stderr
-    assert "1 providers match --name-glob 'cmp-0001.*'" in shown
+    assert "1 providers match '--name-glob=cmp-0001.*'" in shown
     assert "inventories cmp-0001.lab.example.org: applied" in shown
     quiet = openstack(home, f"{command} cmp-0002.*", OSC_PLACEMENT_DATABASE=database).stderr
     assert "1 applied" in quiet

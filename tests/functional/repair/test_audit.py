@@ -198,7 +198,7 @@ def test_plan_file_is_shown_and_applied(openstack: shell.OpenStack) -> None:
     options = ("--only", "orphaned", "--repair", "--dry-run", "--plan-out", "plan.json")
     assert len(audited(openstack, *options)) == 7
     shown = openstack.run("placement plan show", "plan.json")
-    assert "placement allocation audit --only orphaned --repair" in shown.stderr
+    assert "placement allocation audit --only=orphaned --repair" in shown.stderr
     outcome = openstack.run(
         "placement plan apply", "plan.json", *RECORDED, "--allow", "recorded-nova"
     )
