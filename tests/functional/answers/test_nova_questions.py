@@ -46,7 +46,7 @@ def server(uuid: str) -> dict[str, Any]:
     embedded = {key: value for key, value in FLAVORS[2].items() if key not in ("id", "name")}
     return {
         "id": uuid, "name": "web", "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
-        "OS-EXT-SRV-ATTR:host": "plain", "OS-EXT-SRV-ATTR:hypervisor_hostname": "plain",
+        "OS-EXT-SRV-ATTR:host": "nova-plain", "OS-EXT-SRV-ATTR:hypervisor_hostname": "plain",
         "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "image": "",
         "flavor": {**embedded, "ephemeral": 0, "original_name": "avx"},
         "pinned_availability_zone": "az1", "created": "", "updated": "",

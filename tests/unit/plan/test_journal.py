@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -237,3 +238,10 @@ def test_the_name_of_a_default_file_begins_with_a_readable_time() -> None:
     path = plan_file.default_path(made, "undo")
     assert path.name.startswith("2026-01-01T09-05-07Z-")
     assert path.name.endswith(".undo.json")
+
+
+def test_an_id_of_two_plans_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [types.SimpleNamespace(journal=pathlib.Path(f"ab{number}.jsonl")) for number in (1, 2)]
+    monkeypatch.setattr(journal, "read_all", lambda: types.SimpleNamespace(found=found))
+    with pytest.raises(plan.PlanRefused, match="2 plans have an id that begins so"):
+        journal.undo_file_of("ab")

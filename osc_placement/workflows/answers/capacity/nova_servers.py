@@ -285,6 +285,14 @@ def standing(
                 held[key] = why
             else:
                 resting[key] = move.server
+    for node in on_hosts.nodes:
+        for uuid, server in reading.servers.items():
+            is_allocated = node.uuid in reading.roots_of(uuid)
+            if is_allocated and server.host and reading.node_of(server) is None:
+                doubtful[uuid, node.uuid] = (
+                    f"{label(server)}: nova has it on {server.host}, and lists no compute node of"
+                    " this host"
+                )
     known = {*resting, *held, *doubtful}
     gone = {(uuid, node.uuid) for node in on_hosts.nodes for uuid in on_hosts.servers} - known
     return Standing(resting, held, doubtful, frozenset(gone))
