@@ -114,7 +114,8 @@ class Terminal:
     def run(self, step: Step) -> list[str] | None:
         """The lines that a step prints; None for a command that does not run here."""
         command, _, file = re.sub(r"<aggregate>|\bUUID\b", AGGREGATE, step.command).partition(" > ")
-        command = command.partition(" | ")[0]
+        if command.startswith("openstack"):
+            command = command.partition(" | ")[0]
         words = shlex.split(command, comments=True)
         if command.startswith("cat ") and step.output is not None:
             (self._folder / words[1]).write_text("\n".join(step.output) + "\n")
