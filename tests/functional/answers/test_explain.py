@@ -126,7 +126,7 @@ class RandomCloud:
         for _ in range(6):
             yield cloud_builder.draw_query(self.draw, self.base, microversion.MAXIMUM)
 
-    def explain(self, query: candidate.CandidateQuery, *hosts: str) -> explain.Explanation:
+    def explanation_of(self, query: candidate.CandidateQuery, *hosts: str) -> explain.Explanation:
         request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
         self.explained = explain.explain(self.client, [request], ReadContext(workers=1))[0]
         return self.explained
@@ -196,7 +196,7 @@ def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(random_cloud: R
     compared = 0
     for query in random_cloud.queries():
         returned = random_cloud.serving(query)
-        found = random_cloud.explain(query, *random_cloud.hosts)
+        found = random_cloud.explanation_of(query, *random_cloud.hosts)
         if not random_cloud.returned(query):
             assert not found.candidates
         if returned is not None:
@@ -214,7 +214,7 @@ def test_each_change_of_the_request_gives_candidates_on_the_service(
     random_cloud: RandomCloud,
 ) -> None:
     for query in random_cloud.queries():
-        for change in random_cloud.explain(query).changes:
+        for change in random_cloud.explanation_of(query).changes:
             if not change.steps:
                 returned = random_cloud.serving(change.of(query))
                 assert returned is None or len(returned) == change.hosts > 0, change
@@ -224,7 +224,7 @@ def test_each_change_of_the_request_gives_candidates_on_the_service(
 @pytest.mark.seeds(3, long=60)
 def test_the_commands_of_a_change_give_the_host_on_the_service(random_cloud: RandomCloud) -> None:
     explanations = [
-        (query, random_cloud.explain(query, *random_cloud.hosts))
+        (query, random_cloud.explanation_of(query, *random_cloud.hosts))
         for query in random_cloud.queries()
     ]
     possible = [
