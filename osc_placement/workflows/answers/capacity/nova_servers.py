@@ -274,9 +274,11 @@ def standing(
     resting: dict[tuple[str, str], values.Server] = {}
     held: dict[tuple[str, str], str] = {}
     doubtful: dict[tuple[str, str], str] = {}
-    for node in on_hosts.nodes:
-        for move, loss in moves.losses_on(reading, [node])[node.uuid]:
-            key = (move.server.uuid, node.uuid)
+    nodes = {node.uuid: node for node in on_hosts.nodes}
+    for root, losses in moves.losses_on(reading, on_hosts.nodes).items():
+        node = nodes[root]
+        for move, loss in losses:
+            key = (move.server.uuid, root)
             if not loss.is_certain:
                 doubtful[key] = f"{label(move.server)}: {move.why()}: {_next(move, node.host)}"
             elif not move.is_settled and move.phase is not moves.Phase.BUSY:
@@ -285,16 +287,20 @@ def standing(
                 held[key] = why
             else:
                 resting[key] = move.server
-    for node in on_hosts.nodes:
-        for uuid, server in reading.servers.items():
-            is_allocated = node.uuid in reading.roots_of(uuid)
-            if is_allocated and server.host and reading.node_of(server) is None:
-                doubtful[uuid, node.uuid] = (
+    gone: set[tuple[str, str]] = set()
+    for uuid in on_hosts.servers:
+        for root in reading.roots_of(uuid) & nodes.keys():
+            key = (uuid, root)
+            server = reading.servers.get(uuid)
+            if key in resting or key in held or key in doubtful:
+                continue
+            if server and server.host and reading.node_of(server) is None:
+                doubtful[key] = (
                     f"{label(server)}: nova has it on {server.host}, and lists no compute node of"
                     " this host"
                 )
-    known = {*resting, *held, *doubtful}
-    gone = {(uuid, node.uuid) for node in on_hosts.nodes for uuid in on_hosts.servers} - known
+            else:
+                gone.add(key)
     return Standing(resting, held, doubtful, frozenset(gone))
 
 

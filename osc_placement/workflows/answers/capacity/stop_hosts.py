@@ -194,13 +194,7 @@ def _left_over(
 ) -> Iterator[str]:
     """Servers that are not on the hosts any more, and have allocations there."""
     for root in roots:
-        uuids = [
-            uuid
-            for uuid, of_root in stand.gone
-            if of_root == root
-            and uuid in base.consumers
-            and not base.tree[root].isdisjoint(base.consumers[uuid].allocations)
-        ]
+        uuids = sorted(uuid for uuid, of_root in stand.gone if of_root == root)
         if uuids:
             name = base.providers[root].name
             yield f"{nova_servers.named(uuids)}: not on {name} any more, but allocated there"

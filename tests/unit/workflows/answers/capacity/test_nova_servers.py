@@ -3,8 +3,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from osc_placement.engine import state
 from osc_placement.nova import values
 from osc_placement.workflows.answers.capacity import nova_servers
+from osc_placement.workflows.cloud import compute_nodes, moves
+from tests.support.candidates import clouds
+from tests.support.capacity import brute_force
 
 
 class CountedNova:
@@ -30,3 +36,56 @@ def test_at_rest_the_moves_take_one_listing_and_none_for_a_server() -> None:
         ]
         nova_servers.list_servers_on(nova, nodes, ())
         assert nova.paths == ["/servers/detail"] * listings + ["/os-migrations"]
+
+
+def cloud(hosts: int, per_host: int) -> tuple[state.CloudState, compute_nodes.ServerHosts]:
+    """Hosts h0, h1, ... of nodes n0, n1, ... with servers of 1 VCPU each in Placement."""
+    nodes = tuple(values.ComputeNode(f"u{n}", f"n{n}", f"h{n}") for n in range(hosts))
+    base = clouds.cloud(*(clouds.provider(node.uuid, VCPU=64) for node in nodes))
+    for number in range(hosts * per_host):
+        base = brute_force.claim(base, f"s{number}", {f"u{number % hosts}": {"VCPU": 1}})
+    services = tuple(values.ComputeService(node.host) for node in nodes)
+    return base, compute_nodes.ServerHosts(values.Hosts(nodes, services))
+
+
+def on_host(name: str, host: int | str) -> values.Server:
+    return values.Server(name, host=f"h{host}", node=f"n{host}", vm_state="active", status="ACTIVE")
+
+
+def standing(
+    base: state.CloudState, compute: compute_nodes.ServerHosts, *servers: values.Server
+) -> nova_servers.Standing:
+    assert compute.hosts is not None
+    listed = {server.uuid: server for server in servers}
+    read = nova_servers.ServersOnHosts(compute.hosts.nodes, listed, was_read=True)
+    return nova_servers.standing(base, read, compute)
+
+
+def test_the_move_of_each_server_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    base, compute = cloud(5, 4)
+    found: list[str] = []
+    find = moves.move_of
+
+    def counted(reading: moves.MovesReading, server: values.Server) -> moves.ServerMove:
+        found.append(server.uuid)
+        return find(reading, server)
+
+    monkeypatch.setattr(moves, "move_of", counted)
+    servers = [on_host(f"s{number}", number % 5) for number in range(20)]
+    stand = standing(base, compute, *servers)
+    assert sorted(found) == sorted(server.uuid for server in servers)
+    assert stand.resting.keys() == {(f"s{number}", f"u{number % 5}") for number in range(20)}
+    assert not stand.gone
+
+
+def test_a_server_is_gone_from_a_host_only_if_nova_lists_its_new_one() -> None:
+    base, compute = cloud(2, 1)
+    stand = standing(base, compute, on_host("s0", 1), on_host("s1", 1))
+    assert stand.gone == {("s0", "u0")}
+    stand = standing(base, compute, on_host("s0", "-unlisted"), on_host("s1", 1))
+    assert not stand.gone
+    (doubt,) = stand.doubtful.items()
+    assert doubt == (
+        ("s0", "u0"),
+        "server s0: nova has it on h-unlisted, and lists no compute node of this host",
+    )
