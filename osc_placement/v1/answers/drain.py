@@ -65,9 +65,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         arguments.add_flag(
             parser, "--verify-empty", "Show whether the hosts are empty by nova and by Placement"
         )
-        arguments.add_flag(
-            parser, "--script", "Also show the steps as a script; needs --plan-out or --continue"
-        )
+        arguments.add_flag(parser, "--script", "Also show the steps as a script; needs --plan-out")
         arguments.add_flag(
             parser, "--back", "Also show the commands that bring the hosts back into service"
         )
@@ -80,9 +78,9 @@ openstack placement host drain --continue drain.json --verify-empty"""
         from osc_placement.workflows.answers.drain import document, flavor_queries, follow
 
         former = self._former(parsed_args)
-        path = parsed_args.plan_out or getattr(parsed_args, "continue")
+        path = parsed_args.plan_out
         if parsed_args.script and path is None:
-            self.usage_error("argument --script: needs --plan-out or --continue")
+            self.usage_error("argument --script: needs --plan-out, the plan that it follows")
         client = self.connect()
         if former is not None and not client.target.identity.may_be(former.identity):
             raise errors.PlacementError(
@@ -110,10 +108,8 @@ openstack placement host drain --continue drain.json --verify-empty"""
             fields |= _fields(drain.plan)
             shown += _tables(drain.plan)
             code = 0 if drain.plan.is_complete else 3
-        unchecked = drain.plan.not_checked
-        if parsed_args.verify_empty:
-            problem = drain.read.on_hosts.problem
-            unchecked = (problem,) if problem else ()
+        # What can refuse a step cannot hide a server.
+        unchecked = () if parsed_args.verify_empty else drain.plan.not_checked
         self.exit_code = services.NOT_JUDGED if code == 0 and unchecked else code
         if parsed_args.plan_out is not None:
             document.write(parsed_args.plan_out, drain.plan)

@@ -240,6 +240,17 @@ class ServerHosts:
         service = self._service.get(node.host) if node else None
         return service is not None and service.is_reachable and service.is_enabled
 
+    def is_up(self, root_uuid: str) -> bool:
+        """Whether nova-compute of a root provider runs, enabled or not: nova can move servers."""
+        node = self._node.get(root_uuid)
+        service = self._service.get(node.host) if node else None
+        return (
+            service is not None
+            and service.is_reachable
+            and service.is_up
+            and not service.is_forced_down
+        )
+
     def node(self, root_uuid: str) -> values.ComputeNode | None:
         """The compute node of a root provider."""
         return self._node.get(root_uuid)

@@ -118,6 +118,33 @@ def test_a_plan_is_followed_to_the_end(
     assert (code, now["hosts"][0]["consumers"]) == (3, [NAMES["s3"]])
 
 
+@pytest.mark.parametrize("missing", ["GET /v2.1/os-migrations", "GET /v2.1/servers/detail"])
+def test_a_nova_that_hides_servers_or_migrations_makes_no_host_look_empty(
+    missing: str, openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    nova = cloud({})
+    drained("old", "--plan-out", "plan.json", *nova)
+    recording = pathlib.Path("nova.json")
+    answers = json.loads(recording.read_text())
+    del answers[missing]
+    recording.write_text(json.dumps(answers))
+    for arguments in (["old"], ["--continue", "plan.json", "--verify-empty"]):
+        code, stderr = openstack.fails(DRAIN, *arguments, *nova)
+        assert (code, "a drain plan needs nova" in stderr) == (1, True)
+
+
+def test_a_server_without_allocations_on_its_host_is_named_with_the_command_that_helps(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    allocate(openstack, "new", "VCPU=1", NAMES["s0"])
+    _, plan = drained("old", *cloud({"s0": ("old", {}), "s1": ("old", {})}))
+    commands = {each["server"]: each["reasons"][0].split("'")[1] for each in plan["blocked"]}
+    assert commands == {
+        NAMES["s0"]: "openstack placement allocation audit",
+        NAMES["s1"]: "openstack placement allocation heal",
+    }
+
+
 def migration(status: str) -> dict[str, Any]:
     return {
         "uuid": NAMES["s3"], "instance_uuid": NAMES["s0"], "migration_type": "live-migration",
@@ -160,6 +187,7 @@ def test_each_end_of_a_step_has_its_own_word(
         (["nohost"], "nohost"),
         (["old", "new", "last"], "none is left as a target"),
         (["new"], "openstack server evacuate"),
+        (["last"], "openstack server evacuate"),
         (["--continue", "damaged.json"], "is not a drain plan"),
         (["--continue", "edited.json"], "was changed or damaged"),
     ],
@@ -167,7 +195,9 @@ def test_each_end_of_a_step_has_its_own_word(
 def test_a_bad_input_is_named(
     arguments: list[str], words: str, openstack: OpenStack, cloud: Cloud, drained: Drained
 ) -> None:
-    nova = cloud({}, services={"new": {"state": "down"}})
+    down = {"state": "down"}
+    # Who empties a host has often disabled it before.
+    nova = cloud({}, services={"new": down, "last": {**down, "status": "disabled"}})
     drained("old", "--plan-out", "plan.json", *nova)
     text = pathlib.Path("plan.json").read_text()
     pathlib.Path("edited.json").write_text(text.replace("nova-old", "nova-new"))

@@ -68,16 +68,14 @@ class DrainOptions(forms.JsonObject):
 class DrainPlan(forms.JsonObject):
     """The steps that empty ``hosts`` (nova's names), and the servers that stay.
 
-    ``nodes`` are the UUIDs of the root providers of the hosts. ``in_error`` are the UUIDs of
-    servers that were in ERROR when the plan was made. ``created`` (UTC, ISO 8601) and ``identity``
-    say when and for which cloud.
+    ``nodes`` are the UUIDs of the root providers of the hosts. ``created`` (UTC, ISO 8601) and
+    ``identity`` say when and for which cloud.
     """
 
     hosts: tuple[str, ...]
     nodes: tuple[str, ...]
     moves: tuple[PlannedMove, ...]
     blocked: tuple[BlockedServer, ...] = ()
-    in_error: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
     options: DrainOptions = DrainOptions()
     created: str = ""

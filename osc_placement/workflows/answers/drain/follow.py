@@ -31,7 +31,6 @@ class FollowedState(enum.StrEnum):
     #: Nova's server and its migration contradict each other.
     DISAGREES = "disagrees"
     ERROR = "error"
-    ERROR_BEFORE = "error-before"
     DELETED = "deleted"
 
 
@@ -78,8 +77,6 @@ def _state(
     if not now.is_settled:
         return FollowedState.MOVING, now.why()
     if server.status == "ERROR":
-        if server.uuid in plan.in_error:
-            return FollowedState.ERROR_BEFORE, "it was in ERROR before the plan was made"
         options = (("--state", "active"),)
         reset = command_line.line("server set", server.uuid, options=options)
         return FollowedState.ERROR, f"the move failed: if the guest runs, {reset}"

@@ -32,9 +32,12 @@ _NO_ORDER = "no order of moves leads there: each needs its new room before it fr
 _ONLY_LIVE = "it is stopped, so nova moves it only cold, and --only-live is given"
 _UNLISTED = "nova does not list it: 'openstack placement allocation audit' says what it is"
 _MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
+_ELSEWHERE = (
+    "it has allocations on other hosts only: 'openstack placement allocation audit' says what to do"
+)
 _DOWN = (
-    "host {host}: {why}. Nova cannot migrate from it: 'openstack server evacuate' is for servers of"
-    " a host that is down"
+    "host {host}: nova-compute is down, so nova cannot migrate from it: 'openstack server evacuate'"
+    " is for servers of a host that is down"
 )
 
 
@@ -74,6 +77,9 @@ def plan(
 ) -> Drain:
     """The steps that empty hosts.
 
+    A nova that does not show the servers or the migrations is an error: without them, a host may
+    look empty.
+
     Requests: those of ``observe_hosts.read``; on a database file only those to nova and neutron.
     Errors: InvalidInput for hosts that nova does not have or that are down, and for all hosts.
     """
@@ -89,6 +95,8 @@ def plan(
             )
         else:
             read = _of_state(base, request, nova)
+        if read.on_hosts.problem:
+            raise errors.PlacementError(f"a drain plan needs nova: {read.on_hosts.problem}")
         _check(read, nova.compute)
         made = _plan(read, request, nova.compute)
     identity = client.target.identity
@@ -115,11 +123,12 @@ def _check(read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts) ->
     """Refuse hosts from which nova moves nothing, and a cloud without a target."""
     input_errors = errors.InputErrors()
     for root in read.roots:
-        name, why = read.base.providers[root].name, compute.why_not(root)
+        name = read.base.providers[root].name
         if compute.node(root) is None:
+            why = compute.why_not(root)
             input_errors.add(f"{name}: {why}: 'openstack compute service list' shows the hosts")
-        elif why and why != "nova-compute disabled":
-            input_errors.add(_DOWN.format(host=name, why=why))
+        elif not compute.is_up(root):
+            input_errors.add(_DOWN.format(host=name))
     if not set(count.hosts_of(read.base)) - set(read.roots):
         input_errors.add("all hosts are to be drained: none is left as a target")
     input_errors.check()
@@ -159,8 +168,10 @@ def _plan(
     blocked |= {(each.uuid, each.root_uuid): reasons[each.key] for each in schedule.left}
     lost = nova_servers.unallocated(base, stand, roots)
     for (uuid, root), _ in stand.resting.items():
-        if uuid in lost.missing or uuid in lost.elsewhere:
+        if uuid in lost.missing:
             blocked[uuid, root] = (_MISSING,)
+        elif uuid in lost.elsewhere:
+            blocked[uuid, root] = (_ELSEWHERE,)
     return document.DrainPlan(
         tuple(hosts[root] for root in roots),
         tuple(roots),
@@ -180,9 +191,6 @@ def _plan(
         tuple(
             document.BlockedServer(uuid, names.get(uuid, ""), hosts[root], why)
             for (uuid, root), why in sorted(blocked.items())
-        ),
-        tuple(
-            sorted(uuid for uuid, each in read.on_hosts.servers.items() if each.status == "ERROR")
         ),
         tuple(dict.fromkeys(_not_checked(read, compute, moving))),
         options,
@@ -231,8 +239,6 @@ def _not_checked(
     moving: Iterable[servers.PlacedServer],
 ) -> Iterator[str]:
     """What was not checked, and can refuse a step."""
-    if read.on_hosts.problem:
-        yield read.on_hosts.problem
     yield from compute.not_judged
     yield from read.nova.doubts
     for server in moving:

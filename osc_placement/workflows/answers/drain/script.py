@@ -18,19 +18,23 @@ _VERSION = ("--os-compute-api-version", "2.56")
 _HEAD = """\
 #!/usr/bin/env bash
 set -euo pipefail
+stop() {
+    echo "$1. The script stops here:" >&2
+    echo "$resume" >&2
+    exit 1
+}
 # arrived SERVER HOST NAME: wait up to 60 s for the end of the move; stop unless it is there.
 arrived() {
     local host status task
     for _ in $(seq 30); do
-        { read -r host; read -r task; read -r status; } < <(openstack server show -f value \\
-            -c OS-EXT-SRV-ATTR:host -c OS-EXT-STS:task_state -c status -- "$1")
+        { read -r host && read -r task && read -r status; } < <(openstack server show -f value \\
+            -c OS-EXT-SRV-ATTR:host -c OS-EXT-STS:task_state -c status -- "$1") ||
+            stop "$3: nova does not show it"
         if [ "$task" = None ] && [ "$status" != VERIFY_RESIZE ]; then break; fi
         sleep 2
     done
     if [ "$host" = "$2" ] && [ "$task" = None ] && [ "$status" != ERROR ]; then return; fi
-    echo "$3 is on $host, $status, task $task; planned: $2. The script stops here:" >&2
-    echo "$resume" >&2
-    exit 1
+    stop "$3 is on $host, $status, task $task; planned: $2"
 }
 """
 
@@ -83,9 +87,14 @@ def _wave(moves: Sequence[PlannedMove]) -> Iterator[str]:
 
 def _step(move: PlannedMove) -> str:
     confirm = command_line.line("server migration confirm", move.server)
-    arrived = map(command_line.quote, (move.server, move.target, move.name or move.server))
-    steps = [command(move), *([] if move.way == "live" else [confirm])]
-    return " && ".join([*steps, f"arrived {' '.join(arrived)}"])
+    name = move.name or move.server
+    # Not with "&&": bash goes on after a list whose first command fails.
+    stop = f" || stop {command_line.quote(f'{name}: nova refuses the move')}"
+    steps = [
+        f"{text}{stop}" for text in (command(move), *([] if move.way == "live" else [confirm]))
+    ]
+    arrived = map(command_line.quote, (move.server, move.target, name))
+    return "; ".join([*steps, f"arrived {' '.join(arrived)}"])
 
 
 def _comment(name: str) -> str:

@@ -17,6 +17,7 @@ OPENSTACK = """\
 #!/bin/sh
 printf '%s\\n' "$*" >> "$CALLS"
 case "$*" in *"server show"*) for last; do :; done; cat "$SERVERS/$last";; esac
+case "$*" in *"$REFUSED"*) exit 1;; esac
 """
 
 
@@ -27,7 +28,10 @@ def move(number: int, wave: int, way: str = "live", name: str = "") -> document.
 
 
 def run(
-    tmp_path: pathlib.Path, moves: Sequence[document.PlannedMove], states: Mapping[str, str]
+    tmp_path: pathlib.Path,
+    moves: Sequence[document.PlannedMove],
+    states: Mapping[str, str],
+    refused: str = "none",
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """Run the script; ``states`` is ``{server: host, task, status}`` where not as planned."""
     (tmp_path / "servers").mkdir()
@@ -43,6 +47,7 @@ def run(
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "CALLS": str(tmp_path / "calls"),
         "SERVERS": str(tmp_path / "servers"),
+        "REFUSED": refused,
     }
     done = subprocess.run(
         ["bash", "-c", text], env=environment, capture_output=True, text=True, check=False
@@ -83,6 +88,29 @@ def test_the_script_stops_at_the_first_server_that_is_elsewhere(
     )
     assert not any("server-3" in call for call in calls)
     assert any("server-4" in call for call in calls) == parallel
+
+
+@pytest.mark.parametrize(
+    ("refused", "way"),
+    [("server migrate", "live"), ("server migrate", "cold"), ("migration confirm", "cold")],
+)
+@pytest.mark.parametrize("parallel", [False, True])
+def test_the_script_stops_at_a_command_that_fails(
+    tmp_path: pathlib.Path, refused: str, way: str, parallel: bool
+) -> None:
+    moves = [move(2, 1, way), move(4, 1 if parallel else 2, way), move(3, 3)]
+    done, calls = run(tmp_path, moves, {}, refused)
+    assert done.returncode == 1
+    assert "web 2: nova refuses the move. The script stops here:\n" in done.stderr
+    assert not any("server-3" in call for call in calls)
+    assert any("server-4" in call for call in calls) == parallel
+
+
+def test_the_script_stops_if_nova_shows_no_server(tmp_path: pathlib.Path) -> None:
+    done, calls = run(tmp_path, [move(2, 1), move(3, 2)], {"server-2": ""})
+    assert done.returncode == 1
+    assert done.stderr.startswith("web 2: nova does not show it. The script stops here:\n")
+    assert not any("server-3" in call for call in calls)
 
 
 def test_no_name_ends_a_comment_or_runs(tmp_path: pathlib.Path) -> None:
