@@ -202,7 +202,7 @@ class EventLog:
         self._lock, self._failed = threading.Lock(), False
         from osc_placement.plan import file
 
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         if not path.is_symlink() and file.is_of_another_kind(path, b'{"time": '):
             raise errors.PlacementError(
                 f"--log-json {path} exists and is not such a log; nothing was changed. Give another"
@@ -222,7 +222,12 @@ class EventLog:
 
     def _end_line(self, size: int) -> None:
         """End a line that a full disk cut off, so that the next one can be read."""
-        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+        if not size:
+            return
+        with self._path.open("rb") as file:
+            file.seek(size - 1)
+            is_ended = file.read(1) == b"\n"
+        if not is_ended:
             os.write(self._descriptor, b"\n")
 
     def write(self, event: ChangeEvent) -> None:

@@ -37,6 +37,17 @@ def test_each_change_is_a_line(openstack: shell.OpenStack) -> None:
     assert len(events("log")) == 2 * len(logged)
 
 
+def test_a_line_that_a_full_disk_cut_off_does_not_take_the_next_one_with_it(
+    openstack: shell.OpenStack,
+) -> None:
+    cut = '{"time": "2026-11-01T12:00:00", "comm'
+    pathlib.Path("log").write_text(cut)
+    openstack.do(AMEND, "VCPU:allocation_ratio=3", "--log-json", "log")
+    first, *others = pathlib.Path("log").read_text().splitlines()
+    assert first == cut
+    assert {json.loads(line)["outcome"] for line in others} == {"applied"}
+
+
 def test_a_log_that_cannot_be_written_does_not_stop_the_run(openstack: shell.OpenStack) -> None:
     done = openstack.run(AMEND, "VCPU:allocation_ratio=3", "--log-json", "/dev/full")
     assert done.code == 0
@@ -48,8 +59,10 @@ def test_a_log_that_cannot_be_opened_changes_nothing(
 ) -> None:
     before = target.inventories()
     pathlib.Path("link").symlink_to("elsewhere")
+    os.mkfifo("pipe")
     for name, reason in (
         ("link", "it is a symbolic link"),
+        ("pipe", "No such device or address"),
         ("missing/log", "No such file or directory"),
     ):
         code, text = openstack.fails(AMEND, "VCPU:allocation_ratio=3", "--log-json", name)
