@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model.name import counted
@@ -202,25 +202,25 @@ def _from_groups(
     try:
         groups = api.server_groups(nova)
         group = next((item for item in groups if server.uuid in item.members), None)
-        members = [] if group is None else _members(nova, group, server.uuid)
+        members = {} if group is None else servers.find_servers(nova, set(group.members))
     except errors.PlacementError as error:
         return [_not_judged(name, str(error)) for name in names]
     if group is None:
         reason = "the server is in no server group"
         return [_judged(name, {}, reason) for name in names]
-    counts = collections.Counter(member.host for member in members if member.host)
+    on_host = collections.Counter(member.host for member in members.values() if member.host)
+    # Anti-affinity compares a host with those of the other members, affinity with those of all: it
+    # lets no server leave the last host of its group.
+    own = members.get(server.uuid)
+    counts = on_host - collections.Counter([own.host] if own and own.host else [])
     full: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, (host, _) in hosts.items():
         if group.policy == "anti-affinity" and counts[host] >= group.most_per_host:
             full[name] = f"{counted(counts[host], 'member')} of server group {group.name}"
-        if group.policy == "affinity" and counts and not counts[host]:
-            others[name] = f"server group {group.name} is on {', '.join(sorted(counts))}"
+        if group.policy == "affinity" and on_host and not on_host[host]:
+            others[name] = f"server group {group.name} is on {', '.join(sorted(on_host))}"
     return [_judged(ANTI_AFFINITY, full), _judged(AFFINITY, others)]
-
-
-def _members(nova: api.Nova, group: values.ServerGroup, without: str) -> Collection[values.Server]:
-    return servers.find_servers(nova, set(group.members) - {without}).values()
 
 
 def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterator[FilterJudgement]:

@@ -15,10 +15,13 @@ HOSTS = ("up", "disabled", "down", "absent")
 MEMBERS = ("s1", "s2", "s3")
 
 
-def recorded(group: Mapping[str, Any] | None = None) -> api.RecordedNova:
-    """Nova with three hosts; ``up`` has two members of the server group, ``down`` one."""
+def recorded(group: Mapping[str, Any] | None = None, own: str | None = None) -> api.RecordedNova:
+    """Nova with three hosts; ``up`` has two members of the server group, ``down`` one.
 
-    def server(uuid: str, host: str) -> dict[str, Any]:
+    ``own`` is the host of the server ``s0``.
+    """
+
+    def server(uuid: str, host: str | None) -> dict[str, Any]:
         plain = {"vcpus": 1, "ram": 1, "disk": 0, "ephemeral": 0, "swap": 0, "extra_specs": {}}
         return {
             "id": uuid, "name": uuid, "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
@@ -48,6 +51,7 @@ def recorded(group: Mapping[str, Any] | None = None) -> api.RecordedNova:
             ]
         },
     }  # fmt: skip
+    answers["GET /v2.1/servers/detail?uuid=s0"] = {"servers": [server("s0", own)]}
     for uuid, host in zip(MEMBERS, ("up", "up", "down"), strict=True):
         answers[f"GET /v2.1/servers/detail?uuid={uuid}"] = {"servers": [server(uuid, host)]}
     if group is not None:
@@ -218,6 +222,19 @@ def test_an_affine_server_needs_a_host_of_its_group() -> None:
     # The group is on the only host that the ComputeFilter accepts.
     assert found[nova_filters.AFFINITY].verdict is FilterVerdict.ACCEPTS
     assert found[nova_filters.ANTI_AFFINITY].verdict is FilterVerdict.ACCEPTS
+
+
+def test_a_server_counts_as_a_member_for_affinity_only() -> None:
+    # Seen with nova 34: no move takes a single member away from its host.
+    single = {"policy": "affinity", "members": ["s0"]}
+    found = judged(recorded(single, own="down"), uuid="s0")[nova_filters.AFFINITY]
+    assert found.refused == {"up.node": "server group group is on down"}
+    apart = {"policy": "anti-affinity", "members": ["s0"]}
+    found = judged(recorded(apart, own="up"), uuid="s0")[nova_filters.ANTI_AFFINITY]
+    assert found.refused == {}
+    # A new server of an empty group may start anywhere.
+    found = judged(recorded(single), uuid="s0")[nova_filters.AFFINITY]
+    assert found.refused == {}
 
 
 def test_server_groups_that_nova_does_not_show_are_not_judged() -> None:
