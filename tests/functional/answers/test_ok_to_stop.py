@@ -189,7 +189,10 @@ def test_a_migration_that_nova_lists_is_no_server(openstack: OpenStack, judged: 
     assert [each["server"] for each in judged("source", *nova_recording(listed))[1]["moves"]] == [
         gone
     ]
-    lost = f"traits, zones and aggregates of server {gone}, which nova does not list"
+    lost = (
+        f"traits, zones and aggregates of server {gone}, which nova does not list:"
+        " 'openstack placement allocation audit' says what they are"
+    )
     assert lost in judged("source", *nova_recording(listed))[1]["not_checked"]
 
 

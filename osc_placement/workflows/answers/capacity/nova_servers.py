@@ -174,7 +174,8 @@ def observe(
     unknown = [uuid for uuid in uuids if uuid not in known and uuid not in migrations]
     if unknown:
         refused.append(
-            f"traits, zones and aggregates of {named(unknown)}, which nova does not list"
+            f"traits, zones and aggregates of {named(unknown)}, which nova does not list:"
+            " 'openstack placement allocation audit' says what they are"
         )
     groups, problem = _groups(services.nova)
     return KnownServers(
