@@ -12,7 +12,7 @@ import inspect
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from osc_placement.client import api
@@ -106,10 +106,17 @@ def plan_schema() -> dict[str, Any]:
     }
 
 
+def _arguments(method: Callable[..., Any]) -> str:
+    """The arguments of a method without types: ``(uuid, *, microversion=None)``."""
+    _, *parameters = inspect.signature(method).parameters.values()
+    plain = [item.replace(annotation=inspect.Parameter.empty) for item in parameters]
+    return str(inspect.Signature(plain))
+
+
 def client_methods() -> str:
     """CSV: the methods of the public client that send a request, with the start of their text."""
     methods = {
-        name: inspect.getdoc(method) or ""
+        f"{name}{_arguments(method)}": inspect.getdoc(method) or ""
         for name, method in vars(api.Client).items()
         if inspect.isfunction(method) and re.match("[A-Z]+ /", inspect.getdoc(method) or "")
     }

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 from keystoneauth1 import session, token_endpoint
@@ -112,3 +113,8 @@ def test_the_programs_of_the_page_run(tmp_path: pathlib.Path) -> None:
         assert placement.list_inventories(provider.uuid).inventories["VCPU"].allocation_ratio == 8
         (other,) = placement.list_providers(name="cmp-0001.lab.example.org")
         assert "HW_CPU_X86_VMX" in placement.list_provider_traits(other.uuid).traits
+
+
+@pytest.mark.parametrize("module", [client, testing], ids=lambda module: module.__name__)
+def test_dir_names_what_is_public(module: types.ModuleType) -> None:
+    assert set(module.__all__) <= set(dir(module))
