@@ -9,6 +9,7 @@ from __future__ import annotations
 
 OVER_CAPACITY = "over-capacity"
 RESERVED_ABOVE_TOTAL = "reserved-above-total"
+NOTHING_LEFT = "nothing-left"
 CLASS_IN_USE = "class-in-use"
 STANDARD_TRAITS = "standard-traits"
 NOVA_OWNED = "nova-owned"
@@ -31,6 +32,7 @@ RECORDED_NOVA = "recorded-nova"
 ALL = (
     OVER_CAPACITY,
     RESERVED_ABOVE_TOTAL,
+    NOTHING_LEFT,
     CLASS_IN_USE,
     STANDARD_TRAITS,
     NOVA_OWNED,

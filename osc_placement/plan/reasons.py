@@ -22,6 +22,7 @@ class Code(enum.StrEnum):
     # Guards.
     OVER_CAPACITY = guards.OVER_CAPACITY
     RESERVED_ABOVE_TOTAL = guards.RESERVED_ABOVE_TOTAL
+    NOTHING_LEFT = guards.NOTHING_LEFT
     CLASS_IN_USE = guards.CLASS_IN_USE
     STANDARD_TRAITS = guards.STANDARD_TRAITS
     NOVA_OWNED = guards.NOVA_OWNED

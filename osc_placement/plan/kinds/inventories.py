@@ -145,6 +145,10 @@ def releases(before: inventory.Inventories, after: inventory.Inventories) -> boo
     return bool(released(before, after))
 
 
+#: Without one of these a host gets no server. Other classes are often wholly reserved on purpose.
+_OF_A_HOST = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"})
+
+
 def refusals(
     before: inventory.Inventories,
     after: inventory.Inventories,
@@ -176,6 +180,11 @@ def refusals(
         if new.reserved > new.total and new != before.get(resource_class):
             text = f"{resource_class} would have reserved {new.reserved} above total {new.total}"
             reasons.append(_guarded(Code.RESERVED_ABOVE_TOTAL, text))
+        elif _takes_all(resource_class, before.get(resource_class), new):
+            text = (
+                f"{resource_class} would have no capacity: {new.reserved} of {new.total} reserved"
+            )
+            reasons.append(_guarded(Code.NOTHING_LEFT, text))
     return [reason for reason in reasons if reason.code not in allow]
 
 
@@ -217,6 +226,14 @@ def _releases(old: inventory.Inventory, new: inventory.Inventory | None) -> bool
 
 def _overfills(old: inventory.Inventory, new: inventory.Inventory, used: int) -> bool:
     return new.capacity < old.capacity and used > max(new.capacity, 0)
+
+
+def _takes_all(
+    resource_class: str, old: inventory.Inventory | None, new: inventory.Inventory
+) -> bool:
+    """Whether a host with capacity of a class that every server needs would have none."""
+    had = old is not None and old.capacity > 0
+    return resource_class in _OF_A_HOST and had and new.capacity <= 0
 
 
 def _guarded(guard: Code, text: str) -> Reason:

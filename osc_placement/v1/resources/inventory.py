@@ -15,6 +15,7 @@ from osc_placement.model.inventory import FIELDS
 from osc_placement.plan.guards import (
     ALL_BUT_DEVICES,
     MANY,
+    NOTHING_LEFT,
     ONE_TIME_USE,
     OVER_CAPACITY,
     RESERVED_ABOVE_TOTAL,
@@ -214,14 +215,15 @@ class AmendInventory(plan_command.SelectorCommand):
     Fields that are not given do not change. A value can be relative (``+=2``, ``-=2``,
     ``*=0.9``): the command computes the absolute value once, when it first reads the
     provider, so that a repeated write never adds twice; amounts are rounded down. The command
-    skips a change that would put a provider over its capacity, or reserve more than the
-    total, unless --allow permits it.
+    skips a change that would put a provider over its capacity, leave it no capacity of
+    a class, or reserve more than the total, unless --allow permits it.
     """
 
     guards = (
         ONE_TIME_USE,
         OVER_CAPACITY,
         RESERVED_ABOVE_TOTAL,
+        NOTHING_LEFT,
         MANY,
     )
     limits_capacity = True

@@ -25,6 +25,11 @@ def test_a_change_to_more_reserved_than_there_is_needs_a_permission(
     before: Inventory | None, after: Inventory, refused: bool
 ) -> None:
     old = {} if before is None else {"VCPU": before}
-    reasons = inventories.refusals(old, {"VCPU": after}, {}, ())
+    reasons = inventories.refusals(old, {"VCPU": after}, {}, (Code.NOTHING_LEFT,))
     assert [reason.code for reason in reasons] == [Code.RESERVED_ABOVE_TOTAL] * refused
-    assert inventories.refusals(old, {"VCPU": after}, {}, [Code.RESERVED_ABOVE_TOTAL]) == []
+    assert (
+        inventories.refusals(
+            old, {"VCPU": after}, {}, [Code.RESERVED_ABOVE_TOTAL, Code.NOTHING_LEFT]
+        )
+        == []
+    )

@@ -84,6 +84,13 @@ def test_a_ratio_rounded_by_the_database_is_equal() -> None:
         (["VCPU:allocation_ratio=1"], {"VCPU": 33}, "over-capacity", "33 used, capacity 512 -> 32"),
         (["VCPU:reserved=31"], {"VCPU": 17}, "over-capacity", "17 used, capacity 512 -> 16"),
         (["DISK_GB:total=9"], {}, "reserved-above-total", "reserved 10 above total 9"),
+        (
+            ["VCPU:reserved=32"],
+            {},
+            "nothing-left",
+            "no capacity: 32 of 32 reserved",
+        ),
+        (["DISK_GB:total=10"], {}, "nothing-left", "no capacity: 10 of 10 reserved"),
     ],
 )
 def test_a_guard_skips_the_provider_unless_it_is_disabled(
@@ -359,3 +366,8 @@ def test_a_fraction_of_an_amount_is_refused(text: str) -> None:
     with pytest.raises(errors.InvalidInput, match="must be an integer"):
         amend.parse([text])
     assert amend.parse(["VCPU:total=1.50e2"])[0].apply(None) == (150, "")
+
+
+def test_a_device_can_be_reserved_wholly() -> None:
+    item = observed(inventories={"VGPU": dataclasses.replace(VCPU, total=1, allocation_ratio=1.0)})
+    assert isinstance(decided(item, "VGPU:reserved=1"), change.Change)
