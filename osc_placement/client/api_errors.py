@@ -63,6 +63,10 @@ class TimedOut(ConnectionFailed):
     """The server did not answer in time, and nothing can have changed; a retry does not help."""
 
 
+class StoppedReading(errors.PlacementError, exceptions.CommandError):
+    """A service failed so often in a row that a command reads nothing more from it."""
+
+
 class TooLarge(errors.PlacementError, exceptions.CommandError):
     """The response of a read is larger than the client accepts."""
 

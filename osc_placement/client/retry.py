@@ -25,6 +25,9 @@ WRITES = 20
 #: Attempts at one read: about five seconds, enough for a restart of the server.
 READS = 8
 
+#: Reads in a row that fail before a command stops reading.
+MOST_FAILURES = 20
+
 #: Attempts of a command that reads, decides and writes one resource, and the seconds between.
 _CONFLICTS = 5
 _CONFLICT_PAUSE = 0.1
@@ -75,12 +78,60 @@ def call(
     return function()
 
 
-def read(function: Callable[[], T]) -> T:
-    """The result of a read, retried while the server is unreachable or fails.
+class Patience:
+    """How many reads in a row have failed, each after all its attempts. Safe to use from threads.
 
-    Raises the error of the last of eight attempts.
+    A service that fails is not asked again and again, for hours in a large cloud, when it needs
+    rest most.
     """
-    return call(function, _is_server_failure, backoff(READS))
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def check(self) -> None:
+        """Errors: StoppedReading after MOST_FAILURES failed reads in a row."""
+        if self._failures >= MOST_FAILURES:
+            raise api_errors.StoppedReading(
+                f"placement failed {MOST_FAILURES} reads in a row: nothing more is read from it"
+            )
+
+    def answered(self) -> None:
+        """A read succeeded, or was refused by a service that works."""
+        self._failures = 0
+
+    def failed(self) -> None:
+        """A read failed after all its attempts."""
+        self._failures += 1
+
+
+#: Of the command that runs; ``begin`` replaces it.
+_patience = Patience()
+
+
+def begin() -> None:
+    """Forget the failures of earlier commands of this process."""
+    global _patience
+    _patience = Patience()
+
+
+def read(function: Callable[[], T]) -> T:
+    """The result of a read of Placement, retried while the server is unreachable or fails.
+
+    Raises the error of the last of eight attempts; StoppedReading, without a request, after
+    MOST_FAILURES reads in a row that failed.
+    """
+    patience = _patience
+    patience.check()
+    try:
+        result = read_for_change(function)
+    except Exception as error:
+        if _is_server_failure(error):
+            patience.failed()
+        else:
+            patience.answered()
+        raise
+    patience.answered()
+    return result
 
 
 def on_conflict(function: Callable[[], T]) -> T:
@@ -90,6 +141,11 @@ def on_conflict(function: Callable[[], T]) -> T:
     """
     pauses = (_CONFLICT_PAUSE * count for count in range(1, _CONFLICTS))
     return call(function, lambda error: isinstance(error, api_errors.GenerationConflict), pauses)
+
+
+def read_for_change(function: Callable[[], T]) -> T:
+    """As ``read``, whatever failed before: a run of a plan has its own reaction to failures."""
+    return call(function, _is_server_failure, backoff(READS))
 
 
 def _is_server_failure(error: Exception) -> bool:

@@ -236,7 +236,7 @@ class Attempt:
         services, change = self._context.services, self._change
         undoes = self._context.direction is Direction.UNDO
         read = self._kind.read_to_undo if undoes else self._kind.read
-        return retry.read(lambda: read(services, change.subject, change.after))
+        return retry.read_for_change(lambda: read(services, change.subject, change.after))
 
     def _check(self) -> result.ChangeResult | None:
         """The result if no write remains; None if the change must be written."""
@@ -290,7 +290,7 @@ class Attempt:
             return []
         services, allow = self._context.services, self._context.allow
         pending = self.pending_write()
-        refused = retry.read(lambda: self._kind.refusals(services, pending, allow))
+        refused = retry.read_for_change(lambda: self._kind.refusals(services, pending, allow))
         self._planned_generation = self._observed.generation
         return refused
 

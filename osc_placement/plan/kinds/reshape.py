@@ -162,7 +162,7 @@ class ReshapeType(base.ChangeType[ReshapeState]):
         self, client: api.Client, changes: Sequence[tuple[ReshapeState, ReshapeState]]
     ) -> None:
         """Requests: one."""
-        retry.read(client.check_reshape)
+        retry.read_for_change(client.check_reshape)
 
     def describe_drift(self, before: ReshapeState, present: ReshapeState) -> str:
         facts = [fact for fact in self.facts(before, present) if not fact.is_equal]

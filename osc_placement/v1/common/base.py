@@ -165,6 +165,7 @@ class PlacementCommand(command.Command):
         if contradiction:
             self.usage_error(contradiction)
         self._read_settings(parsed_args)
+        retry.begin()
         try:
             with streams.checked(self.app):
                 code = int(super().run(parsed_args) or 0)

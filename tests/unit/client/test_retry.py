@@ -203,3 +203,41 @@ def test_a_service_that_always_refuses_ends_with_an_error(monkeypatch: pytest.Mo
     client, _ = scripted.client(*[scripted.Reply(429, b"too many")] * 2)
     with pytest.raises(api_errors.ApiError, match="429"):
         client.list_traits()
+
+
+def test_after_twenty_failed_reads_in_a_row_nothing_more_is_read() -> None:
+    retry.begin()
+    failure = api_errors.ApiError(500, "down")
+
+    def read(answers: list[int]) -> int:
+        asked.append(1)
+        if not answers:
+            raise failure
+        return answers.pop()
+
+    asked: list[int] = []
+    for _ in range(retry.MOST_FAILURES - 1):
+        with pytest.raises(api_errors.ApiError, match="down"):
+            retry.read(lambda: read([]))
+    assert retry.read(lambda: read([1])) == 1
+    asked.clear()
+    for _ in range(retry.MOST_FAILURES):
+        with pytest.raises(api_errors.ApiError, match="down"):
+            retry.read(lambda: read([]))
+    for _ in range(1000):
+        with pytest.raises(api_errors.StoppedReading, match="failed 20 reads in a row"):
+            retry.read(lambda: read([1]))
+    assert len(asked) == retry.MOST_FAILURES * retry.READS
+    retry.begin()
+    assert retry.read(lambda: read([1])) == 1
+
+
+def test_a_refused_read_is_no_failure_of_the_service() -> None:
+    retry.begin()
+
+    def read() -> None:
+        raise api_errors.NotFound(404, "gone")
+
+    for _ in range(2 * retry.MOST_FAILURES):
+        with pytest.raises(api_errors.NotFound):
+            retry.read(read)
