@@ -23,6 +23,9 @@ def without_credentials(text: str) -> str:
 class PlacementError(Exception):
     """The base class of all errors that this package raises; no text shows a URL's password."""
 
+    #: Whether the request that failed is not sent again: its attempts are used up.
+    is_final = False
+
     def __init__(self, *texts: object) -> None:
         clean = [without_credentials(text) if isinstance(text, str) else text for text in texts]
         super().__init__(*clean)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from osc_placement import errors
 from osc_placement.client import api_errors
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ WRITES = 20
 #: Attempts at one read: about five seconds, enough for a restart of the server.
 READS = 8
 
-#: Reads in a row that fail before a command stops reading.
+#: Reads in a row that fail, each after all its attempts, before a command stops reading.
 MOST_FAILURES = 20
 
 #: Attempts of a command that reads, decides and writes one resource, and the seconds between.
@@ -87,46 +88,57 @@ class Patience:
 
     def __init__(self) -> None:
         self._failures = 0
+        self._last = ""
 
     def check(self) -> None:
         """Errors: StoppedReading after MOST_FAILURES failed reads in a row."""
         if self._failures >= MOST_FAILURES:
             raise api_errors.StoppedReading(
-                f"placement failed {MOST_FAILURES} reads in a row: nothing more is read from it"
+                f"Placement failed {MOST_FAILURES} reads in a row, and nothing more is read from"
+                f" it; the last error: {self._last}"
             )
 
     def answered(self) -> None:
         """A read succeeded, or was refused by a service that works."""
         self._failures = 0
 
-    def failed(self) -> None:
+    def failed(self, error: errors.PlacementError) -> None:
         """A read failed after all its attempts."""
         self._failures += 1
+        if self._failures <= MOST_FAILURES:
+            self._last = str(error)
 
 
-#: Of the command that runs; ``begin`` replaces it.
-_patience = Patience()
+#: Of the command that runs; None outside of one: a program decides itself when it stops.
+_patience: Patience | None = None
 
 
-def begin() -> None:
-    """Forget the failures of earlier commands of this process."""
+@contextlib.contextmanager
+def stop_reading_after_failures() -> Iterator[None]:
+    """Within the outermost block, ``read`` stops after MOST_FAILURES failed reads in a row."""
     global _patience
-    _patience = Patience()
+    outer = _patience
+    _patience = outer or Patience()
+    try:
+        yield
+    finally:
+        _patience = outer
 
 
 def read(function: Callable[[], T]) -> T:
     """The result of a read of Placement, retried while the server is unreachable or fails.
 
-    Raises the error of the last of eight attempts; StoppedReading, without a request, after
-    MOST_FAILURES reads in a row that failed.
+    Raises the error of the last of eight attempts, which is final; StoppedReading, without a
+    request, after too many reads that failed.
     """
-    patience = _patience
+    patience = _patience or Patience()
     patience.check()
     try:
         result = read_for_change(function)
-    except Exception as error:
-        if _is_server_failure(error):
-            patience.failed()
+    except errors.PlacementError as error:
+        error.is_final = True
+        if _is_server_failure(error) or isinstance(error, api_errors.TimedOut):
+            patience.failed(error)
         else:
             patience.answered()
         raise

@@ -146,14 +146,19 @@ class ParsedResponse(NamedTuple):
 
 
 class Answers:
-    """The answers of reads; within ``reading_once`` an equal read has the first answer."""
+    """The answers of reads; within ``reading_once`` an equal read has the first answer.
 
-    def __init__(self) -> None:
+    A final error is an answer too. ``repeats``: whether ``retry.read`` sends a read again before
+    its error is final.
+    """
+
+    def __init__(self, *, repeats: bool = True) -> None:
+        self._repeats = repeats
         self._answers: dict[object, Any] | None = None
 
     @contextlib.contextmanager
     def reading_once(self) -> Iterator[None]:
-        """Within the outermost block, no read that succeeds is sent twice."""
+        """Within the outermost block, no read is sent again after its answer or its last error."""
         outer = self._answers
         self._answers = {} if outer is None else outer
         try:
@@ -162,12 +167,23 @@ class Answers:
             self._answers = outer
 
     def of(self, key: object, send: Callable[[], T]) -> T:
-        """The answer to a read: an earlier one, or what ``send`` returns."""
-        answers = {} if self._answers is None else self._answers
-        if key not in answers:
-            answers[key] = send()
-        answer: T = answers[key]
-        return answer
+        """The answer to a read, or its error: an earlier one, or that of ``send``."""
+        if self._answers is None:
+            return send()
+        answers = self._answers
+        answer = answers.get(key)
+        if isinstance(answer, errors.PlacementError) and answer.is_final:
+            # Its traceback would keep the variables of every reader.
+            raise answer.with_traceback(None)
+        if key not in answers or isinstance(answer, errors.PlacementError):
+            try:
+                answers[key] = send()
+            except errors.PlacementError as error:
+                error.is_final = error.is_final or not self._repeats
+                answers[key] = error
+                raise
+        result: T = answers[key]
+        return result
 
 
 class Transport:

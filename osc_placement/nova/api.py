@@ -84,8 +84,8 @@ class SessionNova:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._clock_offset: datetime.timedelta | None = None
-        #: Within ``answers.reading_once()`` no request that succeeds is sent twice.
-        self.answers = transport.Answers()
+        #: Within ``answers.reading_once()`` no request is sent twice.
+        self.answers = transport.Answers(repeats=False)
 
     def clock_offset(self) -> datetime.timedelta:
         """How far this machine's clock is ahead of nova's.

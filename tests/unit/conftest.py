@@ -18,7 +18,6 @@ def state_home(
 ) -> pathlib.Path:
     """A separate state directory for each test, which is not created here, and short pauses."""
     home = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"
-    retry.begin()
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     monkeypatch.setattr(retry, "_FIRST", 0.0005)
     monkeypatch.setattr(retry, "_LONGEST", 0.002)

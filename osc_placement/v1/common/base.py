@@ -165,9 +165,8 @@ class PlacementCommand(command.Command):
         if contradiction:
             self.usage_error(contradiction)
         self._read_settings(parsed_args)
-        retry.begin()
         try:
-            with streams.checked(self.app):
+            with streams.checked(self.app), retry.stop_reading_after_failures():
                 code = int(super().run(parsed_args) or 0)
         except streams.OutputFailed as error:
             return self._report_lost_output(error)

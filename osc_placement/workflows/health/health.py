@@ -517,9 +517,13 @@ def lines(
             past = frozenset(item.subject for item in earlier.get(code, ()))
             line = dataclasses.replace(line, new=line.subjects - past, gone=past - line.subjects)
         rows.append(line)
+    first: dict[str, str] = {}
     for area in areas:
         if area.error:
-            rows.append(HealthLine(Severity.NOT_CHECKED, area.name, text=area.error))
+            # One service that fails is said once.
+            text = f"as {first[area.error]}" if area.error in first else area.error
+            first.setdefault(area.error, area.name)
+            rows.append(HealthLine(Severity.NOT_CHECKED, area.name, text=text))
         elif not area.problems:
             rows.append(HealthLine(Severity.OK, area.name, text=area.examined))
         rows += [HealthLine(Severity.NOT_JUDGED, area.name, text=text) for text in area.not_judged]

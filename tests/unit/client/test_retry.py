@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from osc_placement import errors
 from osc_placement.client import api_errors, retry
 from tests.support import scripted
 
@@ -205,39 +206,47 @@ def test_a_service_that_always_refuses_ends_with_an_error(monkeypatch: pytest.Mo
         client.list_traits()
 
 
-def test_after_twenty_failed_reads_in_a_row_nothing_more_is_read() -> None:
-    retry.begin()
-    failure = api_errors.ApiError(500, "down")
-
+@pytest.mark.parametrize(
+    ("failure", "attempts"),
+    [(api_errors.ApiError(500, "down"), retry.READS), (api_errors.TimedOut("down"), 1)],
+)
+def test_a_command_stops_reading_after_twenty_failed_reads_in_a_row(
+    failure: errors.PlacementError, attempts: int
+) -> None:
     def read(answers: list[int]) -> int:
         asked.append(1)
         if not answers:
             raise failure
         return answers.pop()
 
+    def fail(times: int) -> None:
+        for _ in range(times):
+            with pytest.raises(type(failure), match="down"):
+                retry.read(lambda: read([]))
+
     asked: list[int] = []
-    for _ in range(retry.MOST_FAILURES - 1):
-        with pytest.raises(api_errors.ApiError, match="down"):
-            retry.read(lambda: read([]))
-    assert retry.read(lambda: read([1])) == 1
-    asked.clear()
-    for _ in range(retry.MOST_FAILURES):
-        with pytest.raises(api_errors.ApiError, match="down"):
-            retry.read(lambda: read([]))
-    for _ in range(1000):
-        with pytest.raises(api_errors.StoppedReading, match="failed 20 reads in a row"):
-            retry.read(lambda: read([1]))
-    assert len(asked) == retry.MOST_FAILURES * retry.READS
-    retry.begin()
+    with retry.stop_reading_after_failures():
+        fail(retry.MOST_FAILURES - 1)
+        assert retry.read(lambda: read([1])) == 1
+        asked.clear()
+        with retry.stop_reading_after_failures():
+            fail(retry.MOST_FAILURES)
+        for _ in range(1000):
+            with pytest.raises(
+                api_errors.StoppedReading, match=r"failed 20 reads in a row.*: down"
+            ):
+                retry.read(lambda: read([1]))
+        assert len(asked) == retry.MOST_FAILURES * attempts
+    # A program that uses the library decides itself.
+    fail(retry.MOST_FAILURES + 1)
     assert retry.read(lambda: read([1])) == 1
 
 
 def test_a_refused_read_is_no_failure_of_the_service() -> None:
-    retry.begin()
-
     def read() -> None:
         raise api_errors.NotFound(404, "gone")
 
-    for _ in range(2 * retry.MOST_FAILURES):
-        with pytest.raises(api_errors.NotFound):
-            retry.read(read)
+    with retry.stop_reading_after_failures():
+        for _ in range(2 * retry.MOST_FAILURES):
+            with pytest.raises(api_errors.NotFound):
+                retry.read(read)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import datetime
 import pathlib
@@ -11,11 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import requests
 
 from osc_placement import errors, testing
-from osc_placement.client import api
+from osc_placement.client import api, retry
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, request
+from osc_placement.testing import traffic
 from osc_placement.workflows.answers import flavor_audit
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import compute_nodes
@@ -32,6 +35,7 @@ from osc_placement.workflows.repair import status
 from osc_placement.workflows.repair.allocations import audit as allocation_audit
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 from tests.support import commands, embedded
+from tests.support.clouds import large
 
 TODAY = datetime.date(2026, 3, 1)
 CONTEXT = ReadContext(workers=1)
@@ -290,3 +294,61 @@ def test_every_warning_is_a_code_of_a_check() -> None:
         *("placement-older-than-client", "server-trait", "server-zone", "server-aggregate"),
     }
     assert codes >= health.WARNINGS
+
+
+PER_PROVIDER = "GET /resource_providers/{}/"
+
+
+@pytest.mark.parametrize(
+    ("paths", "workers", "asked"),
+    [
+        # Every area needs the listing, or the candidates of a flavor: each is asked for once.
+        ("GET /resource_providers", 1, {1}),
+        ("GET /resource_providers", 16, {1}),
+        (PER_PROVIDER, 1, {retry.MOST_FAILURES}),
+        # Reads under way when the last one fails have their attempts.
+        (PER_PROVIDER, 16, set(range(retry.MOST_FAILURES, retry.MOST_FAILURES + 16))),
+    ],
+)
+def test_a_failing_placement_is_not_asked_again(paths: str, workers: int, asked: set[int]) -> None:
+    cloud = large.LargeCloud(100, 0, 200)
+    read, client = services(cloud.document(), cloud.nova())
+    refuse = traffic.refuse(500, "the database is gone")
+    client.before(lambda sent: refuse(sent) if sent.template.startswith(paths) else None)
+    with retry.stop_reading_after_failures():
+        areas = health.examine(read, ReadContext(workers=workers))
+    refused = collections.Counter(
+        (item.path, item.query) for item in client.sent if item.template.startswith(paths)
+    )
+    assert {*refused.values()} == {retry.READS}
+    assert len(refused) in asked
+    not_checked = [
+        line.text
+        for line in health.lines(areas, today=TODAY)
+        if line.severity is Severity.NOT_CHECKED
+    ]
+    # The service that fails is named once.
+    assert sum("the database is gone" in text for text in not_checked) == 1
+    assert not_checked.count("as allocations") == len(not_checked) - 1 >= 5
+
+
+class FailingConnection:
+    """A connection whose nova answers 500."""
+
+    def __init__(self) -> None:
+        self.compute, self.asked = self, collections.Counter[str]()
+
+    def request(self, path: str, *_: Any, **__: Any) -> Any:
+        self.asked[path.partition("?")[0]] += 1
+        reply = requests.Response()
+        reply.status_code, reply.reason, reply._content = 500, "broken", b""
+        return reply
+
+
+def test_a_failing_nova_is_asked_once_for_each_listing() -> None:
+    _, client = services()
+    connection = FailingConnection()
+    nova = nova_api.SessionNova(connection)
+    areas = health.examine(HealthServices(client, nova, "no neutron"), CONTEXT)
+    assert sum(bool(area.error) for area in areas) == 6
+    assert {*connection.asked.values()} == {1}
