@@ -25,7 +25,8 @@ from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
 from osc_placement.nova import api as nova_api, filters, request, values
-from osc_placement.plan import change
+from osc_placement.plan import change, plan
+from osc_placement.plan.reasons import Code
 from osc_placement.workflows.answers import flavor_audit
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import compute_nodes, moves, on_a_copy
@@ -45,7 +46,7 @@ class Severity(enum.StrEnum):
     ERROR = "error"
     #: It will hurt later, or may be intended.
     WARNING = "warning"
-    #: The area could not be examined.
+    #: The area, or a part of it, could not be read.
     NOT_CHECKED = "not checked"
     #: A part of the area could not be judged.
     NOT_JUDGED = "not judged"
@@ -106,7 +107,8 @@ class HealthProblem(NamedTuple):
 class Area(NamedTuple):
     """What one command checks: ``problems``, and how much was examined ("16 providers").
 
-    ``error`` says why it was not examined. ``not_judged`` are parts that could not be judged.
+    ``error`` says why it was not examined. ``unread`` are parts that could not be read now;
+    ``not_judged`` are parts that cannot be judged.
     """
 
     name: str
@@ -114,6 +116,12 @@ class Area(NamedTuple):
     examined: str = ""
     error: str = ""
     not_judged: Sequence[str] = ()
+    unread: Sequence[str] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it was read."""
+        return not self.error and not self.unread
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -272,8 +280,14 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
         for item in planned.skipped
         if mirror.is_stale(item)
     ]
+    refused, unread = _refused("missing-member", planned, command)
     count = len(reading.snapshot.aggregates)
-    return Area("host-aggregates", [*missing_members, *extra], counted(count, "host aggregate"))
+    return Area(
+        "host-aggregates",
+        [*missing_members, *refused, *extra],
+        counted(count, "host aggregate"),
+        unread=unread,
+    )
 
 
 def _about(code: str, subject: change.Subject, repair: str, reason: str = "") -> HealthProblem:
@@ -282,18 +296,49 @@ def _about(code: str, subject: change.Subject, repair: str, reason: str = "") ->
     return HealthProblem(code, subject.uuid, text, f"{repair} --dry-run", repair)
 
 
+#: The codes of what a plan refuses because it was not read.
+_UNREAD = frozenset({Code.UNREADABLE, Code.CELL_DOWN})
+
+
+def _refused(code: str, planned: plan.Plan, command: str) -> tuple[list[HealthProblem], list[str]]:
+    """What a plan refuses: the problems, which it does not repair, and what it could not read.
+
+    The hosts with equal reasons are one text.
+    """
+    problems = []
+    unread: dict[str, list[str]] = {}
+    for item in planned.skipped:
+        if not item.refused:
+            continue
+        if _UNREAD.isdisjoint(item.code.split(",")):
+            text = f"{item.subject.name}: {item.reason}"
+            subject = item.subject.uuid or item.subject.name
+            problems.append(HealthProblem(code, subject, text, f"{command} --dry-run"))
+        else:
+            unread.setdefault(item.reason, []).append(item.subject.name)
+    return problems, [
+        f"{and_more(sorted(names), _MOST_HOSTS)}: {reason}" for reason, names in unread.items()
+    ]
+
+
 def _ratios(services: HealthServices, context: ReadContext) -> Area:
+    nova = services.require_nova()
     planned = aggregate_ratios.plan_aggregate_ratios(
-        services.client,
-        services.require_nova(),
-        aggregate_ratios.AggregateRatioRequest(),
-        context,
+        services.client, nova, aggregate_ratios.AggregateRatioRequest(), context
     ).plan
     command = "placement aggregate mirror --ratios"
+    refused, unread = _refused("allocation-ratio", planned, command)
+    # A value that is no number is a row of its host aggregate.
+    aggregates = {item.uuid for item in nova_api.host_aggregates(nova)}
+    subjects = [item.subject for item in planned.changes]
+    subjects += [item.subject for item in planned.skipped]
+    hosts = {subject for subject in subjects if subject.uuid not in aggregates}
+    problems = [_about("allocation-ratio", item.subject, command) for item in planned.changes]
     return Area(
         "allocation-ratios",
-        [_about("allocation-ratio", item.subject, command) for item in planned.changes],
-        f"{counted(len(planned.changes) + len(planned.skipped), 'host')} with ratios",
+        [*problems, *refused],
+        f"{counted(len(hosts), 'host')} with ratios",
+        unread=unread,
     )
 
 
@@ -316,13 +361,9 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
 
 def _flavors(services: HealthServices, context: ReadContext) -> Area:
     nova = services.require_nova()
+    compute = compute_nodes.read_server_hosts(nova)
     audited = flavor_audit.audit(
-        services.client,
-        nova,
-        (),
-        request.SchedulerOptions(),
-        context,
-        compute_nodes.read_server_hosts(nova),
+        services.client, nova, (), request.SchedulerOptions(), context, compute
     )
     problems = [
         HealthProblem(
@@ -335,9 +376,8 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         if item.code not in flavor_audit.NO_FINDING
     ]
     not_judged = sorted({text for item in audited for text in item.not_judged})
-    return Area(
-        "flavors", problems, counted(len({item.id for item in audited}), "flavor"), "", not_judged
-    )
+    count = len({item.id for item in audited})
+    return Area("flavors", problems, counted(count, "flavor"), "", not_judged, compute.not_judged)
 
 
 def _placement(services: HealthServices) -> Area:
@@ -393,7 +433,9 @@ def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnap
                 text = f"{_short(server.name or uuid)} on {node.host}: {why}"
                 show = f"allocation candidate explain --server {uuid}"
                 problems.append(HealthProblem(code, uuid, text, show))
-    return Area("servers", problems, counted(len(placed), "server"))
+    hidden = sum(not server.known for server in snapshot.servers.values())
+    unread = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
+    return Area("servers", problems, counted(len(placed), "server"), unread=unread)
 
 
 def _node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.ComputeNode | None:
@@ -498,7 +540,7 @@ def lines(
     """One line per code, the worst first; one line per area without any problem. Pure.
 
     ``before`` are the areas of an earlier state. Codes that only it has are shown as gone. Areas
-    that could not be examined in one of the states are not compared.
+    that could not be read whole in one of the states are not compared.
     """
     areas, before = list(areas), None if before is None else list(before)
     muted = {item.code for item in mutes if item.until is None or item.until >= today}
@@ -506,7 +548,7 @@ def lines(
     earlier: dict[str, list[HealthProblem]] = {}
     not_compared: set[str] = {*current} if before is None else set()
     if before is not None:
-        skipped = {area.name for area in (*areas, *before) if area.error}
+        skipped = {area.name for area in (*areas, *before) if not area.is_complete}
         earlier = _by_code(area for area in before if area.name not in skipped)
         not_compared = {*_by_code(area for area in areas if area.name in skipped)}
         not_compared |= {*_by_code(area for area in before if area.name in skipped)}
@@ -524,8 +566,9 @@ def lines(
             text = f"as {first[area.error]}" if area.error in first else area.error
             first.setdefault(area.error, area.name)
             rows.append(HealthLine(Severity.NOT_CHECKED, area.name, text=text))
-        elif not area.problems:
+        elif not area.problems and not area.unread:
             rows.append(HealthLine(Severity.OK, area.name, text=area.examined))
+        rows += [HealthLine(Severity.NOT_CHECKED, area.name, text=text) for text in area.unread]
         rows += [HealthLine(Severity.NOT_JUDGED, area.name, text=text) for text in area.not_judged]
     order = list(Severity)
     return sorted(rows, key=lambda row: (order.index(row.severity), -len(row.subjects), row.code))

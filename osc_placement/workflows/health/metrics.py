@@ -4,7 +4,8 @@
 Everything comes from one file, a snapshot or any database file, so the figures belong together.
 ``read`` evaluates it; ``text`` is Prometheus' text format. The names of capacity are those of
 openstack-exporter. The findings are those of ``placement health show``. An area of health that
-could not be examined has the value 0 in ``openstack_placement_checked``, and no findings.
+could not be read whole has the value 0 in ``openstack_placement_checked``; what was not checked is
+counted by area and reason in ``openstack_placement_not_checked``.
 """
 
 from __future__ import annotations
@@ -179,5 +180,13 @@ def _findings(areas: Sequence[health.Area]) -> Iterator[Family]:
     samples = [Sample(labels, number) for labels, number in sorted(counts.items())]
     help_text = "Problems that placement health show reports, by code."
     yield Family("findings", help_text, ("code", "severity"), samples)
-    checked = [Sample((area.name,), float(not area.error)) for area in areas]
-    yield Family("checked", "Whether health examined this area.", ("area",), checked)
+    checked = [Sample((area.name,), float(area.is_complete)) for area in areas]
+    yield Family("checked", "Whether health could read this area whole.", ("area",), checked)
+    reasons = {
+        (area.name, reason): None
+        for area in areas
+        for reason in (*filter(None, [area.error]), *area.unread, *area.not_judged)
+    }
+    help_text = "What health did not check, with the reason."
+    not_checked = [Sample(labels, 1) for labels in sorted(reasons)]
+    yield Family("not_checked", help_text, ("area", "reason"), not_checked)

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from osc_placement import errors, testing
-from osc_placement.client import api, retry
+from osc_placement.client import api, api_errors, retry
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, request
 from osc_placement.testing import traffic
@@ -74,6 +74,11 @@ def spoilt(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
             del document["consumers"][uuid]
     for item in nova[AGGREGATES]["aggregates"]:
         if chance.random() < 0.3:
+            ratio = chance.choice(["1.0", "1,5", "nan", "0.01"])
+            item["metadata"]["cpu_allocation_ratio"] = ratio
+        if chance.random() < 0.2:
+            item["hosts"].append(f"ghost-{chance.randrange(3)}")
+        if chance.random() < 0.3:
             item["hosts"] = chance.sample(item["hosts"], len(item["hosts"]) // 2)
     for item in nova[SERVERS]["servers"]:
         if chance.random() < 0.2:
@@ -114,7 +119,8 @@ def test_each_area_has_the_problems_of_its_command(seed: int) -> None:
     mirrored = mirror.plan_mirror(client, nova, mirror.MirrorRequest(), CONTEXT).plan
     changed = {item.subject.uuid for item in mirrored.changes}
     in_area = subjects(areas, "host-aggregates")
-    assert {uuid for code, uuid in in_area if code == "missing-member"} == changed
+    refused = {item.subject.uuid or item.subject.name for item in mirrored.skipped if item.refused}
+    assert {uuid for code, uuid in in_area if code == "missing-member"} == changed | refused
     assert sum(code == "extra-member" for code, _ in in_area) == sum(
         map(mirror.is_stale, mirrored.skipped)
     )
@@ -122,6 +128,9 @@ def test_each_area_has_the_problems_of_its_command(seed: int) -> None:
         client, nova, aggregate_ratios.AggregateRatioRequest(), CONTEXT
     )
     changed = {item.subject.uuid for item in ratios.plan.changes}
+    changed |= {
+        item.subject.uuid or item.subject.name for item in ratios.plan.skipped if item.refused
+    }
     assert {uuid for _, uuid in subjects(areas, "allocation-ratios")} == changed
     flavors = audited_flavors(client, nova)
     codes = {(item.code, item.id) for item in flavors if item.code not in flavor_audit.NO_FINDING}
@@ -188,6 +197,84 @@ def test_an_area_that_cannot_be_read_does_not_hide_the_others() -> None:
         "consumer-without-owner"
     ]
     assert sum(line.severity is Severity.NOT_CHECKED for line in lines) == 6
+
+
+def area_of(areas: list[Area], name: str) -> Area:
+    return next(area for area in areas if area.name == name)
+
+
+def with_ratio(value: str) -> dict[str, Any]:
+    """Nova of the sample, with this ratio of CPUs in each host aggregate."""
+    nova = testing.sample_nova("12-hosts")
+    for item in nova[AGGREGATES]["aggregates"]:
+        item["metadata"]["cpu_allocation_ratio"] = value
+    return nova
+
+
+@pytest.mark.parametrize("value", ["1,5", "0.001"])
+def test_a_ratio_that_is_refused_is_a_problem(value: str) -> None:
+    read, _ = services(nova=with_ratio(value))
+    area = area_of(health.examine(read, CONTEXT), "allocation-ratios")
+    refused = [item for item in area.problems if not item.repair]
+    assert refused
+    assert {item.code for item in refused} == {"allocation-ratio"}
+    hosts = {host for item in with_ratio(value)[AGGREGATES]["aggregates"] for host in item["hosts"]}
+    assert int(area.examined.split()[0]) <= len(hosts)
+
+
+def test_a_host_that_cannot_be_read_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, client = services(nova=with_ratio("3.0"))
+    before = area_of(health.examine(read, CONTEXT), "allocation-ratios")
+    (name, uuid) = next((item.text, item.subject) for item in before.problems if item.repair)
+    listed = client.list_inventories
+
+    def failing(provider: str) -> Any:
+        if provider == uuid:
+            raise api_errors.ApiError(409, "it is ill")
+        return listed(provider)
+
+    monkeypatch.setattr(client, "list_inventories", failing)
+    areas = health.examine(read, CONTEXT)
+    area = area_of(areas, "allocation-ratios")
+    assert uuid not in {item.subject for item in area.problems}
+    assert not area.is_complete
+    assert any(text.startswith(name) for text in area.unread)
+    rows = health.lines([area], today=TODAY)
+    assert (Severity.NOT_CHECKED, area.unread[0]) in {(row.severity, row.text) for row in rows}
+    # The problem is not shown as gone.
+    rows = health.lines([area], today=TODAY, before=[before])
+    assert {row.gone for row in rows if row.code == "allocation-ratio"} <= {None}
+
+
+def test_a_cell_that_is_down_is_named() -> None:
+    nova = with_ratio("3.0")
+    listed = nova["GET /v2.1/os-services"]["services"]
+    host = listed[0]["host"]
+    listed[0] = {"host": host, "binary": "nova-compute", "status": "UNKNOWN"}
+    nodes = nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    nodes[:] = [item for item in nodes if item["service"]["host"] != host]
+    read, _ = services(nova=nova)
+    areas = health.examine(read, CONTEXT)
+    for name in ("host-aggregates", "allocation-ratios"):
+        assert any(text.startswith(host) for text in area_of(areas, name).unread), name
+
+
+def test_servers_of_a_cell_that_is_down_are_not_checked() -> None:
+    nova = testing.sample_nova("12-hosts")
+    servers = nova[SERVERS]["servers"]
+    servers[0] = {"id": servers[0]["id"], "tenant_id": servers[0]["tenant_id"], "status": "UNKNOWN"}
+    read, _ = services(nova=nova)
+    area = area_of(health.examine(read, CONTEXT), "servers")
+    assert area.unread == ["1 server in cells that are down"]
+
+
+def test_flavors_say_that_the_compute_services_were_not_read() -> None:
+    nova = testing.sample_nova("12-hosts")
+    for key in [key for key in nova if "os-services" in key]:
+        del nova[key]
+    read, _ = services(nova=nova)
+    (text,) = area_of(health.examine(read, CONTEXT), "flavors").unread
+    assert text.startswith("compute services: ")
 
 
 def server_problems(**fields: Any) -> set[str]:
