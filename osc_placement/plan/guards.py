@@ -29,6 +29,10 @@ SMALL = 20
 #: from a Placement in use.
 RECORDED_NOVA = "recorded-nova"
 
+#: A guard of the audit: after a live migration that failed half way, nova's host of a server is a
+#: claim until somebody has looked for the guest.
+CLAIMED_HOST = "claimed-host"
+
 ALL = (
     OVER_CAPACITY,
     RESERVED_ABOVE_TOTAL,

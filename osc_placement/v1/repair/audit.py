@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.model.name import counted
-from osc_placement.plan.guards import MANY, RECORDED_NOVA
+from osc_placement.plan.guards import CLAIMED_HOST, MANY, RECORDED_NOVA
 from osc_placement.v1.common import arguments, base, plan_command, services
 from osc_placement.v1.output import rows
 
@@ -193,7 +193,8 @@ class AuditAllocations(AuditCommand):
     the cause of the code and the proposed action, as codes. The expected
     allocations of a moving server depend on the phase of its move. The code is unknown if a
     deviation may be correct, if its repair is not certain, or if the consumer may belong to
-    another service.
+    another service. Where a move failed half way, nova's host of the server is a claim: look for
+    the guest, then --allow claimed-host repairs as if nova's host is right.
 
     --repair makes the proposed repairs. Each write replaces all allocations of one consumer
     under its generation, so that concurrent changes are never overwritten, and nova is read
@@ -208,7 +209,7 @@ class AuditAllocations(AuditCommand):
         6: "some repairs failed, or all were refused (see --max-percent)",
         7: "some consumers are stale: they changed after they were read",
     }
-    guards = (MANY, RECORDED_NOVA)
+    guards = (MANY, RECORDED_NOVA, CLAIMED_HOST)
     example = """\
 openstack placement allocation audit
 openstack placement allocation audit --repair --only orphaned \\
@@ -227,6 +228,13 @@ openstack placement allocation audit --repair --host cmp-0001"""
 
         group = parser.add_argument_group("what to audit")
         self.add_audit_options(group)
+        arguments.add_repeated(
+            group,
+            "--consumer",
+            "<uuid>",
+            "Only findings about this server or migration.",
+            type=arguments.consumer_uuid,
+        )
         group.add_argument(
             "--min-age",
             metavar="<seconds>",
@@ -250,6 +258,8 @@ openstack placement allocation audit --repair --host cmp-0001"""
             repair=parsed_args.repair,
             only=frozenset(parsed_args.only),
             check_owners=parsed_args.check_owners,
+            consumers=frozenset(parsed_args.consumer),
+            trusts_nova=CLAIMED_HOST in parsed_args.allow,
         )
         return audit.audit_cloud(
             run.client, run.services.nova, request, run.context, run.services.neutron_for_ports

@@ -171,12 +171,15 @@ class MovesReading(compute_nodes.ComputeCloud):
     ``migrations``: ``{uuid: migration}``, the newest first, as nova lists them.
     ``allocations``: ``{consumer uuid: {provider uuid: {class: amount}}}``.
     ``sharing``: ``{root uuid: the providers that share resources with its tree}``.
+    ``trusts_nova``: somebody has looked, and nova's host of a server is right also where its move
+    failed half way.
     """
 
     servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
     migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
     sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    trusts_nova: bool = False
 
     @functools.cached_property
     def migrations_of(self) -> dict[str, list[values.Migration]]:
@@ -470,7 +473,7 @@ def _is_in_doubt(reading: MovesReading, move: values.Migration) -> bool:
     is_elsewhere = bool(move.dest_host) and server.host != move.dest_host
     if move.type == LIVE and move.status in _COMPLETED:
         return is_elsewhere and (server.task_state == "migrating" or on_destination)
-    if not move.has_failed:
+    if not move.has_failed or reading.trusts_nova:
         return False
     return bool(reading.allocations.get(move.uuid)) or (is_elsewhere and on_destination)
 

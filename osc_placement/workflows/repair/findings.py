@@ -47,6 +47,7 @@ class Remedy(enum.StrEnum):
     DELETE_PROVIDER = "delete-provider"
     DISCOVER_HOSTS = "discover-hosts"
     END_MOVE = "end-move"
+    FIND_GUEST = "find-guest"
     FREE_CAPACITY = "free-capacity"
     IDENTIFY_SERVICE = "identify-service"
     REPAIR_CONSUMERS = "repair-consumers"
@@ -148,10 +149,11 @@ def select(
     codes: Collection[str] = (),
     *,
     by_name: bool = False,
+    subjects: Collection[str] = (),
 ) -> list[Finding[R]]:
     """The findings about some hosts and with some codes; an empty collection selects all.
 
-    ``by_name``: ``hosts`` may also contain the names of subjects.
+    ``by_name``: ``hosts`` may also contain the names of subjects. ``subjects``: their UUIDs.
     """
     return [
         item
@@ -162,6 +164,7 @@ def select(
             or (by_name and item.subject.name in hosts)
         )
         and (not codes or item.code in codes)
+        and (not subjects or item.subject.uuid in subjects)
     ]
 
 

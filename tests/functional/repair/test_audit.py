@@ -37,7 +37,7 @@ WRONG = {
     "al-otherowner": "wrong-owner",
     "al-nested-placeholder": "incomplete",
     "st-deleted-alloc": "orphaned",
-    "resize of mg-confirmed": "orphaned",
+    "resize of mg-confirmed": "leaked-move",
 }
 
 #: Consumers that nova does not know: with nova's classes, on two hosts, without owner, with a
@@ -119,7 +119,7 @@ def test_rows_for_programs_have_codes_and_documented_fields(openstack: shell.Ope
     page = (guide.DOCS / "user/repair/audit-output.rst").read_text()
     fields = page.partition("Fields of ``evidence``")[2].partition("\nActions\n")[0]
     documented = {*re.findall(r"``([a-z_]+)``", fields)}
-    written = {"allocations", "ports", "removed", "project_id", "user_id"}
+    written = {"allocations", "commands", "ports", "removed", "project_id", "user_id"}
     for row in [*audited(openstack), *audited(openstack, "--repair", "--dry-run")]:
         assert row["cause"] in {*reasons.Code}, row
         assert row["action"] in {*findings.Remedy}, row

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova, clock_offset, service_types
@@ -22,6 +23,7 @@ from osc_placement.workflows.cloud.compute_nodes import host_names
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.allocations import (
+    leaked,
     missing,
     observe,
     orphaned,
@@ -50,9 +52,11 @@ class AuditCheck(NamedTuple):
     codes: tuple[str, ...]
 
 
-#: The checks of a step judge the snapshot after the repairs of the steps before. The first step
-#: frees what nothing uses, for servers that lack allocations.
+#: The checks of a step judge the snapshot after the repairs of the steps before. The first steps
+#: free what nothing uses, for servers that lack allocations. What a migration left on the host of
+#: its server comes before the server's own allocations move there.
 STEPS: Sequence[Sequence[AuditCheck]] = (
+    (AuditCheck(leaked.find, leaked.CODES),),
     (
         AuditCheck(providers.find, providers.CODES),
         AuditCheck(stuck.find, stuck.CODES),
@@ -63,12 +67,16 @@ STEPS: Sequence[Sequence[AuditCheck]] = (
     (AuditCheck(missing.find, missing.CODES),),
 )
 
+#: The number of steps that say where consumers are; the others compare amounts.
+_LOCATING = 2
+
 #: In the order in which the repairs of one consumer build on each other.
 REPAIR_ORDER = tuple(code for step in STEPS for check in step for code in check.codes)
 
 #: In the order in which the summary lists them.
 CODES = (
     *orphaned.CODES,
+    *leaked.CODES,
     wrong.DOUBLED,
     missing.MISSING,
     wrong.WRONG_HOST,
@@ -91,10 +99,11 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> list[AllocationFindi
     A consumer may have several findings; each proposal builds on the proposals before.
     """
     all_findings: list[AllocationFinding] = []
+    doubted: frozenset[str] = frozenset()
     for number, step in enumerate(STEPS):
         new = [finding for check in step for finding in check.find(snapshot, context)]
-        if number == 0:
-            doubted = {finding.subject.uuid for finding in new if finding.code == UNKNOWN}
+        if number < _LOCATING:
+            doubted |= {finding.subject.uuid for finding in new if finding.code == UNKNOWN}
         else:
             new = _without_amounts(new, doubted)
         snapshot = repaired(snapshot, new)
@@ -183,6 +192,8 @@ class AuditRequest:
 
     ``only``: findings with these codes; empty for all. ``min_age``: servers that changed within
     this number of seconds are not repaired. ``check_owners``: read every consumer for its owner.
+    ``consumers``: the UUIDs of servers and migrations; empty for all. ``trusts_nova``: as in
+    ``MovesReading``.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -190,6 +201,8 @@ class AuditRequest:
     repair: bool = False
     only: frozenset[str] = frozenset()
     check_owners: bool = False
+    consumers: frozenset[str] = frozenset()
+    trusts_nova: bool = False
 
 
 def audit_cloud(
@@ -207,7 +220,7 @@ def audit_cloud(
     ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement and one
     to nova; for servers without allocations and for ports those of ``plan_healing``. To
     repair: one read per consumer to change.
-    Errors: as ``read_cloud``; InvalidInput for unknown hosts.
+    Errors: as ``read_cloud``; InvalidInput for unknown hosts and consumers.
     """
     reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
     selected = _find(snapshot, audit_context, request)
@@ -247,6 +260,8 @@ def read_cloud(
     hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers.values())
     findings.check_hosts(hosts, _existing_hosts(snapshot))
     snapshot = reader.with_everything(snapshot)
+    _check_consumers(request.consumers, snapshot)
+    snapshot = dataclasses.replace(snapshot, trusts_nova=request.trusts_nova)
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
         min_age=request.min_age,
@@ -266,7 +281,9 @@ def read_cloud(
 def _find(
     snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest
 ) -> list[AllocationFinding]:
-    return findings.select(find(snapshot, context), context.hosts, request.only)
+    return findings.select(
+        find(snapshot, context), context.hosts, request.only, subjects=request.consumers
+    )
 
 
 def _plan(
@@ -275,6 +292,15 @@ def _plan(
     existing = {kinds_allocations.TYPE.unit: sum(map(len, snapshot.allocations.values()))}
     planned = plan_repair(snapshot, chosen)
     return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
+
+
+def _check_consumers(requested: Collection[str], snapshot: CloudSnapshot) -> None:
+    """Errors: InvalidInput with each consumer that neither service knows."""
+    errors.InputErrors(
+        f"nova has no server or migration {uuid}, and Placement has no allocations of it"
+        for uuid in sorted(requested)
+        if uuid not in snapshot.allocations and not snapshot.knows(uuid)
+    ).check()
 
 
 def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:

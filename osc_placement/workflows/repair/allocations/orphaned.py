@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers without a server: finished migrations, deleted servers and unknown consumers. Pure.
+"""Consumers of deleted servers, and consumers that nova does not know. Pure.
 
-A consumer that nova does not know may belong to another service. It counts as orphaned only if
+A consumer that nova does not know may belong to another service. It counts as left over only if
 its type, its project and its allocations all show that nova created it.
 """
 
@@ -14,8 +14,7 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import moves
-from osc_placement.workflows.repair.allocations import preconditions, repair
+from osc_placement.workflows.repair.allocations import leaked, preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
     AuditContext,
@@ -44,66 +43,18 @@ _SHOW = "find out which service created it; if none: resource provider allocatio
 
 
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
-    """Consumers of finished migrations and deleted servers, and consumers nova does not know."""
+    """Consumers of deleted servers, and consumers that nova does not know."""
     foreign = _foreign_roots(snapshot, context)
     for uuid, allocations in snapshot.allocations.items():
-        if uuid in snapshot.servers:
+        if uuid in snapshot.servers or uuid in snapshot.migrations:
             continue
-        move, deleted = snapshot.migrations.get(uuid), snapshot.deleted_servers.get(uuid)
-        if move is not None:
-            finding = _of_migration(snapshot, move, allocations, context)
-        elif deleted is not None:
-            finding = _of_deleted(snapshot, deleted, allocations, context)
+        deleted = snapshot.deleted_servers.get(uuid)
+        if deleted is not None:
+            finding: AllocationFinding | None = _of_deleted(snapshot, deleted, allocations, context)
         else:
             finding = _of_unknown(snapshot, uuid, allocations, context, foreign)
         if finding is not None:
             yield finding
-
-
-def _of_migration(
-    snapshot: CloudSnapshot,
-    move: values.Migration,
-    allocations: allocation.Allocations,
-    context: AuditContext,
-) -> AllocationFinding | None:
-    """A migration holds the source of its move until the move is over."""
-    servers, deleted = snapshot.servers, snapshot.deleted_servers
-    server = servers.get(move.server_uuid) or deleted.get(move.server_uuid)
-    name = f"{move.type} of {server.name if server and server.name else move.server_uuid}"
-    exists = server is not None and not server.is_deleted
-    if exists and not move.is_over:
-        return None
-    subject = change.Subject(name, move.uuid)
-    fields = {
-        "migration_type": move.type,
-        "migration_status": move.status,
-        "server_uuid": move.server_uuid,
-        "updated": move.updated,
-        "allocations": allocations,
-    }
-    if server is None and not move.is_over:
-        evidence = Evidence(Code.SERVER_DELETED, "nova has its server no more", fields)
-        finding = _orphaned(snapshot, subject, allocations, evidence)
-        return finding.as_unknown(Reason(Code.MOVING, f"the migration is {move.status}"))
-    evidence = Evidence(Code.SERVER_DELETED, "its server is deleted", fields)
-    if move.is_over:
-        text = f"the migration is {move.status}, since {move.updated[:19]}"
-        evidence = Evidence(Code.MIGRATION_OVER, text, fields)
-    finding = _orphaned(snapshot, subject, allocations, evidence, None)
-    reason = context.too_young([move.updated]) or _why_open(snapshot, move, server)
-    return finding.as_unknown(reason) if reason else finding
-
-
-def _why_open(
-    snapshot: CloudSnapshot, move: values.Migration, server: values.Server | None
-) -> Reason:
-    """Why a finished migration may still hold its source: the guest's host is unknown."""
-    if server is None or server.is_deleted:
-        return reasons.NONE
-    if not server.known:
-        return moves.CELL_DOWN
-    where = moves.move_of(snapshot, server)
-    return where.moving if move in where.migrations else reasons.NONE
 
 
 def _of_deleted(
@@ -115,7 +66,8 @@ def _of_deleted(
     text = f"nova has deleted the server, at {server.updated}"
     fields = {"updated": server.updated, "allocations": allocations}
     evidence = Evidence(Code.SERVER_DELETED, text, fields)
-    finding = _orphaned(snapshot, repair.subject_of(server), allocations, evidence)
+    subject = repair.subject_of(server)
+    finding = _left_over(snapshot, subject, allocations, evidence, preconditions.NOT_A_SERVER)
     return context.settled(finding, [server.updated])
 
 
@@ -141,7 +93,8 @@ def _of_unknown(
     }
     evidence = Evidence(Code.NOT_IN_NOVA, text, fields)
     subject = change.Subject(uuid, uuid)
-    finding = _orphaned(snapshot, subject, allocations, evidence, preconditions.NOT_IN_NOVA)
+    code = leaked.LEAKED_MOVE if owner.type == allocation.MIGRATION else ORPHANED
+    finding = _left_over(snapshot, subject, allocations, evidence, preconditions.NOT_IN_NOVA, code)
     reason = (
         Reason(Code.UNREADABLE, snapshot.unconfirmed.get(uuid, ""))
         or _why_hidden(snapshot, allocations)
@@ -155,7 +108,7 @@ def _of_unknown(
         UNKNOWN,
         subject,
         finding.hosts,
-        Evidence(reason.code, text, {"seems": ORPHANED, **fields}),
+        Evidence(reason.code, text, {"seems": code, **fields}),
         Proposal(Remedy.IDENTIFY_SERVICE, _SHOW),
     )
 
@@ -238,15 +191,16 @@ def _is_novas(snapshot: CloudSnapshot, uuid: str, part: allocation.Resources) ->
     return bool(flavor.STANDARD_CLASSES & part.keys())
 
 
-def _orphaned(
+def _left_over(
     snapshot: CloudSnapshot,
     subject: change.Subject,
     allocations: allocation.Allocations,
     evidence: Evidence,
-    nova: Precondition | None = preconditions.NOT_A_SERVER,
+    nova: Precondition,
+    code: str = ORPHANED,
 ) -> AllocationFinding:
     return Finding(
-        ORPHANED,
+        code,
         subject,
         repair.hosts_of(snapshot, allocations),
         evidence,

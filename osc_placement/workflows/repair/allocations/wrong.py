@@ -16,8 +16,8 @@ from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud.moves import STATES_ON_NO_HOST, ServerMove, move_of
-from osc_placement.workflows.repair.allocations import expected, repair
+from osc_placement.workflows.cloud.moves import STATES_ON_NO_HOST, Phase, ServerMove, move_of
+from osc_placement.workflows.repair.allocations import expected, leaked, repair
 from osc_placement.workflows.repair.allocations.at_rest import elsewhere
 from osc_placement.workflows.repair.allocations.expected import FreeCapacity, NoRepair
 from osc_placement.workflows.repair.allocations.preconditions import precondition_of
@@ -47,11 +47,13 @@ def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
         move = move_of(snapshot, server)
         away = {part: allocations[part] for part in elsewhere(snapshot, server, move)}
         if away:
-            finding = _wrong_host(snapshot, server, move, away)
+            finding = wrong = _wrong_host(snapshot, server, move, away)
             try:
-                finding = _with_host_repair(snapshot, server, finding, move, away, free)
+                finding = _with_host_repair(snapshot, server, wrong, move, away, free)
             except NoRepair as error:
                 finding = finding.as_unknown(error.reason)
+            if move.phase is Phase.DISAGREES:
+                finding = leaked.in_doubt(snapshot, wrong, move)
             listed = snapshot.migrations_of.get(uuid, ())
             yield context.settled(finding, [server.updated, *(item.updated for item in listed)])
 

@@ -194,7 +194,7 @@ WRONG: dict[
         server("b"),
         (move("resize", "confirmed"),),
         {"s": on(b=USES), "m": on(a=USES)},
-        ["orphaned"],
+        ["leaked-move"],
         {"m": {}},
     ),
 }
@@ -324,6 +324,7 @@ UNKNOWN_CONSUMERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] 
     ),
     "on two hosts": (on(a=CPUS, b=CPUS), NO_TYPE, {}, "orphaned"),
     "of a type of nova's": (on(a={"CUSTOM_X": 1}), Owner("x", "u", "INSTANCE"), {}, "orphaned"),
+    "of a migration": (on(a=CPUS), Owner("x", "u", "MIGRATION"), {}, "leaked-move"),
     "on a port's device": (on(nic={"NET_BW_EGR_KILOBIT_PER_SEC": 1}), NO_TYPE, {}, "orphaned"),
     "on a deleted provider": (on(gone=CPUS), NO_TYPE, {}, "orphaned"),
     "below microversion 1.38": (on(a=CPUS), Owner("p", "u"), {}, "orphaned"),
@@ -342,7 +343,7 @@ def test_unknown_consumer_is_orphaned_only_if_nova_created_it(name: str) -> None
     snapshot = cloud([others], allocations={"x": held, "o": on(a=USES)}, owners={"x": owner})
     found = find(snapshot, **more)
     assert codes(found) == ([code] if code else [])
-    assert repaired(snapshot, found) == ({"x": {}} if code == "orphaned" else {})
+    assert repaired(snapshot, found) == ({"x": {}} if code in ("orphaned", "leaked-move") else {})
 
 
 def test_consumer_that_nova_cannot_show_is_unknown() -> None:
@@ -377,7 +378,7 @@ def test_consumer_may_belong_to_a_cell_that_is_down() -> None:
         hosts=down,
     )
     found = {item.subject.uuid: item.code for item in find(snapshot)}
-    assert (found["x"], found["y"]) == ("unknown", "orphaned")
+    assert (found["x"], found["y"]) == ("unknown", "leaked-move")
 
 
 def test_several_hosts_that_nova_does_not_know_may_be_another_novas() -> None:
@@ -413,14 +414,14 @@ def test_no_consumer_is_orphaned_if_a_cell_went_down_during_the_audit(
     snapshot = cloud(
         [server("a", uuid="o", known=is_known)],
         allocations={"x": on(a=USES), "o": on(a=USES)},
-        owners={"x": Owner("p", "u", "MIGRATION")},
+        owners={"x": Owner("p", "u", "INSTANCE")},
         unconfirmed=unconfirmed,
     )
     (found,) = find(snapshot)
     assert (found.code, "cell that is down" in found.evidence.text) == ("unknown", True)
 
 
-def test_consumers_of_deleted_server_and_of_its_migration_are_orphaned() -> None:
+def test_consumers_of_a_deleted_server_and_of_its_migration_are_left_over() -> None:
     snapshot = cloud(
         [],
         [move("resize", "finished")],
@@ -428,7 +429,7 @@ def test_consumers_of_deleted_server_and_of_its_migration_are_orphaned() -> None
         deleted_servers={"s": GONE},
     )
     found = find(snapshot)
-    assert codes(found) == ["orphaned", "orphaned"]
+    assert codes(found) == ["leaked-move", "orphaned"]
     assert [item.subject.name for item in found] == ["resize of vm-s", "vm-s"]
     late = dataclasses.replace(GONE, updated=JUST_NOW)
     assert "unknown" in {
@@ -437,7 +438,7 @@ def test_consumers_of_deleted_server_and_of_its_migration_are_orphaned() -> None
 
 
 def test_open_migration_without_server_is_unknown() -> None:
-    for state, code in (("finished", "unknown"), ("confirmed", "orphaned")):
+    for state, code in (("finished", "unknown"), ("confirmed", "leaked-move")):
         snapshot = cloud([], [move("resize", state)], {"m": on(a=USES)})
         assert [item.code for item in find(snapshot)] == [code]
 

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a move left behind, over every step of every move of nova."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import pytest
+
+from osc_placement.model import inventory
+from osc_placement.nova import values
+from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.repair.allocations import audit, leaked
+from osc_placement.workflows.repair.allocations.repair import AuditContext
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.repair.findings import UNKNOWN, Remedy
+from tests.support import moving_cloud
+from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Step, View
+from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
+
+ALL = list(moving_cloud.truths().values())
+BROKEN = View("live-migration", Step("error", None, "active", "s", "d", "s", "d"))
+COMPLETED = View("live-migration", Step("completed", None, "active", "d", "d", "s", "d"))
+
+
+def hosts_held(snapshot: CloudSnapshot) -> set[str]:
+    """The hosts on which the server's or the migration's consumer has allocations."""
+    consumers = (SERVER, MIGRATION)
+    return {node.host for uuid in consumers for node in snapshot.claimed_by(uuid)}
+
+
+@pytest.mark.parametrize("group", ALL, ids=lambda group: str(group[0].shown()))
+def test_no_repair_frees_a_host_that_may_have_the_guest(group: list[View]) -> None:
+    snapshot = snapshot_of(group[0])
+    after = audit.repaired(snapshot, findings(snapshot))
+    names = {"s": SOURCE, "d": DESTINATION}
+    possible = {names[key] for view in group for key in view.step.guest}
+    assert possible & hosts_held(snapshot) <= hosts_held(after)
+
+
+@pytest.mark.parametrize("group", ALL, ids=lambda group: str(group[0].shown()))
+def test_a_leak_is_repaired_only_for_a_server_at_rest_and_a_migration_that_is_over(
+    group: list[View],
+) -> None:
+    snapshot = snapshot_of(group[0])
+    for finding in findings(snapshot):
+        if finding.code == leaked.LEAKED_MOVE:
+            assert finding.repair is not None
+            assert snapshot.migrations[MIGRATION].is_over
+            assert moves.move_of(snapshot, snapshot.servers[SERVER]).is_settled
+            after = audit.repaired(snapshot, [finding])
+            assert findings(after) == []
+
+
+def test_the_evidence_has_both_hosts_and_the_age() -> None:
+    (finding,) = findings(snapshot_of(COMPLETED))
+    assert finding.evidence.text == (
+        f"its live-migration from {SOURCE} to {DESTINATION} is completed, since 2026-01-01T10:00:00"
+    )
+    fields = finding.evidence.fields
+    assert (fields["source_host"], fields["dest_host"]) == (SOURCE, DESTINATION)
+    assert fields["age"] == 3600
+
+
+def test_a_failed_live_migration_waits_for_somebody_who_looks_for_the_guest() -> None:
+    snapshot = snapshot_of(BROKEN)
+    found = findings(snapshot)
+    assert [item.code for item in found] == [UNKNOWN, UNKNOWN]
+    assert {item.evidence.fields["seems"] for item in found} == {"leaked-move", "wrong-host"}
+    # Both rows have the same advice.
+    (proposed,) = {(item.proposed.action, item.proposed.text) for item in found}
+    assert proposed[0] is Remedy.FIND_GUEST
+    assert f"look for the guest on {SOURCE} and {DESTINATION}" in proposed[1]
+    assert found[0].proposed.fields["commands"] == [
+        "openstack placement allocation audit --repair --allow=claimed-host"
+        f" --consumer={SERVER} --consumer={MIGRATION}"
+    ]
+
+
+def test_a_vouched_host_gets_the_allocations_back_though_it_is_full() -> None:
+    """What the migration holds on the source is free for the server."""
+    snapshot = snapshot_of(BROKEN)
+    full = {uuid: {"VCPU": inventory.Inventory(total=1)} for uuid in snapshot.providers}
+    vouched = dataclasses.replace(snapshot, trusts_nova=True, inventories=full)
+    found = findings(vouched)
+    assert [item.code for item in found] == ["leaked-move", "wrong-host"]
+    after = audit.repaired(vouched, found)
+    assert (hosts_held(after), after.allocations.keys()) == ({SOURCE}, {SERVER})
+    # Then nova and Placement agree without anybody's word.
+    assert findings(dataclasses.replace(after, trusts_nova=False)) == []
+
+
+def test_a_leak_of_a_server_that_moves_again_waits() -> None:
+    snapshot = snapshot_of(COMPLETED)
+    again = values.Migration(
+        "c0000000-0000-0000-0000-000000000002",
+        SERVER,
+        "live-migration",
+        "running",
+        DESTINATION,
+        DESTINATION,
+        SOURCE,
+        SOURCE,
+        updated=moving_cloud.START,
+    )
+    server = dataclasses.replace(snapshot.servers[SERVER], task_state="migrating")
+    moving = dataclasses.replace(
+        snapshot,
+        servers={SERVER: server},
+        migrations={again.uuid: again, **snapshot.migrations},
+    )
+    (finding,) = findings(moving)
+    assert (finding.code, finding.evidence.fields["seems"]) == (UNKNOWN, "leaked-move")
+    assert finding.proposed.text == "skipped: its live-migration is running"
+
+
+@pytest.mark.parametrize("changed", [{"updated": ""}, {"source_host": None, "dest_host": None}])
+def test_a_migration_without_times_or_hosts_is_described(changed: dict[str, None]) -> None:
+    snapshot = snapshot_of(COMPLETED)
+    bare = dataclasses.replace(snapshot.migrations[MIGRATION], **changed)
+    snapshot = dataclasses.replace(snapshot, migrations={MIGRATION: bare})
+    now = datetime.datetime(2026, 1, 1, 11, tzinfo=datetime.UTC)
+    (finding,) = audit.find(snapshot, AuditContext(now, 60))
+    assert finding.code == leaked.LEAKED_MOVE
+    assert "?" in finding.evidence.text
