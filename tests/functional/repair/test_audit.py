@@ -196,7 +196,7 @@ def test_only_selected_codes_and_hosts_are_repaired(
 
 def test_plan_file_is_shown_and_applied(openstack: shell.OpenStack) -> None:
     options = ("--only", "orphaned", "--repair", "--dry-run", "--plan-out", "plan.json")
-    assert len(audited(openstack, *options)) == 7
+    assert len(audited(openstack, *options)) == 6
     shown = openstack.run("placement plan show", "plan.json")
     assert "placement allocation audit --only=orphaned --repair" in shown.stderr
     outcome = openstack.run(
