@@ -85,14 +85,13 @@ PROMISES = {
     "A damaged or forged plan file": (
         "test_a_forged_plan_is_applied_undone_or_refused_with_one_error"
     ),
-    "New files and folders": "test_no_opening_writes_through_what_lies_beside_a_database",
+    "New files and folders": "test_a_new_database_is_private_and_does_not_follow_a_link",
     "No plan, journal or error": "test_no_file_and_no_output_has_the_password_of_the_endpoint",
     "Tables, ``value`` output": "test_tables_and_messages_escape_names",
     "While the server handles a request": "test_a_large_request_delays_no_other_client",
     "A request takes at most 256 MiB": "test_a_large_request_delays_no_other_client",
     "An acknowledged write": "test_kills_lose_no_acknowledged_write",
     "A damaged file is refused": "test_a_damaged_file_is_refused_with_table_and_row",
-    "A deleted or replaced file": "test_a_deleted_or_replaced_file_refuses_writes",
     "Random input": "test_any_bytes",
     "A database file with any wrong value": "test_any_wrong_value_is_refused_or_served",
     "Searches for allocation candidates": (

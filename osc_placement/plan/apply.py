@@ -289,7 +289,7 @@ class _Job:
             return report
         applied = of_results(self.plan, report.results)
         if not applied.changes:
-            file.remove(path)
+            path.unlink(missing_ok=True)
             return dataclasses.replace(report, undo_path=None)
         if applied != inverse_of(self.plan):
             # A complete undo file is safe too: the journal lists what was applied.

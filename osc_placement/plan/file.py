@@ -80,15 +80,15 @@ def is_of_another_kind(path: pathlib.Path, *marks: bytes) -> bool:
 
 
 def replace(path: pathlib.Path, texts: Iterable[str], mode: int = 0o600) -> None:
-    """Write a file of these texts completely or not at all. Errors: PlacementError.
+    """Write a file of these texts completely or not at all.
 
-    A special file (``/dev/null``, ``/dev/stdout``) is written to and not replaced.
+    Errors: PlacementError, also for a device, a pipe or a folder.
     """
+    if path.exists() and not path.is_file():
+        raise errors.PlacementError(
+            f"{path} is not a regular file. Nothing was changed. Give another path"
+        )
     with explained(path):
-        if is_special(path):
-            with path.open("w", encoding="utf-8") as special:
-                special.writelines(texts)
-            return
         path = path.resolve()
         make_directory(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -103,23 +103,6 @@ def replace(path: pathlib.Path, texts: Iterable[str], mode: int = 0o600) -> None
             pathlib.Path(name).unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
-
-
-def remove(path: pathlib.Path) -> None:
-    """Remove a file that ``write`` wrote; a special file stays."""
-    if not is_special(path):
-        path.unlink(missing_ok=True)
-
-
-def is_special(path: pathlib.Path) -> bool:
-    """Whether the path exists and is neither a file nor a folder."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def private(path: str, flags: int) -> int:
-    """The ``opener`` of a file for its owner only; a link to a file is not followed."""
-    follows = is_special(pathlib.Path(path))
-    return os.open(path, flags if follows else flags | os.O_NOFOLLOW, 0o600)
 
 
 def read(path: pathlib.Path) -> plan_module.Plan:

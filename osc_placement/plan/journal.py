@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import pathlib
-import stat
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
@@ -221,28 +220,12 @@ def read_entries(path: pathlib.Path) -> Entries:
 
 
 def _open(path: pathlib.Path, flags: int, mode: str) -> IO[bytes]:
-    """Open a regular file. Errors: OSError; PlanRefused for a link or a special file.
-
-    A link could make the program write to a file of another user.
-    """
-    try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise plan_module.PlanRefused(
-                f"the journal {path} is a symbolic link. Nothing was changed. Remove the link"
-            ) from error
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise plan_module.PlanRefused(
-            f"the journal {path} is not a regular file. Nothing was changed. Remove it"
-        )
-    return os.fdopen(descriptor, mode)
+    """Open a journal, for its owner only. Errors: OSError."""
+    return os.fdopen(os.open(path, flags, 0o600), mode)
 
 
 def is_running(path: pathlib.Path) -> bool:
-    """Whether another process has the journal open. Errors: OSError, PlanRefused."""
+    """Whether another process has the journal open. Errors: OSError."""
     with _open(path, os.O_RDONLY, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -111,9 +111,7 @@ def _export(placement: app.App, path: str) -> None:
     target = pathlib.Path(path)
     try:
         if target.exists() and not target.is_file():
-            # Do not replace a device such as /dev/null by a file.
-            target.write_text(text, encoding="utf-8")
-            return
+            raise server_options.CannotStart(f"{path} is not a regular file; - is stdout")
         # A name that nobody can foresee, and mode 0600: the document names projects and users.
         descriptor, unfinished = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:

@@ -105,9 +105,6 @@ class PlanCommand(base.ReportLister):
             self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {names}")
         if self._prints_plan(parsed_args) and not parsed_args.dry_run:
             self.usage_error("argument --plan-out: - needs --dry-run")
-        files = _files(parsed_args)
-        if len(set(files.values())) < len(files):
-            self.usage_error(f"{' and '.join(files)} must be different files")
         return super().run(parsed_args)
 
     def _prints_plan(self, parsed_args: argparse.Namespace) -> bool:
@@ -313,8 +310,7 @@ def add_log_json(group: argparse._ActionsContainer) -> None:
     arguments.add_file(
         group,
         "--log-json",
-        "Add one line of JSON for each change and each retry to this file (mode 0600). kill"
-        " -USR1 prints the position of a run on stderr",
+        "Add one line of JSON for each change and each retry to this file (mode 0600)",
     )
 
 
@@ -378,16 +374,3 @@ def _summary(report: result.RunReport, to_continue: str) -> list[str]:
 def plan_command(verb: str, path: pathlib.Path | str, options: Iterable[lines.Option] = ()) -> str:
     """The command line that applies or undoes a plan file."""
     return lines.line(f"placement plan {verb}", str(path), options=options)
-
-
-def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:
-    """``{argument: a file of the run}``; no two arguments may name the same file."""
-    names = {
-        "<file>": "file",
-        "--plan-out": "plan_out",
-        "--undo-out": "undo_out",
-        "--log-json": "log_json",
-    }
-    paths = {text: getattr(parsed_args, name) for text, name in names.items()}
-    resolved = {text: path.resolve() for text, path in paths.items() if path is not None}
-    return {text: path for text, path in resolved.items() if path.is_file() or not path.exists()}

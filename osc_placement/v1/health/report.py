@@ -113,7 +113,7 @@ def _severities(written: report.Report) -> collections.Counter[str]:
 
 def _check_replaceable(path: pathlib.Path, *, replace: bool) -> None:
     """Errors: PlacementError for an existing file that is no report, or without ``replace``."""
-    if not path.exists() or file.is_special(path):
+    if not path.is_file():
         return
     if not replace:
         raise errors.PlacementError(f"{path} exists: give another file, or --replace")

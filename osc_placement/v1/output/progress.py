@@ -2,13 +2,11 @@
 """The progress of a command on stderr, with rate and estimate.
 
 A terminal shows bars, drawn by rich, which is imported only then. Without one a line per minute is
-written, for logs and job runners. SIGUSR1 prints the position, and
-``--log-json`` keeps the changes.
+written, for logs and job runners. ``--log-json`` keeps the changes.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import datetime
 import errno
@@ -16,7 +14,6 @@ import json
 import logging
 import os
 import pathlib
-import signal
 import stat
 import sys
 import threading
@@ -24,8 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from osc_placement import errors
-from osc_placement.model.name import counted
-from osc_placement.plan.progress import RETRY, ChangeEvent
+from osc_placement.plan.progress import ChangeEvent
 from osc_placement.v1.output import streams
 
 LOG = logging.getLogger(__name__)
@@ -44,8 +40,8 @@ def shown(
 ) -> Iterator[RunProgress]:
     """Show the progress of the block: bars on a terminal, else a line per minute; none with -q.
 
-    Each part is also logged, for -v. SIGUSR1 prints the position. ``log``: changes of ``command``
-    are added to this file. Errors: PlacementError for a file that cannot be opened.
+    Each part is also logged, for -v. ``log``: changes of ``command`` are added to this file.
+    Errors: PlacementError for a file that cannot be opened.
     """
     with contextlib.ExitStack() as stack:
         run = RunProgress()
@@ -53,39 +49,23 @@ def shown(
             run.log = stack.enter_context(contextlib.closing(EventLog(log, command)))
         if not quiet:
             run.display = ProgressBars(stack) if sys.stderr.isatty() else ProgressLines()
-        stack.enter_context(_answering(run.print_position))
         yield run
 
 
-@contextlib.contextmanager
-def _answering(answer: Callable[[], None]) -> Iterator[None]:
-    """Call ``answer`` at SIGUSR1 during the block. Only the main thread of a program can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = signal.signal(signal.SIGUSR1, lambda *_: answer())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, former)
-
-
 class RunProgress:
-    """The position in the present part of a run; its display and its log, if it has them."""
+    """How far the present part of a run is; its display and its log, if it has them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.display: ProgressLines | ProgressBars | None = None
         self.log: EventLog | None = None
         self.what, self.total, self.done = "", 0, 0
         self._clock, self._started, self._updated = clock, clock(), 0.0
-        self._counts: collections.Counter[str] = collections.Counter()
 
     def start(self, what: str, total: int) -> None:
         """Begin a part."""
         LOG.info("%s: %d", what, total)
         self.what, self.total, self.done = what, total, 0
         self._started = self._updated = self._clock()
-        self._counts.clear()
         if self.display is not None:
             self.display.start(self)
 
@@ -99,8 +79,7 @@ class RunProgress:
                 self.display.update(self)
 
     def note(self, event: ChangeEvent) -> None:
-        """Count and log a change."""
-        self._counts[event.outcome] += 1
+        """Log a change."""
         if self.log is not None:
             self.log.write(event)
 
@@ -108,24 +87,6 @@ class RunProgress:
     def rate(self) -> float:
         """Steps per second since the start of the part."""
         return self.done / max(self._clock() - self._started, 0.001)
-
-    @property
-    def position(self) -> str:
-        """``412 of 10000 changes, 3 retried, 0 failed, 00:01:12``; of a part without changes,
-        ``reading providers: 412 of 10000, 00:01:12``.
-        """
-        minutes, seconds = divmod(int(self._clock() - self._started), 60)
-        duration = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
-        if self.what != "applying":
-            return f"{self.what or 'starting'}: {self.done} of {self.total}, {duration}"
-        retried, failed = self._counts[RETRY], self._counts["failed"]
-        changes = f"{self.done} of {counted(self.total, 'change')}"
-        return f"{changes}, {retried} retried, {failed} failed, {duration}"
-
-    def print_position(self) -> None:
-        """Write the position to stderr, past Python's buffer: it may be in use."""
-        with contextlib.suppress(OSError):
-            os.write(2, f"{self.position}\n".encode())
 
 
 class ProgressLines:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.model.name import canonical_uuid, is_symbol, is_uuid
-from osc_placement.plan.file import private
+from osc_placement.plan import file
 from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
@@ -197,13 +197,9 @@ class RecipeInput:
 
 def _write(path: pathlib.Path, text: str) -> None:
     """Write a new file. Raises PlacementError for an existing one: it may have been edited."""
-    try:
-        with open(path, "x", encoding="utf-8", opener=private) as file:
-            file.write(text)
-    except OSError as error:
-        raise errors.PlacementError(
-            f"{path} cannot be written: {error.strerror}. Give another file, or delete this one"
-        ) from error
+    if path.exists():
+        raise errors.PlacementError(f"{path} exists. Give another file, or delete this one")
+    file.replace(path, [text])
 
 
 class WriteVgpuRecipe(NodeRecipe):

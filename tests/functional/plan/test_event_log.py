@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``--log-json`` and SIGUSR1: what a long run says about itself."""
+"""``--log-json``: what a long run says about itself."""
 
 from __future__ import annotations
 
 import json
 import os
 import pathlib
-import signal
 from typing import Any
 
 import pytest
@@ -81,11 +80,6 @@ def test_a_log_never_grows_in_another_file(
     change = (AMEND, "VCPU:allocation_ratio=3", "--log-json")
     for name in kept:
         assert "is not such a log" in openstack.fails(*change, name)[1]
-    for command in (
-        "placement plan apply plan.json --log-json plan.json",
-        f"{AMEND} VCPU:total=1 --plan-out new.json --log-json new.json",
-    ):
-        assert "must be different files" in openstack.fails(command)[1]
     assert {name: pathlib.Path(name).read_bytes() for name in kept} == kept
     assert target.inventories() == before
 
@@ -106,23 +100,3 @@ def test_a_name_stays_in_its_line(tmp_path: pathlib.Path) -> None:
     (event,) = events(str(tmp_path / "log"))
     assert (event["change"]["name"], event["reason"]) == (HOSTILE, HOSTILE)
     assert (event["request_id"], event["attempt"]) == ("req-1", 3)
-
-
-def test_a_signal_prints_the_position(capfd: pytest.CaptureFixture[str]) -> None:
-    former = signal.getsignal(signal.SIGUSR1)
-    with progress.shown(quiet=True) as shown:
-        shown.start("reading providers", 7)
-        shown.advance()
-        os.kill(os.getpid(), signal.SIGUSR1)
-        shown.start("applying", 10_000)
-        for number in range(412):
-            shown.note(ChangeEvent("inventories", "u", "n", "applied"))
-            if number < 3:
-                shown.note(ChangeEvent("inventories", "u", "n", "retry"))
-            shown.advance()
-        os.kill(os.getpid(), signal.SIGUSR1)
-    assert capfd.readouterr().err.splitlines() == [
-        "reading providers: 1 of 7, 00:00:00",
-        "412 of 10000 changes, 3 retried, 0 failed, 00:00:00",
-    ]
-    assert signal.getsignal(signal.SIGUSR1) is former
