@@ -7,11 +7,9 @@ Files of earlier versions can be opened. Each step of the schema and its record 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import pathlib
 import sqlite3
-import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -42,10 +40,8 @@ def open_file(path: str) -> sqlite3.Connection:
     return connection
 
 
-def open_private(path: str) -> sqlite3.Connection:
-    """As ``open_file``, for a file that only this program writes: no links, and mode 0600."""
-    if os.path.lexists(path):
-        _make_private(path)
+def open_own(path: str) -> sqlite3.Connection:
+    """As ``open_file``, for a file that only this program writes."""
     connection = open_file(path)
     _limit_cache(connection)
     return connection
@@ -60,44 +56,6 @@ def create(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, 0o600))
     except OSError as error:
         raise errors.NotWritable(f"the file {path} cannot be created: {error.strerror}") from error
-
-
-def _make_private(path: str) -> None:
-    """Refuse what another user can read or write through; set mode 0600. Errors: NotWritable."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-        raise errors.NotWritable(
-            f"the file {path} is not used: {reason}. Remove it, or choose another file"
-        ) from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            raise errors.NotWritable(
-                f"the file {path} is not used: it is not a file of its own. Remove it, or choose"
-                " another file"
-            )
-        if status.st_uid != os.geteuid():
-            raise errors.NotWritable(
-                f"the file {path} is not used: it belongs to another user. Remove it, or choose"
-                " another file"
-            )
-        os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
-
-
-def _check_beside(path: str) -> None:
-    """Refuse a link or a pipe where SQLite writes its journals. Errors: NotWritable."""
-    for name in (f"{os.path.realpath(path)}{suffix}" for suffix in ("-journal", "-wal", "-shm")):
-        if os.path.lexists(name):
-            status = os.lstat(name)
-            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-                raise errors.NotWritable(
-                    f"the file {path} is not used: {name} is not a file of its own. Remove {name},"
-                    " or choose another file"
-                )
 
 
 @contextlib.contextmanager
@@ -115,13 +73,12 @@ def open_to_read(path: str) -> sqlite3.Connection:
     """A connection that only reads a snapshot. Errors: StoreError, which names the file."""
     if not os.path.isfile(path):
         raise errors.NotASnapshot(f"the snapshot {path} does not exist, or is not a file")
-    _check_beside(path)
     with explained(path):
         uri = f"{pathlib.Path(path).resolve().as_uri()}?mode=ro"
         connection = sqlite3.connect(uri, uri=True)
         try:
             _limit_cache(connection)
-            _limit_texts(connection)
+            _limit(connection)
             if pending_steps(_checked_steps(connection, path)):
                 raise errors.NotASnapshot(
                     f"{path} is not a snapshot: it has no records, or an older version of"
@@ -172,12 +129,6 @@ def _open(path: str) -> sqlite3.Connection:
             f"the database {path} needs a journal in folder {folder}, which is not"
             " writable: change its permissions, or work on a copy"
         )
-    if os.path.islink(path) and not os.path.exists(path):
-        raise errors.NotWritable(
-            f"the database {path} is a symbolic link to {os.readlink(path)}, which does not exist:"
-            " remove the link, or choose another file"
-        )
-    _check_beside(path)
     if not os.path.exists(path):
         create(path)
     try:
@@ -186,7 +137,7 @@ def _open(path: str) -> sqlite3.Connection:
         )
     except sqlite3.Error as error:
         raise errors.NotWritable(f"the database {path} cannot be opened: {error}") from error
-    _limit_texts(connection)
+    _limit(connection)
     return connection
 
 
@@ -214,17 +165,12 @@ def _checked_steps(connection: sqlite3.Connection, path: str) -> list[str]:
             f"the database {path} belongs to a newer version of osc-placement"
             f" (it has {newer[0]!r}): update osc-placement, or choose another file"
         )
-    # SQLite would run the statements of another program.
-    foreign = foreign_parts(connection, done) if done else []
-    if foreign:
-        raise errors.NotADatabase(
-            f"the database {path} has parts that this program did not create"
-            f" ({errors.listed(foreign)}): choose another file"
-        )
     return done
 
 
-def _limit_texts(connection: sqlite3.Connection) -> None:
+def _limit(connection: sqlite3.Connection) -> None:
+    """Limit texts, and what a view or a trigger of another program can call."""
+    connection.execute("PRAGMA trusted_schema = OFF")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
 
 
@@ -271,42 +217,12 @@ _LEDGER = "CREATE TABLE migration (name TEXT PRIMARY KEY)"
 
 def applied_steps(connection: sqlite3.Connection) -> list[str] | None:
     """The names of the steps that a file has; None for a file of another program."""
-    schema = _schema(connection)
+    schema = dict(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
     if not schema:
         return []
-    if schema.get("migration") != ("table", "migration", _LEDGER):
+    if schema.get("migration") != _LEDGER:
         return None
     return [row[0] for row in connection.execute("SELECT name FROM migration ORDER BY rowid")]
-
-
-def foreign_parts(connection: sqlite3.Connection, done: list[str]) -> list[str]:
-    """The objects of a file with these steps that no step created; more tables are allowed.
-
-    Views, triggers and virtual tables run statements; so do generated columns, constraints and the
-    expressions of an index.
-    """
-    with contextlib.closing(sqlite3.connect(":memory:")) as model:
-        model.execute(_LEDGER)
-        for migration in SCHEMA_STEPS:
-            for statement in migration.statements if migration.name in done else ():
-                model.execute(statement)
-        expected = _schema(model)
-    schema = _schema(connection)
-    return [
-        f"{kind} {name}"
-        for name, (kind, table, sql) in schema.items()
-        if (table in expected and schema[name] != expected.get(name))
-        or kind not in ("table", "index")
-        or sql.upper().startswith("CREATE VIRTUAL")
-    ]
-
-
-def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
-    """``{name: (kind, table, statement)}`` of what statements created in a file."""
-    rows = connection.execute(
-        "SELECT name, type, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
-    )
-    return {name: (kind, table, sql) for name, kind, table, sql in rows}
 
 
 def pending_steps(done: list[str]) -> list[SchemaStep]:

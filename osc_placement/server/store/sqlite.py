@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import reprlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -53,9 +52,6 @@ V = TypeVar("V")
 
 #: In seconds since 1970; the header Last-Modified has no later dates.
 YEAR_10000 = 253_402_300_800
-
-#: Characters of the longest text of the metadata.
-_LONGEST_VALUE = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,7 +119,6 @@ class SqliteStore:
     def __init__(self, path: str) -> None:
         self.path = path
         self._connection = database_file.open_file(path)
-        self._identity = _identity(path)
         try:
             self.saved_cloud = _saved_cloud(self._connection, path)
         except BaseException:
@@ -183,11 +178,6 @@ class SqliteStore:
 
     def commit(self, changes: record.Changes) -> None:
         """Write the changes in one transaction; they are on disk when it returns."""
-        if _identity(self.path) != self._identity:
-            raise errors.NotWritable(
-                f"the database {self.path} was deleted or replaced while the server used it;"
-                " nothing was changed: restart the server"
-            )
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -226,15 +216,6 @@ def _saved_cloud(connection: sqlite3.Connection, path: str) -> StoredCloud | Non
     if not metadata.is_finished:
         raise errors.Unfinished(unfinished(path))
     return StoredCloud(connection, path, metadata)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """The device and the inode of a file; None if it does not exist."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 @functools.cache
@@ -393,17 +374,13 @@ def read_metadata(connection: sqlite3.Connection, path: str) -> SnapshotMetadata
     return SnapshotMetadata(**values)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_VALUE
-
-
 def _is_date(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < YEAR_10000
 
 
 #: Whether a value is one of a type of a field of SnapshotMetadata.
 _VALID: dict[str, Callable[[Any], bool]] = {
-    "str": _is_text,
+    "str": lambda value: isinstance(value, str),
     "bool": lambda value: isinstance(value, bool),
     "int": lambda value: type(value) is int and value >= 0,
     "float": _is_date,

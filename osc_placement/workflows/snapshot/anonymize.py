@@ -171,7 +171,7 @@ def _write_rows(path: str, target: str, names: Pseudonyms, metadata: file.Snapsh
     try:
         with (
             database_file.reading(path) as source,
-            contextlib.closing(database_file.open_private(temporary)) as connection,
+            contextlib.closing(database_file.open_own(temporary)) as connection,
             database_file.explained(target),
         ):
             connection.execute("BEGIN IMMEDIATE")

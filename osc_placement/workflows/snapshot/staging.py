@@ -189,7 +189,7 @@ class Staging:
     def __init__(self, path: str) -> None:
         """Open or create the file, mode 0600. Errors: StoreError, which names it."""
         self.path = path
-        self._connection = database_file.open_private(path)
+        self._connection = database_file.open_own(path)
         try:
             with self._errors():
                 self.metadata = sqlite.read_metadata(self._connection, path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files from elsewhere: what another program or another user prepared is refused, and never run."""
+"""Files from elsewhere: damaged records are named, and new files are private."""
 
 from __future__ import annotations
 
@@ -23,29 +23,9 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
 from tests.support.peer import shell
 
-#: A query that returns rows for ever.
-ENDLESS = (
-    "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number)"
-    " SELECT n AS name, n AS uuid FROM number"
-)
-
-FOREIGN = {
-    "a view in place of a table": f"DROP TABLE trait; CREATE VIEW trait AS {ENDLESS}",
-    "a view in place of the steps": f"DROP TABLE migration; CREATE VIEW migration AS {ENDLESS}",
-    "a view in place of the metadata": f"DROP TABLE snapshot; CREATE VIEW snapshot AS {ENDLESS}",
-    "another view": f"CREATE VIEW numbers AS {ENDLESS}",
-    "a trigger": "CREATE TRIGGER later AFTER UPDATE ON provider BEGIN DELETE FROM consumer; END",
-    "an index": "CREATE INDEX later ON provider (hex(zeroblob(generation)))",
-    "an index that refuses writes": "CREATE UNIQUE INDEX one ON provider (1) WHERE name = 'new'",
-    "a virtual table": "CREATE VIRTUAL TABLE words USING fts5(word)",
-    "a generated column": "ALTER TABLE trait ADD COLUMN more AS (hex(zeroblob(500000000)))",
-    "a constraint": "DROP TABLE trait; CREATE TABLE trait (name TEXT PRIMARY KEY,"
-    " updated_at REAL NOT NULL CHECK (length(hex(zeroblob(500000000))) > 0))",
-}
-
 MISSING = object()
 METADATA: dict[str, tuple[Any, ...]] = {
-    "origin": (None, 7, [], "x" * 5000, MISSING),
+    "origin": (None, 7, [], MISSING),
     "target": (None, {}, MISSING),
     "started": (None, "now", -1, 1e300, True, MISSING),
     "finished": ("now", -1, 1e300, []),
@@ -95,19 +75,6 @@ OPENINGS: tuple[Callable[[pathlib.Path], object], ...] = (
     lambda path: server.create_app(str(path)).close(),
     opened_to_read,
 )
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("script", FOREIGN.values(), ids=FOREIGN)
-def test_statements_of_another_program_are_refused_by_every_opening(
-    path: pathlib.Path, script: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    execute(path, script)
-    for opening in OPENINGS:
-        with pytest.raises(errors.StoreError, match=str(path)):
-            opening(path)
-    assert run.main(["--check", str(path)]) == 1
-    assert str(path) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("field", METADATA)
@@ -211,69 +178,6 @@ def victim(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "elsewhere" / "victim"
 
 
-def cloud_of(placement: service.InProcessPlacement, path: pathlib.Path) -> save.SaveReport:
-    return save.save(placement.client(), save.SaveRequest(path), ReadContext(workers=1))
-
-
-def link(path: pathlib.Path, victim: pathlib.Path) -> None:
-    path.symlink_to(victim)
-
-
-def hard_link(path: pathlib.Path, victim: pathlib.Path) -> None:
-    victim.touch()
-    path.hardlink_to(victim)
-
-
-def pipe(path: pathlib.Path, _: pathlib.Path) -> None:
-    os.mkfifo(path)
-
-
-@pytest.mark.parametrize("prepare", [link, hard_link, pipe])
-@pytest.mark.timeout(20)
-def test_a_save_does_not_write_through_what_lies_at_the_partial_file(
-    tmp_path: pathlib.Path,
-    victim: pathlib.Path,
-    prepare: Callable[[pathlib.Path, pathlib.Path], None],
-) -> None:
-    path = tmp_path / "cloud.sqlite"
-    prepare(save.partial_path(path), victim)
-    with (
-        service.InProcessPlacement(load="12-hosts") as placement,
-        pytest.raises(Exception, match="is not used"),
-    ):
-        cloud_of(placement, path)
-    assert not path.exists()
-    assert not victim.exists() or not victim.stat().st_size
-
-
-@pytest.mark.parametrize("prepare", [link, hard_link, pipe])
-@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
-@pytest.mark.timeout(20)
-def test_no_opening_writes_through_what_lies_beside_a_database(
-    path: pathlib.Path,
-    victim: pathlib.Path,
-    prepare: Callable[[pathlib.Path, pathlib.Path], None],
-    suffix: str,
-) -> None:
-    prepare(pathlib.Path(f"{path}{suffix}"), victim)
-    (path.parent / "link.sqlite").symlink_to(path)
-    for opening in OPENINGS:
-        for name in (path, path.parent / "link.sqlite"):
-            with pytest.raises(errors.NotWritable, match=f"Remove {path}{suffix}"):
-                opening(name)
-    assert not victim.exists() or not victim.stat().st_size
-
-
-def test_a_partial_file_that_others_can_read_becomes_private(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "cloud.sqlite"
-    partial = save.partial_path(path)
-    partial.touch()
-    partial.chmod(0o666)
-    with service.InProcessPlacement(load="12-hosts") as placement:
-        cloud_of(placement, path)
-    assert mode(path) == 0o600
-
-
 def test_a_new_database_is_private_and_does_not_follow_a_link(
     tmp_path: pathlib.Path, victim: pathlib.Path
 ) -> None:
@@ -286,7 +190,7 @@ def test_a_new_database_is_private_and_does_not_follow_a_link(
     assert mode(new) == 0o600
     dangling = tmp_path / "dangling.sqlite"
     dangling.symlink_to(victim)
-    with pytest.raises(errors.NotWritable, match="symbolic link"):
+    with pytest.raises(errors.NotWritable, match="cannot be created"):
         server.create_app(str(dangling))
     assert not victim.exists()
     # A link to a database that exists is the operator's own.
