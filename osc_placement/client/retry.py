@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -169,49 +168,22 @@ def _is_server_failure(error: Exception) -> bool:
     )
 
 
-#: Requests at the same time: at the start, usually at most, and at most.
-_FIRST_RATE, _USUAL, MOST = 2, 8, 16
+#: Requests at the same time, at most.
+MOST = 16
 
 #: Statuses of a service that has too much load.
 OVERLOADED = frozenset({429, 503})
 
-#: An answer is slow if the average takes this many times as long as the fastest average of its
-#: kind, and longer than this many seconds.
-_SLOW_FACTOR, _SLOW_SECONDS = 4.0, 0.25
-
-#: An answer is fast if the average takes at most this many times as long as the fastest average.
-_FAST_FACTOR = 2.0
-
-#: The weight of the newest answer in an average.
-_WEIGHT = 0.2
-
-_NAMES = re.compile(r"/[^/?]*-[^/?]*|\?.*")
-
-
-class _Kind:
-    """The times of the answers to requests of one kind, in seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self.average = self.fastest = seconds
-
-    def add(self, seconds: float) -> None:
-        self.average += _WEIGHT * (seconds - self.average)
-        self.fastest = min(self.fastest, self.average)
-
-    @property
-    def is_slow(self) -> bool:
-        return self.average > max(_SLOW_FACTOR * self.fastest, _SLOW_SECONDS)
-
-    @property
-    def is_fast(self) -> bool:
-        return self.average <= _FAST_FACTOR * self.fastest
+#: Seconds between two falls of the limit: requests that were under way do not count again.
+_FALL_SECONDS = 0.25
 
 
 class Pace:
     """Requests pass through ``turn``, which waits until the service can take another one.
 
     ``most``: requests at the same time at most. ``rate``: requests per second at most, None for
-    any number. Safe to use from several threads.
+    any number. ``limit`` is halved when the service refuses a request, and rises with each answer
+    to ``most`` again. Safe to use from several threads.
     """
 
     def __init__(
@@ -221,11 +193,10 @@ class Pace:
     ) -> None:
         self.most = MOST
         self.rate: float | None = None
-        self.limit = float(_FIRST_RATE)
+        self.limit = float(MOST)
         self._clock, self._sleep = clock, sleep
         self._free = threading.Condition()
         self._running = 0
-        self._kinds: dict[str, _Kind] = {}
         #: No request starts before this time, and the limit does not fall again before it.
         self._next_start = self._next_fall = 0.0
 
@@ -239,52 +210,27 @@ class Pace:
             if self.rate:
                 self._next_start = start + 1 / self.rate
         try:
-            self._sleep_until(start)
+            wait = start - self._clock()
+            if wait > 0:
+                self._sleep(wait)
             yield
         finally:
             with self._free:
                 self._running -= 1
                 self._free.notify_all()
 
-    def _sleep_until(self, start: float) -> None:
-        wait = start - self._clock()
-        if wait > 0:
-            self._sleep(wait)
-
-    def answered(self, method: str, path: str, seconds: float) -> None:
-        """Adapt the limit to the time of an answer."""
-        name = f"{method} {_NAMES.sub('', path)}"
+    def answered(self) -> None:
+        """Raise the limit after an answer: by one after as many answers as it is large."""
         with self._free:
-            kind = self._kinds.get(name)
-            if kind is None:
-                self._kinds[name] = kind = _Kind(seconds)
-            kind.add(seconds)
-            if not kind.is_slow:
-                if self.limit < _USUAL or kind.is_fast:
-                    self.limit = min(self.limit + 1 / self.limit, float(self.most))
-            elif self._may_fall(kind.average):
-                self.limit = max(1.0, min(self.limit, self.most) - 1)
-                LOG.debug(
-                    "%s takes %.2f s instead of %.2f s: %d requests at the same time",
-                    name,
-                    kind.average,
-                    kind.fastest,
-                    self.limit,
-                )
+            self.limit = min(self.limit + 1 / self.limit, float(self.most))
 
     def refused(self, seconds: float) -> None:
         """Halve the limit, and start no request for ``seconds``: the service has too much load."""
         with self._free:
-            self._next_start = max(self._next_start, self._clock() + seconds)
-            if self._may_fall(seconds):
+            now = self._clock()
+            self._next_start = max(self._next_start, now + seconds)
+            if now >= self._next_fall:
+                self._next_fall = now + max(seconds, _FALL_SECONDS)
                 self.limit = max(1.0, min(self.limit, self.most) / 2)
                 text = "the service has too much load: %d requests at the same time, next in %.1f s"
                 LOG.info(text, self.limit, seconds)
-
-    def _may_fall(self, seconds: float) -> bool:
-        """Whether the answers show the limit of now: not more than one fall in this time."""
-        now = self._clock()
-        if now < self._next_fall:
-            return False
-        self._next_fall = now + max(seconds, _SLOW_SECONDS)
-        return True

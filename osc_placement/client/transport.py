@@ -299,9 +299,8 @@ class Transport:
         for pause in retry.backoff(_REFUSALS):
             with self.pace.turn():
                 response = self._send_once_or_twice(method, url, **options)
-            seconds = response.elapsed.total_seconds()
             if response.status_code not in retry.OVERLOADED:
-                self.pace.answered(method, url, seconds)
+                self.pace.answered()
                 return response
             self.pace.refused(max(pause, min(_retry_after(response), retry.MAX_RETRY_AFTER)))
             if response.status_code != _TOO_MANY_REQUESTS:

@@ -117,46 +117,7 @@ def paced(clock: Clock) -> retry.Pace:
     return retry.Pace(clock, clock.sleep)
 
 
-def answers(paced: retry.Pace, clock: Clock, count: int, seconds: float) -> float:
-    """The limit after some answers that took so long."""
-    for _ in range(count):
-        clock.sleep(seconds)
-        paced.answered("GET", "/resource_providers", seconds)
-    return paced.limit
-
-
-def test_the_limit_rises_to_the_number_of_workers(paced: retry.Pace, clock: Clock) -> None:
-    assert paced.limit == 2
-    assert answers(paced, clock, 150, 0.02) == retry.MOST
-    paced.most = 3
-    assert answers(paced, clock, 1, 0.02) == 3
-
-
-def test_more_than_eight_requests_run_only_while_answers_are_fast(
-    paced: retry.Pace, clock: Clock
-) -> None:
-    answers(paced, clock, 1, 0.02)
-    assert 8 <= answers(paced, clock, 150, 0.05) < 9
-    assert answers(paced, clock, 150, 0.03) == retry.MOST
-
-
-def test_a_slow_service_gets_fewer_requests_and_a_fast_one_more(
-    paced: retry.Pace, clock: Clock
-) -> None:
-    answers(paced, clock, 150, 0.1)
-    assert answers(paced, clock, 50, 2.0) == 1
-    assert answers(paced, clock, 180, 0.1) == retry.MOST
-
-
-def test_requests_of_another_kind_may_take_longer(paced: retry.Pace, clock: Clock) -> None:
-    answers(paced, clock, 150, 0.01)
-    for _ in range(20):
-        paced.answered("GET", "/allocation_candidates?resources=VCPU:1", 5.0)
-    assert paced.limit == retry.MOST
-
-
 def test_refused_requests_halve_the_limit_and_wait(paced: retry.Pace, clock: Clock) -> None:
-    answers(paced, clock, 150, 0.01)
     paced.refused(7.0)
     # Requests that were under way do not count again.
     paced.refused(0.05)
@@ -164,6 +125,18 @@ def test_refused_requests_halve_the_limit_and_wait(paced: retry.Pace, clock: Clo
     before = clock()
     with paced.turn():
         assert clock() - before == pytest.approx(7.0)
+
+
+def test_the_limit_rises_with_answers_to_the_number_of_workers(paced: retry.Pace) -> None:
+    paced.most = 4
+    paced.refused(0.0)
+    assert paced.limit == 2
+    paced.answered()
+    paced.answered()
+    assert 2.8 < paced.limit < 3
+    for _ in range(20):
+        paced.answered()
+    assert paced.limit == 4
 
 
 def test_the_rate_spaces_the_starts(paced: retry.Pace, clock: Clock) -> None:
@@ -177,6 +150,7 @@ def test_the_rate_spaces_the_starts(paced: retry.Pace, clock: Clock) -> None:
 
 def test_no_more_requests_run_than_the_limit() -> None:
     paced, running, lock = retry.Pace(), [0, 0], threading.Lock()
+    paced.most = 2
 
     def request(_: int) -> None:
         with paced.turn():
