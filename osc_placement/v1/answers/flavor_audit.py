@@ -140,6 +140,7 @@ def _columns(not_judged: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
         "code": lambda flavor: str(flavor.code),
         "hosts": lambda flavor: flavor.hosts,
         "hosts_if_empty": lambda flavor: flavor.empty_hosts,
+        "hosts_if_empty_at_most": lambda flavor: flavor.empty_hosts_at_most,
         "candidates": lambda flavor: flavor.candidates,
         "complete": lambda flavor: not flavor.is_bound,
         "reason": lambda flavor: flavor.reason,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, responses, retry
@@ -15,7 +15,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate
 from osc_placement.nova import filters, flavors, request
 from osc_placement.nova.api import Nova
-from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.cloud import nova_request, wide
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -44,12 +44,17 @@ class FlavorCode(enum.StrEnum):
     MANY_CANDIDATES = "many_candidates"
 
 
+#: Hosts that are read only to count those that could serve a flavor if nothing were allocated.
+_MOST_READ = 20
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditedFlavor:
     """A flavor, and on how many hosts it can start.
 
     ``is_bound``: Placement returns not all candidates, so that nova may see fewer hosts.
-    ``empty_hosts`` is the number without any allocation, None for a flavor without a valid query.
+    ``empty_hosts`` is the number without any allocation, None for a flavor without a valid query;
+    ``empty_hosts_at_most`` is larger if the max_unit of some full hosts was not read.
     ``reason`` explains the code. ``assumptions`` are sentences about what nova's query was assumed
     to be; ``not_judged`` about what nova also checks. ``releases`` are the releases of nova that
     send the query; empty for a flavor that all refuse. ``not_counted`` is ``{host: why it takes no
@@ -63,6 +68,7 @@ class AuditedFlavor:
     is_bound: bool = False
     candidates: int = 0
     empty_hosts: int | None = None
+    empty_hosts_at_most: int | None = None
     reason: str = ""
     assumptions: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
@@ -88,7 +94,8 @@ def audit(
     queries. ``compute`` decides which hosts take a server.
 
     Requests: to nova one for its version and one per 1000 flavors, to Placement one per flavor; on
-    a service also those of ``CloudReader.read`` for the flavors that Placement accepts.
+    a service also those of ``wide.read`` for the flavors that Placement accepts, and of
+    ``_read_undecided``.
     Errors: InvalidInput if nova has none of the flavors.
     """
     known = flavors.flavors(nova)
@@ -111,10 +118,58 @@ def audit(
     valid = [each.query for each in answered if each.query is not None]
     if not valid:
         return [*(each.found for each in answered), *missing]
-    with observe.observed(client, valid, context) as base:
+    with wide.observed(client, valid, context) as cloud:
+        _read_undecided(cloud, valid, compute or ServerHosts())
+        base = cloud.base
         empty = base.without_allocations()
-        judged = [_judged(each, base, empty, compute or ServerHosts()) for each in answered]
+        open_trees = set(cloud.open_trees())
+        judged = [
+            _judged(each, base, empty, open_trees, compute or ServerHosts()) for each in answered
+        ]
     return [*judged, *missing]
+
+
+def _capable(
+    base: state.CloudState, query: candidate.CandidateQuery, compute: ServerHosts
+) -> tuple[list[str], set[str]]:
+    """The hosts that may serve a query without any allocation, and those that serve it now.
+
+    Without those that take no server.
+    """
+    capable = HostSearch(base.without_allocations(), query).serving()
+    refused = compute.refused(capable)
+    serving = HostSearch(base, query).serving()
+    return [root for root in capable if root not in refused], set(serving) - refused.keys()
+
+
+def _read_undecided(
+    cloud: wide.ObservedCloud, queries: Sequence[candidate.CandidateQuery], compute: ServerHosts
+) -> None:
+    """Read hosts of which only their max_unit decides whether they could serve a query if empty.
+
+    All of them if they are few. Otherwise so many that one host is certain, or none is left, for
+    each query that no host serves now. Requests: those of ``ObservedCloud.refine``.
+    """
+    open_trees = set(cloud.open_trees())
+    if not open_trees:
+        return
+    undecided = dict[str, None]()
+    for query in queries:
+        capable, serving = _capable(cloud.base, query, compute)
+        undecided |= dict.fromkeys(
+            root for root in capable if root in open_trees and root not in serving
+        )
+    if len(undecided) <= _MOST_READ:
+        cloud.refine([*undecided])
+        return
+    for query in queries:
+        for count in (1, 2, None):
+            open_trees = set(cloud.open_trees())
+            capable, serving = _capable(cloud.base, query, compute)
+            left = [root for root in capable if root in open_trees]
+            if serving or len(left) < len(capable) or not left:
+                break
+            cloud.refine(left[:count])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -187,7 +242,11 @@ _GENERAL = (
 
 
 def _judged(
-    asked: _Asked, base: state.CloudState, empty: state.CloudState, compute: ServerHosts
+    asked: _Asked,
+    base: state.CloudState,
+    empty: state.CloudState,
+    open_trees: Collection[str],
+    compute: ServerHosts,
 ) -> AuditedFlavor:
     query, answer = asked.query, asked.answer
     if query is None or answer is None:
@@ -199,6 +258,7 @@ def _judged(
     capable = HostSearch(empty, query).serving()
     refused_empty = compute.refused(capable)
     without = len(capable) - len(refused_empty)
+    undecided = set(open_trees).intersection(capable) - set(serving) - refused_empty.keys()
     if hosts == 0 and capable and not without:
         code = FlavorCode.OUT_OF_SERVICE
     elif hosts == 0:
@@ -217,7 +277,8 @@ def _judged(
         hosts=hosts,
         is_bound=is_bound,
         candidates=len(answer.requests),
-        empty_hosts=without,
+        empty_hosts=without - len(undecided),
+        empty_hosts_at_most=without,
         reason=reason,
         not_counted={
             base.providers[root].name: why for root, why in {**refused_empty, **refused}.items()

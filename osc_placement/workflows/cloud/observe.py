@@ -64,29 +64,6 @@ def file_state(client: api.Client, what: str) -> Iterator[state.CloudState]:
 
 
 @contextlib.contextmanager
-def observed(
-    client: api.Client,
-    queries: Iterable[candidate.CandidateQuery],
-    context: ReadContext,
-    *,
-    more: Collection[str] = (),
-    with_aggregates: bool = False,
-) -> Iterator[state.CloudState]:
-    """A state that answers the queries as the cloud does, during the block.
-
-    ``more`` are aggregates whose members matter too; ``with_aggregates``: all aggregates.
-
-    Requests: none on a database file; otherwise those of ``CloudReader.read``.
-    """
-    with whole_state(client) as base:
-        if base is None:
-            reader = CloudReader(client, context)
-            yield reader.read(list(queries), more, with_aggregates=with_aggregates)
-        else:
-            yield base
-
-
-@contextlib.contextmanager
 def everything(client: api.Client, context: ReadContext) -> Iterator[state.CloudState]:
     """All providers with everything but their consumers, during the block.
 
@@ -124,20 +101,25 @@ class CloudReader:
     """Reads the records of a Placement service over its API."""
 
     def __init__(self, client: api.Client, context: ReadContext) -> None:
-        self._client, self._reader = client, PlacementReader(client, context)
+        self._client, self._context = client, context
+        self._reader = PlacementReader(client, context)
 
     @functools.cached_property
-    def _listed(self) -> tuple[list[provider.Provider], frozenset[str]]:
-        """All providers, and the UUIDs of those that share resources."""
-        every = retry.read(self._client.list_providers)
-        return every, lookup.providers_with_trait(self._client, standard.SHARING_TRAIT)
+    def listed(self) -> list[provider.Provider]:
+        """All providers. Requests: one, the first time."""
+        return retry.read(self._client.list_providers)
+
+    @functools.cached_property
+    def sharing(self) -> frozenset[str]:
+        """The UUIDs of the providers that share resources. Requests: one, the first time."""
+        return lookup.providers_with_trait(self._client, standard.SHARING_TRAIT)
 
     def providers(self) -> state.CloudState:
         """All providers without inventories and aggregates; the only trait is that of sharing.
 
         Requests: two, the first time.
         """
-        return self._state({}, {}, {standard.SHARING_TRAIT: self._listed[1]}, {})
+        return self.state({}, {}, {standard.SHARING_TRAIT: self.sharing}, {})
 
     def read(
         self,
@@ -158,26 +140,50 @@ class CloudReader:
         one listing for each of these; ``with_aggregates`` instead one for the aggregates of each
         provider.
         """
-        every, sharing = self._listed
-        uuids = [each.uuid for each in every]
-        answers = self._reader.existing(self._client.list_inventories, uuids, "reading inventories")
-        inventories = {uuid: answer.inventories for uuid, answer in answers.items()}
+        uuids = [each.uuid for each in self.listed]
+        inventories = self.inventories(uuids)
         classes = resource_classes(queries)
         offering = [uuid for uuid, each in inventories.items() if not classes.isdisjoint(each)]
-        used = self._reader.existing(self._client.list_usages, offering, "reading usages")
+        used = self.usages(offering)
         names = sorted(traits(queries) - {standard.SHARING_TRAIT})
-        traits_of = {**self._reader.with_traits(names), standard.SHARING_TRAIT: sharing}
-        if with_aggregates:
-            members: Mapping[str, Collection[str]] = _inverted(
-                self._reader.aggregates(uuids, "reading aggregates")
-            )
-        else:
-            any_class = any(not group.resources for query in queries for group in query.groups)
-            shared = [uuid for uuid in (uuids if any_class else offering) if uuid in sharing]
-            of_sharing = self._reader.aggregates(shared).values()
-            members = self._reader.members(sorted(aggregates(queries).union(more, *of_sharing)))
+        traits_of = {**self._reader.with_traits(names), standard.SHARING_TRAIT: self.sharing}
+        members = self.members(offering, queries, more, with_aggregates=with_aggregates)
         LOG.info("read %d providers, %d of them with requested classes", len(uuids), len(offering))
-        return self._state(inventories, used, traits_of, members)
+        return self.state(inventories, used, traits_of, members)
+
+    def inventories(self, uuids: Iterable[str]) -> dict[str, inventory.Inventories]:
+        """``{provider: its inventories}``. Requests: one for each."""
+        answers = self._reader.existing(self._client.list_inventories, uuids, "reading inventories")
+        return {uuid: answer.inventories for uuid, answer in answers.items()}
+
+    def usages(self, uuids: Iterable[str]) -> dict[str, Mapping[str, int]]:
+        """``{provider: its usages}``. Requests: one for each."""
+        return {**self._reader.existing(self._client.list_usages, uuids, "reading usages")}
+
+    def traits(self, uuids: Iterable[str]) -> dict[str, Collection[str]]:
+        """``{provider: its traits}``. Requests: one for each."""
+        answers = self._reader.existing(self._client.list_provider_traits, uuids, "reading traits")
+        return {uuid: answer.traits for uuid, answer in answers.items()}
+
+    def members(
+        self,
+        offering: Collection[str],
+        queries: Collection[candidate.CandidateQuery],
+        more: Collection[str],
+        *,
+        with_aggregates: bool,
+    ) -> Mapping[str, Collection[str]]:
+        """``{aggregate: providers}``; ``offering`` are those with a requested class.
+
+        Requests: those for aggregates of ``read``.
+        """
+        uuids = [each.uuid for each in self.listed]
+        if with_aggregates:
+            return inverted(self._reader.aggregates(uuids, "reading aggregates"))
+        any_class = any(not group.resources for query in queries for group in query.groups)
+        shared = [uuid for uuid in (uuids if any_class else offering) if uuid in self.sharing]
+        of_sharing = self._reader.aggregates(shared).values()
+        return self._reader.members(sorted(aggregates(queries).union(more, *of_sharing)))
 
     def everything(self) -> state.CloudState:
         """The state of all providers.
@@ -185,20 +191,13 @@ class CloudReader:
         Requests: those of ``providers``; for each provider one for its inventories, its traits and
         its aggregates, and one for the usages of each with inventories.
         """
-        reader, uuids = self._reader, [item.uuid for item in self._listed[0]]
-        answers = reader.existing(self._client.list_inventories, uuids, "reading inventories")
-        inventories = {uuid: answer.inventories for uuid, answer in answers.items()}
-        offering = [uuid for uuid, offered in inventories.items() if offered]
-        used = reader.existing(self._client.list_usages, offering, "reading usages")
-        traits_of = reader.existing(self._client.list_provider_traits, uuids, "reading traits")
-        return self._state(
-            inventories,
-            used,
-            _inverted({uuid: answer.traits for uuid, answer in traits_of.items()}),
-            _inverted(reader.aggregates(uuids, "reading aggregates")),
-        )
+        uuids = [item.uuid for item in self.listed]
+        inventories = self.inventories(uuids)
+        used = self.usages([uuid for uuid, offered in inventories.items() if offered])
+        aggregates_of = self._reader.aggregates(uuids, "reading aggregates")
+        return self.state(inventories, used, inverted(self.traits(uuids)), inverted(aggregates_of))
 
-    def _state(
+    def state(
         self,
         inventories: Mapping[str, inventory.Inventories],
         used: Mapping[str, Mapping[str, int]],
@@ -206,7 +205,7 @@ class CloudReader:
         members: Mapping[str, Collection[str]],
     ) -> state.CloudState:
         """All providers; ``traits_of`` and ``members`` are ``{name: UUIDs of providers}``."""
-        provider_traits, provider_aggregates = _inverted(traits_of), _inverted(members)
+        provider_traits, provider_aggregates = inverted(traits_of), inverted(members)
         records: dict[str, record.ProviderRecord | None] = {
             provider.uuid: record.ProviderRecord(
                 provider.uuid,
@@ -218,7 +217,7 @@ class CloudReader:
                 traits=frozenset(provider_traits.get(provider.uuid, ())),
                 aggregates=tuple(provider_aggregates.get(provider.uuid, ())),
             )
-            for provider in self._listed[0]
+            for provider in self.listed
         }
         usage = record.ConsumerRecord(_USAGE, 0, "", "", used)
         base = state.CloudState()
@@ -226,7 +225,7 @@ class CloudReader:
         return base
 
 
-def _inverted(members: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+def inverted(members: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
     """``{member: keys}`` of ``{key: members}``."""
     inverted: dict[str, list[str]] = {}
     for key, uuids in members.items():

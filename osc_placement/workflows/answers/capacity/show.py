@@ -17,7 +17,7 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan.plan import Plan, check_target
 from osc_placement.workflows.answers.capacity import count, moves, nova_servers, reserve, servers
-from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import replay
 
@@ -94,7 +94,7 @@ def show(
 
     With ``keep``, ``nova`` reads the conditions of servers; None without nova.
 
-    Requests: to a service those of ``observe.observed`` for all queries together; by zone also one
+    Requests: to a service those of ``wide.observed`` for all queries together; by zone also one
     for each host aggregate with a zone. With ``keep`` and ``after``, which need every record, those
     of ``snapshot.save`` instead. None to a database file.
     Errors: UnknownProvider, PlanRefused, PlacementError.
@@ -113,14 +113,14 @@ def show(
                 # A missing right in nova is found before the cloud is read.
                 nova.requests(nova_servers.ServersOnHosts(), [])
             client = stack.enter_context(replay.copied(client, context))
-        observed = observe.observed(
+        observed = wide.observed(
             client,
             request.queries.values(),
             context,
             more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
             with_aggregates=request.by is By.AGGREGATE,
         )
-        states = {False: stack.enter_context(observed)}
+        states = {False: stack.enter_context(observed).base}
         if request.keep is not None:
             in_nova = _known_servers(states[False], nova)
         if request.after is not None:

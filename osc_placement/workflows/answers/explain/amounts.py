@@ -124,18 +124,19 @@ class Lowering:
         roots = [root for root in self._base.tree if self._may_serve(root)]
         limits = {root: self._bounds(root) for root in roots}
         bounds = {root: _given_up(limits[root]) for root in roots}
-        best, least = None, math.inf
+        best: dict[Constraint, int] | None = None
+        least: tuple[float, tuple[int, ...]] = (math.inf, ())
         tried: set[object] = set()
         for root in sorted(roots, key=bounds.__getitem__):
-            if bounds[root] >= least or len(tried) == MOST_HOSTS:
+            if bounds[root] > least[0] or len(tried) == MOST_HOSTS:
                 break
             key = self._alike(root)
             if key in tried:
                 continue
             tried.add(key)
             found = largest(self._base, self._query, root, self._lowered)
-            if found is not None and _given_up(found) < least:
-                best, least = found, _given_up(found)
+            if found is not None and self._rank(found) < least:
+                best, least = found, self._rank(found)
         if best is not None:
             while any(
                 any(limits[root][each] > best[each] for each in self._lowered)
@@ -144,6 +145,10 @@ class Lowering:
             ):
                 pass
         return best
+
+    def _rank(self, found: Amounts) -> tuple[float, tuple[int, ...]]:
+        """The share that is given up; of equal ones, the most of the first amounts."""
+        return _given_up(found), tuple(-found[each] for each in self._lowered)
 
     def _may_serve(self, root_uuid: str) -> bool:
         """Whether a host can serve the rest of the query, or only providers that share with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import itertools
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -22,7 +23,7 @@ from osc_placement.workflows.answers.explain import changes, failures, nova_filt
 from osc_placement.workflows.answers.explain.changes import Action, SmallestChange
 from osc_placement.workflows.answers.explain.failures import Failure, FunnelStep
 from osc_placement.workflows.answers.explain.relaxations import Relaxations
-from osc_placement.workflows.cloud import observe, selector
+from osc_placement.workflows.cloud import observe, selector, wide
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
 
@@ -33,6 +34,9 @@ LOST = "it has room, but Placement returns no candidate for this request"
 
 #: Hosts that are explained if none is named.
 NEAREST = 3
+
+#: Times that an explanation is worked out before every inventory is read.
+_MOST_ROUNDS = 12
 
 
 #: Judges ``{name: UUID}`` of root providers for a request of nova.
@@ -108,7 +112,8 @@ def explain(
 
     Requests: one for each query, which checks it, and one for the traits of those without
     candidates; those of ``lookup.find_providers`` for named hosts; on a service also those of
-    ``CloudReader.read`` for all queries together, and one to prove each change of a query.
+    ``wide.read`` for all queries together and of ``refine`` for the explained hosts and the changes
+    of the query, and one to prove each of these changes.
     Errors: ApiError as Placement refuses a query; InvalidInput for traits that Placement does not
     have; UnknownProvider.
     """
@@ -116,15 +121,47 @@ def explain(
     compute = compute or ServerHosts()
     answered = _have_candidates(client, requests)
     roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
-    with observe.observed(client, wanted, context) as base:
+    with wide.observed(client, wanted, context) as cloud:
         explanations = [
-            _Explainer(request, base, compute, aggregates, judge).explain(named)
+            _explained(cloud, request, named, compute, aggregates, judge)
             for request, named in zip(requests, roots, strict=True)
         ]
     return [
         _proved(client, query, explanation if is_served else _lost(explanation), context)
         for query, explanation, is_served in zip(wanted, explanations, answered, strict=True)
     ]
+
+
+def _explained(
+    cloud: wide.ObservedCloud,
+    request: ExplainRequest,
+    named: Mapping[str, str],
+    compute: ServerHosts,
+    aggregates: Sequence[HostAggregate],
+    judge: JudgeFilters | None,
+) -> Explanation:
+    """The explanation, worked out again until all that it names is known exactly.
+
+    Requests: those of ``ObservedCloud.refine``.
+    """
+    answers: dict[tuple[str, ...], Sequence[nova_filters.FilterJudgement]] = {}
+
+    def judge_once(
+        asked: NovaRequest, hosts: Mapping[str, str], services: ServerHosts
+    ) -> Sequence[nova_filters.FilterJudgement]:
+        key = tuple(sorted(hosts))
+        if key not in answers and judge is not None:
+            answers[key] = judge(asked, hosts, services)
+        return answers[key]
+
+    for rounds in itertools.count(1):
+        asks = None if judge is None else judge_once
+        found = _Explainer(request, cloud.base, compute, aggregates, asks).explain(named)
+        roots = [cloud.base.named[name] for name in found.explained]
+        changed = [change.of(request.query) for change in found.changes if not change.steps]
+        if not cloud.refine(None if rounds == _MOST_ROUNDS else roots, changed):
+            return found
+    raise AssertionError("the loop ends when all is known")
 
 
 def _have_candidates(client: api.Client, requests: Sequence[ExplainRequest]) -> list[bool]:

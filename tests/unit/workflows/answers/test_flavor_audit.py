@@ -89,19 +89,20 @@ def test_each_code_is_found_with_one_request_per_flavor(client: explained.Counti
     assert sum(client.sent.values()) == len(FLAVORS) - 1
 
 
-def test_a_service_is_audited_with_two_requests_per_host(client: explained.CountingClient) -> None:
+def test_a_service_is_audited_as_its_database(client: explained.CountingClient) -> None:
     whole = audited(client, recorded(**FLAVORS))
     client.sent.clear()
     client.transport.local = lambda: None
     assert audited(client, recorded(**FLAVORS)) == whole
     assert client.sent == {
-        # One per flavor that nova accepts.
-        "allocation_candidates/resources": 6,
+        # One per flavor that nova accepts, and one for all hosts.
+        "allocation_candidates/resources": 7,
         "resource_providers/": 1,
-        # Those that share, and the traits CUSTOM_ONE and COMPUTE_STATUS_DISABLED.
-        "resource_providers/required": 3,
+        # Those that share.
+        "resource_providers/required": 1,
+        # 1 and the requested amounts of each class.
+        "resource_providers/resources": 6,
         "resource_providers/inventories/": 2,
-        "resource_providers/usages/": 2,
     }
 
 

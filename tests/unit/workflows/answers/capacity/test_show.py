@@ -111,30 +111,41 @@ def test_only_hosts_with_the_traits_of_several_classes_count(
         assert capacities == {"VCPU": 8, "MEMORY_MB": 10}
 
 
+@pytest.mark.parametrize("number", [50, 500])
 @pytest.mark.parametrize(
-    ("by", "more"),
+    ("by", "aggregates", "more"),
     [
-        (None, {}),
-        (show.By.HOST, {}),
-        (show.By.AGGREGATE, {"resource_providers/aggregates/": 6}),
-        (show.By.ZONE, {"resource_providers/member_of": 3}),
+        (None, 0, {}),
+        (show.By.HOST, 0, {}),
+        (show.By.AGGREGATE, 1, {}),
+        (show.By.ZONE, 0, {"resource_providers/member_of": 3}),
     ],
 )
-def test_the_number_of_requests_is_exact(
-    by: show.By | None, more: dict[str, int], placement: service.InProcessPlacement
+def test_only_a_count_by_aggregate_sends_a_request_for_each_host(
+    by: show.By | None,
+    aggregates: int,
+    more: dict[str, int],
+    number: int,
+    placement: service.InProcessPlacement,
 ) -> None:
     base = clouds.cloud(
-        *(provider(NAME.format(n), VCPU=8, MEMORY_MB=8) for n in range(4)),
-        *(provider(NAME.format(n), PCPU=8) for n in range(4, 6)),
+        *(provider(NAME.format(n), VCPU=8, MEMORY_MB=8) for n in range(number - 2)),
+        *(provider(NAME.format(n), PCPU=8) for n in range(number - 2, number)),
     )
     explained.seed(placement, base)
     _, live = clients(placement)
     counted(live, query(group(VCPU=2, MEMORY_MB=1, required="HW_CPU_X86_SSE")), by)
     assert live.sent == {
+        "allocation_candidates/resources": 1,
         "resource_providers/": 1,
-        "resource_providers/required": 2,
-        "resource_providers/inventories/": 6,
-        "resource_providers/usages/": 4,
+        "resource_providers/required": 1,
+        # 1 of each class, also of DISK_GB, and 2 VCPU.
+        "resource_providers/resources": 4,
+        # The hosts without any of them.
+        "resource_providers/inventories/": 2,
+        "resource_providers/usages/": 2,
+        "resource_providers/traits/": 2,
+        **({"resource_providers/aggregates/": number} if aggregates else {}),
         **more,
     }
 

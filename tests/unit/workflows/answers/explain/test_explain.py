@@ -210,9 +210,13 @@ def test_the_named_field_raises_a_capacity_as_stated(ratio: float, reserved: int
         assert after.capacity >= held.capacity + missing
 
 
-def test_the_number_of_requests_is_exact(placement: service.InProcessPlacement) -> None:
+@pytest.mark.parametrize("number", [50, 500])
+def test_the_number_of_requests_does_not_grow_with_the_hosts(
+    number: int, placement: service.InProcessPlacement
+) -> None:
     hosts = [
-        clouds.provider(f"00000000-0000-4000-8000-{n:012}", VCPU=8, MEMORY_MB=64) for n in range(30)
+        clouds.provider(f"00000000-0000-4000-8000-{n:012}", VCPU=8, MEMORY_MB=64)
+        for n in range(number)
     ]
     explained.seed(placement, clouds.cloud(*hosts))
     client = explained.CountingClient(placement.client(VERSION).transport, VERSION)
@@ -224,14 +228,17 @@ def test_the_number_of_requests_is_exact(placement: service.InProcessPlacement) 
     [change] = [each for each in found.changes if not each.steps]
     assert (change.amounts, change.removed) == ({order[0]: 8}, (order[2],))
     assert client.sent == {
-        # Checks the query, and proves a change.
-        "allocation_candidates/resources": 2,
+        # Checks the query, proves a change, and reads the capacity of all hosts.
+        "allocation_candidates/resources": 3,
         # The traits of a query without candidates.
         "traits/name": 1,
         "resource_providers/": 1,
-        "resource_providers/required": 2,
-        "resource_providers/inventories/": 30,
-        "resource_providers/usages/": 30,
+        # Those that share.
+        "resource_providers/required": 1,
+        # Those with 1 VCPU, 9 VCPU and the largest amount; 1 MB and 16 MB.
+        "resource_providers/resources": 5,
+        # The explained hosts.
+        "resource_providers/inventories/": 2,
     }
 
 

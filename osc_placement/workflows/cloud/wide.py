@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading what queries need of a service, with a number of requests that hosts do not multiply.
+
+One request for candidates has the capacity, usage and traits of all trees with room. Placement's
+listings say which providers can supply an amount, whatever decides it: what is free, max_unit,
+min_unit or step_size. Single requests read only the trees without any room, sharing providers,
+unusual units, and what ``refine`` is told to read. This module sends requests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from osc_placement import microversion
+from osc_placement.client import api, api_errors, responses
+from osc_placement.engine import state
+from osc_placement.model import candidate
+from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.estimate import Amount, Estimate
+
+LOG = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+#: Classes of which nearly every host has some: their candidates have nearly all trees.
+_COMMON = ("MEMORY_MB", "VCPU", "DISK_GB")
+
+#: Trees that are rather read one by one than with one more request for all.
+_FEW = 8
+
+#: Sums of the amounts of several groups that are listed; for more, each provider is read.
+_MOST_SUMS = 8
+
+#: Statuses of a service that cannot, or will not, answer a request for all hosts.
+_REFUSED = frozenset({400, 413, 414, 429})
+
+
+class ObservedCloud:
+    """A state that answers queries as the cloud does.
+
+    This class has every record; ``Wide`` knows some inventories as far as the queries need them.
+    """
+
+    def __init__(self, base: state.CloudState) -> None:
+        self.base = base
+
+    def refine(
+        self,
+        roots: Collection[str] | None = (),
+        queries: Collection[candidate.CandidateQuery] = (),
+    ) -> bool:
+        """Make ``base`` exact for these trees (None: for all) and queries; whether it changed.
+
+        Requests: none.
+        """
+        return False
+
+    def open_trees(self) -> list[str]:
+        """The roots of the trees of which not every inventory is known exactly."""
+        return []
+
+
+class _Refused(Exception):
+    """Placement does not answer a request for all hosts."""
+
+
+@contextlib.contextmanager
+def observed(
+    client: api.Client,
+    queries: Iterable[candidate.CandidateQuery],
+    context: ReadContext,
+    *,
+    more: Collection[str] = (),
+    with_aggregates: bool = False,
+) -> Iterator[ObservedCloud]:
+    """A state that answers the queries as the cloud does, during the block.
+
+    ``more`` are aggregates whose members matter too; ``with_aggregates``: all aggregates.
+
+    Requests: none on a database file; otherwise those of ``read``.
+    """
+    with observe.whole_state(client) as base:
+        if base is None:
+            yield read(client, context, list(queries), more, with_aggregates=with_aggregates)
+        else:
+            yield ObservedCloud(base)
+
+
+def read(
+    client: api.Client,
+    context: ReadContext,
+    queries: Collection[candidate.CandidateQuery],
+    more: Collection[str] = (),
+    *,
+    with_aggregates: bool = False,
+) -> ObservedCloud:
+    """The state of a service for some queries, and for every query with fewer constraints.
+
+    ``more`` and ``with_aggregates`` as in ``CloudReader.read``.
+
+    Requests: two listings; one request for candidates and one listing for a common class, and the
+    same for each further class that has room in more than eight trees which are not known yet. One
+    listing for each class of the queries, and one for each of its amounts. Those of
+    ``CloudReader.members``. For each provider of a tree without room three; one for each provider
+    with unusual units or, where groups request a class several times, with less room than all of
+    them. If the service refuses a request for all hosts, or below 1.29: those of
+    ``CloudReader.read``.
+    """
+    reader = _Reader(client, context)
+    if microversion.supports(client.microversion, "nested candidates"):
+        try:
+            return Wide(reader, queries, more, with_aggregates=with_aggregates)
+        except _Refused as error:
+            LOG.warning(
+                "Placement refuses a request for all hosts (%s): each of the %d providers is read",
+                error,
+                len(reader.listed),
+            )
+    return ObservedCloud(reader.read(queries, more, with_aggregates=with_aggregates))
+
+
+class _Reader(observe.CloudReader):
+    """Sends the requests that are about all hosts."""
+
+    def trees_with(self, resource_class: str) -> Mapping[str, responses.ProviderSummary]:
+        """The summaries of all trees with room of a class. Requests: one."""
+        pairs = [("resources", f"{resource_class}:1"), ("limit", str(max(len(self.listed), 1)))]
+        return _asked(lambda: self._client.list_allocation_candidates(pairs)).summaries
+
+    def supplying(self, amounts: Iterable[Amount]) -> dict[Amount, frozenset[str]]:
+        """``{(class, amount): the providers that can supply it}``. Requests: one for each."""
+
+        def listed(amount: Amount) -> frozenset[str]:
+            name, requested = amount
+            items = _asked(lambda: self._client.list_providers(resources={name: requested}))
+            return frozenset(item.uuid for item in items)
+
+        wanted = list(dict.fromkeys(amounts))
+        answers = self._context.each(listed, wanted, "looking for room")
+        return dict(zip(wanted, answers, strict=True))
+
+
+def _asked(request: Callable[[], R]) -> R:
+    """The answer to a request for all hosts; it is not sent again to a service that it is too much
+    for.
+    """
+    try:
+        return request()
+    except (api_errors.TimedOut, api_errors.TooLarge) as error:
+        raise _Refused(str(error)) from error
+    except api_errors.ApiError as error:
+        broken = isinstance(error, api_errors.UnexpectedResponse)
+        if error.status not in _REFUSED and error.status < 500 and not broken:
+            raise
+        raise _Refused(f"HTTP {error.status}") from error
+
+
+class Wide(ObservedCloud):
+    """A state of which some inventories are known only as far as the queries need them."""
+
+    def __init__(
+        self,
+        reader: _Reader,
+        queries: Collection[candidate.CandidateQuery],
+        more: Collection[str],
+        *,
+        with_aggregates: bool,
+    ) -> None:
+        self._reader, self._classes = reader, observe.resource_classes(queries)
+        self._roots = {item.uuid: item.root_uuid or item.uuid for item in reader.listed}
+        self._trees: dict[str, list[str]] = {}
+        for uuid, root in self._roots.items():
+            self._trees.setdefault(root, []).append(uuid)
+        self._known = Estimate()
+        self._traits: dict[str, Collection[str]] = {}
+        self._requested: dict[str, int] = {}
+        self._cover()
+        self._read_amounts(queries)
+        offering = [uuid for uuid in self._roots if self._classes & self._known.classes(uuid)]
+        shared = [uuid for uuid in offering if uuid in reader.sharing]
+        self._members = reader.members(offering, queries, more, with_aggregates=with_aggregates)
+        self._read_exactly(shared)
+        super().__init__(self._state())
+        LOG.info("read %d providers, %d of them one by one", len(self._roots), self._known.exact)
+
+    def refine(
+        self,
+        roots: Collection[str] | None = (),
+        queries: Collection[candidate.CandidateQuery] = (),
+    ) -> bool:
+        """Make ``base`` exact for these trees (None: for all) and queries; whether it changed.
+
+        Requests: one for each provider of the trees that was not read alone; one listing for each
+        new amount, and for each smaller max_unit that shows.
+        """
+        before = self._known.version
+        chosen = self._trees if roots is None else roots
+        self._read_exactly(uuid for root in chosen for uuid in self._trees[root])
+        try:
+            for query in queries:
+                self._refine_query(query)
+        except _Refused as error:
+            LOG.warning("Placement refuses a listing (%s): every provider is read", error)
+            self._read_exactly(self._roots)
+        if self._known.version == before:
+            return False
+        self.base = self._state()
+        return True
+
+    def open_trees(self) -> list[str]:
+        """The roots of the trees of which not every inventory is known exactly."""
+        return [
+            root
+            for root, uuids in self._trees.items()
+            if any(self._classes & self._known.estimated(uuid) for uuid in uuids)
+        ]
+
+    # What has room
+
+    def _cover(self) -> None:
+        """Learn capacity, usage and traits of every tree."""
+        missing = set(self._trees)
+        untried = list(dict.fromkeys([*_COMMON, *sorted(self._classes)]))
+        while missing and untried:
+            name = untried.pop(0)
+            room = self._list([(name, 1)])[name, 1]
+            new = missing & {self._roots[uuid] for uuid in room if uuid in self._roots}
+            if len(new) > _FEW or name == _COMMON[0]:
+                missing -= self._learn(self._reader.trees_with(name))
+                lost = new & missing
+                if lost:
+                    LOG.warning(
+                        "Placement returns only some of the hosts with %s, see"
+                        " max_allocation_candidates: %d are read one by one",
+                        name,
+                        len(lost),
+                    )
+                    break
+            if not untried and len(missing) > _FEW:
+                # Their other classes may have room.
+                sample = list(missing)[:_FEW]
+                self._read_trees(sample)
+                missing.difference_update(sample)
+                untried = sorted(
+                    {
+                        name
+                        for root in sample
+                        for uuid in self._trees[root]
+                        for name in self._known.classes(uuid)
+                        if self._known.free(uuid, name) > 0 and not self._known.is_listed(name, 1)
+                    }
+                )
+        self._read_trees(root for root in self._trees if root in missing)
+
+    def _learn(self, summaries: Mapping[str, responses.ProviderSummary]) -> set[str]:
+        """Keep summaries; returns the roots of their trees."""
+        roots = {self._roots[uuid] for uuid in summaries if uuid in self._roots}
+        for uuid, summary in summaries.items():
+            self._known.add_summary(uuid, summary.resources)
+            self._traits[uuid] = summary.traits or ()
+        return roots
+
+    def _read_trees(self, roots: Iterable[str]) -> None:
+        uuids = [uuid for root in roots for uuid in self._trees[root]]
+        for uuid, answer in self._reader.inventories(uuids).items():
+            self._known.add_exact(uuid, answer)
+        offering = [uuid for uuid in uuids if self._known.classes(uuid)]
+        for uuid, used in self._reader.usages(offering).items():
+            self._known.add_used(uuid, used)
+        self._traits.update(self._reader.traits(uuids))
+
+    def _list(self, amounts: Iterable[Amount]) -> Mapping[Amount, frozenset[str]]:
+        new = [amount for amount in amounts if not self._known.is_listed(*amount)]
+        for amount, uuids in self._reader.supplying(new).items():
+            self._known.add_listed(amount, uuids)
+        return self._known.listed
+
+    # Which amounts fit
+
+    def _read_amounts(self, queries: Collection[candidate.CandidateQuery]) -> None:
+        amounts: dict[str, set[int]] = {name: {1} for name in self._classes}
+        repeated = set[str]()
+        for query in queries:
+            for name, requested in _requested(query).items():
+                sums = _sums(requested)
+                amounts[name] |= sums or {sum(requested)}
+                if len(requested) > 1:
+                    repeated.add(name)
+                self._requested[name] = max(self._requested.get(name, 0), sum(requested))
+        self._list((name, amount) for name in sorted(amounts) for amount in sorted(amounts[name]))
+        unclear = {uuid for name in sorted(amounts) for uuid in self._known.odd(name)}
+        for name in repeated:
+            unclear.update(self._known.unproved(name, max(amounts[name])))
+        self._read_exactly(uuid for uuid in self._roots if uuid in unclear)
+
+    def _read_exactly(self, uuids: Iterable[str]) -> None:
+        """Read the inventories of providers, and who else has as small a max_unit."""
+        new = [uuid for uuid in uuids if self._known.estimated(uuid)]
+        bounds: dict[Amount, None] = {}
+        for uuid, answer in self._reader.inventories(new).items():
+            self._known.add_exact(uuid, answer)
+            for name, most in self._requested.items():
+                unit = answer[name].max_unit if name in answer else most
+                if unit < min(self._known.free(uuid, name), most):
+                    bounds[name, unit + 1] = None
+        self._list(bounds)
+
+    def _refine_query(self, query: candidate.CandidateQuery) -> None:
+        requested = _requested(query)
+        new = [
+            (name, sum(amounts))
+            for name, amounts in requested.items()
+            if not self._known.is_listed(name, sum(amounts))
+        ]
+        self._list(new)
+        for name, amount in new:
+            self._read_exactly(itertools.islice(self._known.refuted(name, amount), 1))
+        if any(group.suffix and group.resources for group in query.groups):
+            # Several providers of a tree may share the groups among them in many ways.
+            for uuids in self._trees.values():
+                offering = [uuid for uuid in uuids if self._known.classes(uuid) & set(requested)]
+                if len(offering) > 1:
+                    self._read_exactly(offering)
+
+    def _state(self) -> state.CloudState:
+        inventories = {uuid: self._known.inventories(uuid) for uuid in self._roots}
+        used = {uuid: self._known.used(uuid) for uuid in self._roots}
+        traits_of = observe.inverted(
+            {uuid: names for uuid, names in self._traits.items() if uuid in self._roots}
+        )
+        return self._reader.state(inventories, used, traits_of, self._members)
+
+
+def _requested(query: candidate.CandidateQuery) -> dict[str, list[int]]:
+    """``{class: the amounts of the groups}``."""
+    found: dict[str, list[int]] = {}
+    for group in query.groups:
+        for name, amount in group.resources.items():
+            found.setdefault(name, []).append(amount)
+    return found
+
+
+def _sums(requested: Collection[int]) -> set[int]:
+    """What groups may take from one provider; empty if there are too many different sums."""
+    sums = {0}
+    for amount in requested:
+        sums |= {total + amount for total in sums}
+        if len(sums) > _MOST_SUMS:
+            return set()
+    return sums - {0}
