@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -137,113 +137,126 @@ def _check(read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts) ->
 def _plan(
     read: observe_hosts.HostsRead, request: DrainRequest, compute: compute_nodes.ServerHosts
 ) -> document.DrainPlan:
-    base, roots, options = read.base, read.roots, request.options
-    stand = nova_servers.standing(base, read.on_hosts, compute)
-    known = servers.servers_on(
-        base, roots, read.nova.queries, read.nova.groups, read.nova.migrations
-    )
-    left = {key for key, _ in (*stand.held.items(), *stand.doubtful.items())} | stand.gone
-    asked = [each for each in known if (each.uuid, each.root_uuid) not in left]
-    moving = [each for each in asked if not _why_blocked(stand, each, options)]
+    question = _Question(read, request.options, compute)
+    base, roots = read.base, read.roots
     found = moves.Moves(
         base,
-        moving,
+        question.moving,
         SearchBudget(request.seconds),
         more=list(request.flavors.values()),
-        without=servers.roots_named(base, options.avoid, compute),
+        without=servers.roots_named(base, request.options.avoid, compute),
         groups=read.nova.groups,
         refused=compute.refused(base.tree),
     )
     preference = targets.Preference(found, roots, request.flavors)
-    schedule = steps.schedule(found, roots, moving, preference, options.parallel)
-    reasons = _reasons(found, roots, schedule)
-    names = {uuid: each.name for uuid, each in read.on_hosts.servers.items()}
-    hosts = {root: _host(base, compute, root) for root in base.tree}
-    blocked: dict[tuple[str, str], tuple[str, ...]] = {
-        key: (why,) for key, why in (*stand.held.items(), *stand.doubtful.items())
-    }
-    for server in asked:
-        if why := _why_blocked(stand, server, options):
-            blocked[server.uuid, server.root_uuid] = (why,)
-    blocked |= {(each.uuid, each.root_uuid): reasons[each.key] for each in schedule.left}
-    lost = nova_servers.unallocated(base, stand, roots)
-    for (uuid, root), _ in stand.resting.items():
-        if uuid in lost.missing:
-            blocked[uuid, root] = (_MISSING,)
-        elif uuid in lost.elsewhere:
-            blocked[uuid, root] = (_ELSEWHERE,)
+    parallel = request.options.parallel
+    schedule = steps.schedule(found, roots, question.moving, preference, parallel)
+    blocked = question.blocked | _reasons(found, roots, schedule)
     return document.DrainPlan(
-        tuple(hosts[root] for root in roots),
+        tuple(map(question.host, roots)),
         tuple(roots),
+        tuple(map(question.planned, schedule.steps)),
         tuple(
-            document.PlannedMove(
-                step.wave,
-                step.server.uuid,
-                names.get(step.server.uuid, ""),
-                _way(stand, step.server),
-                hosts[step.server.root_uuid],
-                hosts[step.option.root_uuid],
-                step.why,
-                _allocations(base, step.option),
-            )
-            for step in schedule.steps
-        ),
-        tuple(
-            document.BlockedServer(uuid, names.get(uuid, ""), hosts[root], why)
+            document.BlockedServer(uuid, question.name(uuid), question.host(root), why)
             for (uuid, root), why in sorted(blocked.items())
         ),
-        tuple(dict.fromkeys(_not_checked(read, compute, moving))),
-        options,
+        tuple(dict.fromkeys(question.not_checked())),
+        request.options,
     )
 
 
-def _host(base: state.CloudState, compute: compute_nodes.ServerHosts, root: str) -> str:
-    node = compute.node(root)
-    return node.host if node else base.providers[root].name
+class _Question:
+    """What was read about the hosts, joined: the servers that may move, and why others stay.
 
+    ``moving`` are the servers that nova moves. ``blocked`` is ``{(server UUID, root UUID): why}``
+    for those that stay whatever room there is.
+    """
 
-def _way(stand: nova_servers.Standing, server: servers.PlacedServer) -> str:
-    listed = stand.resting[server.uuid, server.root_uuid]
-    return "live" if listed.vm_state in nova_servers.LIVE else "cold"
+    def __init__(
+        self,
+        read: observe_hosts.HostsRead,
+        options: document.DrainOptions,
+        compute: compute_nodes.ServerHosts,
+    ) -> None:
+        self._read, self._options, self._compute = read, options, compute
+        base, nova = read.base, read.nova
+        self._stand = stand = nova_servers.standing(base, read.on_hosts, compute)
+        self.blocked: dict[tuple[str, str], tuple[str, ...]] = {
+            key: (why,) for key, why in (*stand.held.items(), *stand.doubtful.items())
+        }
+        self.moving: list[servers.PlacedServer] = []
+        known = servers.servers_on(base, read.roots, nova.queries, nova.groups, nova.migrations)
+        for server in known:
+            key = server.uuid, server.root_uuid
+            if key in self.blocked or key in stand.gone:
+                continue
+            if why := self._why_blocked(server):
+                self.blocked[key] = (why,)
+            else:
+                self.moving.append(server)
+        lost = nova_servers.unallocated(base, stand, read.roots)
+        for uuid, root in stand.resting:
+            if uuid in lost.missing:
+                self.blocked[uuid, root] = (_MISSING,)
+            elif uuid in lost.elsewhere:
+                self.blocked[uuid, root] = (_ELSEWHERE,)
 
+    def _why_blocked(self, server: servers.PlacedServer) -> str:
+        """Why a server that is at rest there has no step; empty if it may have one."""
+        if (server.uuid, server.root_uuid) not in self._stand.resting:
+            return _UNLISTED
+        return _ONLY_LIVE if self._options.only_live and self._way(server) == "cold" else ""
 
-def _why_blocked(
-    stand: nova_servers.Standing, server: servers.PlacedServer, options: document.DrainOptions
-) -> str:
-    """Why a server that is at rest there has no step; empty if it may have one."""
-    if (server.uuid, server.root_uuid) not in stand.resting:
-        return _UNLISTED
-    return _ONLY_LIVE if options.only_live and _way(stand, server) == "cold" else ""
+    def _way(self, server: servers.PlacedServer) -> str:
+        listed = self._stand.resting[server.uuid, server.root_uuid]
+        return "live" if listed.vm_state in nova_servers.LIVE else "cold"
+
+    def name(self, uuid: str) -> str:
+        """The name of a server; empty if nova shows none."""
+        listed = self._read.on_hosts.servers.get(uuid)
+        return listed.name if listed else ""
+
+    def host(self, root: str) -> str:
+        """Nova's name of a host."""
+        node = self._compute.node(root)
+        return node.host if node else self._read.base.providers[root].name
+
+    def planned(self, step: steps.DrainStep) -> document.PlannedMove:
+        """A step with names instead of UUIDs."""
+        return document.PlannedMove(
+            step.wave,
+            step.server.uuid,
+            self.name(step.server.uuid),
+            self._way(step.server),
+            self.host(step.server.root_uuid),
+            self.host(step.option.root_uuid),
+            step.why,
+            _allocations(self._read.base, step.option),
+        )
+
+    def not_checked(self) -> Iterator[str]:
+        """What was not checked, and can refuse a step."""
+        yield from self._compute.not_judged
+        yield from self._read.nova.doubts
+        for server in self.moving:
+            for text in server.unknown:
+                yield f"{text} of server {server.uuid}"
 
 
 def _reasons(
     found: moves.Moves, roots: Sequence[str], schedule: steps.Schedule
-) -> dict[str, tuple[str, ...]]:
-    """``{key of a server without a step: why}``."""
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """``{(server UUID, root UUID): why}`` for the servers without a step."""
     if not schedule.left:
         return {}
     verdict = stop.may_stop(found, roots)
     unplaced = {each.server.key: each.reasons for each in verdict.unplaced}
     default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
-    together = ("it fits only without other servers of these hosts",)
+    if verdict.answer is stop.Answer.NO:
+        default = "it fits only without other servers of these hosts"
     return {
-        each.key: unplaced.get(each.key)
-        or (together if verdict.answer is stop.Answer.NO else (default,))
-        for each in schedule.left
+        (each.uuid, each.root_uuid): unplaced.get(each.key) or (default,) for each in schedule.left
     }
-
-
-def _not_checked(
-    read: observe_hosts.HostsRead,
-    compute: compute_nodes.ServerHosts,
-    moving: Iterable[servers.PlacedServer],
-) -> Iterator[str]:
-    """What was not checked, and can refuse a step."""
-    yield from compute.not_judged
-    yield from read.nova.doubts
-    for server in moving:
-        for text in server.unknown:
-            yield f"{text} of server {server.uuid}"
 
 
 def _allocations(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
