@@ -8,16 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from osc_placement import microversion
-from osc_placement.engine import allocation, draft, state
+from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
-from osc_placement.model import allocation as model
 from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers
 from osc_placement.workflows.answers.drain import steps
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds
 from tests.support.candidates.clouds import provider
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, drains
 
 
 class Pack:
@@ -38,120 +36,11 @@ class Pack:
         return f"{possible} possible"
 
 
-def moves_of(base: state.CloudState) -> capacity_moves.Moves:
-    known = servers.servers_on(base, count.hosts_of(base))
-    return capacity_moves.Moves(base, known, budgets.SearchBudget())
-
-
 def planned(
     base: state.CloudState, stopped: Sequence[str], parallel: int = 1
 ) -> tuple[capacity_moves.Moves, steps.Schedule]:
-    moves = moves_of(base)
+    moves = drains.moves_of(base)
     return moves, steps.schedule(moves, stopped, moves.servers_on(stopped), Pack(), parallel)
-
-
-def holder(server: servers.PlacedServer) -> str:
-    """The consumer that holds the source of a server while it moves."""
-    return f"migration of {server.key}"
-
-
-def begin(
-    base: state.CloudState, server: servers.PlacedServer, target: model.Allocations
-) -> state.CloudState:
-    """The server has its target, and its migration the source. Raises the engine's errors."""
-    own = base.consumers[server.uuid].allocations
-    kept = {uuid: amounts for uuid, amounts in own.items() if uuid not in server.allocations}
-    before = {uuid: own[uuid] for uuid in server.allocations}
-    changed = draft.Draft(base, now=0.0)
-    both = {uuid: {**kept.get(uuid, {}), **amounts} for uuid, amounts in target.items()}
-    allocation.write(
-        changed,
-        [
-            allocation.Claim(holder(server), before),
-            allocation.Claim(server.uuid, {**kept, **both}),
-        ],
-    )
-    after = base.copy()
-    after.apply(changed.changes())
-    return after
-
-
-def end(base: state.CloudState, server: servers.PlacedServer) -> state.CloudState:
-    changed = draft.Draft(base, now=0.0)
-    allocation.write(changed, [allocation.Claim(holder(server), {})])
-    after = base.copy()
-    after.apply(changed.changes())
-    return after
-
-
-def has_order(
-    base: state.CloudState, waiting: Sequence[servers.PlacedServer], stopped: Sequence[str]
-) -> bool:
-    """Whether some order of moves, each to any target, moves all of them."""
-    failed: set[tuple[frozenset[str], brute_force.Usage]] = set()
-    elsewhere = brute_force.without_trees(base, stopped)
-
-    def rest(current: state.CloudState, waiting: tuple[servers.PlacedServer, ...]) -> bool:
-        if not waiting:
-            return True
-        reached = frozenset(each.key for each in waiting), brute_force.usage(current)
-        if reached in failed:
-            return False
-        for server in waiting:
-            others = tuple(each for each in waiting if each is not server)
-            for target in brute_force.claims(current, server.query, elsewhere):
-                if rest(end(begin(current, server, target), server), others):
-                    return True
-        failed.add(reached)
-        return False
-
-    return rest(base, tuple(waiting))
-
-
-def allocations_of(option: placing.Option) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for (uuid, name), amount in option.amounts.items():
-        found.setdefault(uuid, {})[name] = amount
-    return found
-
-
-def carry_out(base: state.CloudState, planned_steps: Sequence[steps.DrainStep]) -> state.CloudState:
-    """Begin all moves of a wave before the first ends; the engine checks each claim."""
-    for wave in sorted({step.wave for step in planned_steps}):
-        running = [step for step in planned_steps if step.wave == wave]
-        for step in running:
-            base = begin(base, step.server, allocations_of(step.option))
-        for step in running:
-            base = end(base, step.server)
-    return base
-
-
-def draw_cloud(draw: random.Random) -> state.CloudState:
-    base = brute_force.small_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
-    return brute_force.with_servers(draw, base, queries)[0]
-
-
-def draw_pools(draw: random.Random) -> state.CloudState:
-    """Hosts in one or two of three small shared pools, so that the order decides."""
-    pools = [
-        provider(f"pool{n}", traits=clouds.SHARES, aggregates=f"A{n}", DISK_GB=draw.randint(4, 7))
-        for n in range(3)
-    ]
-    hosts = [
-        provider(
-            f"h{n}",
-            aggregates=" ".join(draw.sample(["A0", "A1", "A2"], draw.randint(1, 2))),
-            VCPU=draw.randint(2, 4),
-        )
-        for n in range(draw.randint(2, 6))
-    ]
-    base = clouds.cloud(*pools, *hosts)
-    for number in range(draw.randint(2, 7)):
-        amounts = clouds.query(clouds.group(VCPU=1, DISK_GB=draw.randint(1, 3)))
-        if found := list(brute_force.claims(base, amounts)):
-            base = brute_force.claim(base, f"s{number}", draw.choice(found))
-    return base
 
 
 def check(base: state.CloudState, draw: random.Random) -> tuple[bool, bool]:
@@ -161,10 +50,10 @@ def check(base: state.CloudState, draw: random.Random) -> tuple[bool, bool]:
     parallel = draw.choice((1, 2, 3))
     moves, schedule = planned(base, stopped, parallel)
     waiting = moves.servers_on(stopped)
-    expected = has_order(base, waiting, stopped)
+    expected = drains.has_order(base, waiting, stopped)
     assert (not schedule.left) == expected
     assert schedule.is_proven
-    after = carry_out(base, schedule.steps)
+    after = drains.carry_out(base, schedule.steps)
     placed = {step.server.key for step in schedule.steps}
     assert placed | {each.key for each in schedule.left} == {each.key for each in waiting}
     for server in waiting:
@@ -178,14 +67,14 @@ def check(base: state.CloudState, draw: random.Random) -> tuple[bool, bool]:
 @pytest.mark.seeds(100, long=2000)
 def test_all_servers_move_exactly_if_some_order_moves_them(seed: int) -> None:
     draw = random.Random(f"drain {seed}")
-    check(draw_cloud(draw), draw)
+    check(drains.draw_cloud(draw), draw)
 
 
 def test_the_order_of_moves_between_shared_pools_is_found() -> None:
     answers = []
     for seed in range(150):
         draw = random.Random(f"pools {seed}")
-        answers.append(check(draw_pools(draw), draw))
+        answers.append(check(drains.draw_pools(draw), draw))
     # In some clouds all servers fit elsewhere at once, and still no order of moves leads there.
     assert answers.count((False, True)) >= 2
     assert answers.count((True, True)) >= 20

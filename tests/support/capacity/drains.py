@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves between hosts as nova makes them, every order of them, and clouds to try them on.
+
+Each claim is a write of the engine, with its checks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from osc_placement import microversion
+from osc_placement.engine import allocation, draft, state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import allocation as model
+from osc_placement.search import placing
+from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers
+from osc_placement.workflows.answers.drain import steps
+from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates.clouds import provider
+from tests.support.capacity import brute_force
+
+
+def moves_of(base: state.CloudState) -> capacity_moves.Moves:
+    known = servers.servers_on(base, count.hosts_of(base))
+    return capacity_moves.Moves(base, known, budgets.SearchBudget())
+
+
+def holder(server: servers.PlacedServer) -> str:
+    """The consumer that holds the source of a server while it moves."""
+    return f"migration of {server.key}"
+
+
+def begin(
+    base: state.CloudState, server: servers.PlacedServer, target: model.Allocations
+) -> state.CloudState:
+    """The server has its target, and its migration the source. Raises the engine's errors."""
+    own = base.consumers[server.uuid].allocations
+    kept = {uuid: amounts for uuid, amounts in own.items() if uuid not in server.allocations}
+    before = {uuid: own[uuid] for uuid in server.allocations}
+    changed = draft.Draft(base, now=0.0)
+    both = {uuid: {**kept.get(uuid, {}), **amounts} for uuid, amounts in target.items()}
+    allocation.write(
+        changed,
+        [
+            allocation.Claim(holder(server), before),
+            allocation.Claim(server.uuid, {**kept, **both}),
+        ],
+    )
+    after = base.copy()
+    after.apply(changed.changes())
+    return after
+
+
+def end(base: state.CloudState, server: servers.PlacedServer) -> state.CloudState:
+    changed = draft.Draft(base, now=0.0)
+    allocation.write(changed, [allocation.Claim(holder(server), {})])
+    after = base.copy()
+    after.apply(changed.changes())
+    return after
+
+
+def has_order(
+    base: state.CloudState, waiting: Sequence[servers.PlacedServer], stopped: Sequence[str]
+) -> bool:
+    """Whether some order of moves, each to any target, moves all of them."""
+    failed: set[tuple[frozenset[str], brute_force.Usage]] = set()
+    elsewhere = brute_force.without_trees(base, stopped)
+
+    def rest(current: state.CloudState, waiting: tuple[servers.PlacedServer, ...]) -> bool:
+        if not waiting:
+            return True
+        reached = frozenset(each.key for each in waiting), brute_force.usage(current)
+        if reached in failed:
+            return False
+        for server in waiting:
+            others = tuple(each for each in waiting if each is not server)
+            for target in brute_force.claims(current, server.query, elsewhere):
+                if rest(end(begin(current, server, target), server), others):
+                    return True
+        failed.add(reached)
+        return False
+
+    return rest(base, tuple(waiting))
+
+
+def allocations_of(option: placing.Option) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (uuid, name), amount in option.amounts.items():
+        found.setdefault(uuid, {})[name] = amount
+    return found
+
+
+def carry_out(base: state.CloudState, planned_steps: Sequence[steps.DrainStep]) -> state.CloudState:
+    """Begin all moves of a wave before the first ends; the engine checks each claim."""
+    for wave in sorted({step.wave for step in planned_steps}):
+        running = [step for step in planned_steps if step.wave == wave]
+        for step in running:
+            base = begin(base, step.server, allocations_of(step.option))
+        for step in running:
+            base = end(base, step.server)
+    return base
+
+
+def draw_cloud(draw: random.Random) -> state.CloudState:
+    base = brute_force.small_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
+    return brute_force.with_servers(draw, base, queries)[0]
+
+
+def draw_pools(draw: random.Random) -> state.CloudState:
+    """Hosts in one or two of three small shared pools, so that the order decides."""
+    pools = [
+        provider(f"pool{n}", traits=clouds.SHARES, aggregates=f"A{n}", DISK_GB=draw.randint(4, 7))
+        for n in range(3)
+    ]
+    hosts = [
+        provider(
+            f"h{n}",
+            aggregates=" ".join(draw.sample(["A0", "A1", "A2"], draw.randint(1, 2))),
+            VCPU=draw.randint(2, 4),
+        )
+        for n in range(draw.randint(2, 6))
+    ]
+    base = clouds.cloud(*pools, *hosts)
+    for number in range(draw.randint(2, 7)):
+        amounts = clouds.query(clouds.group(VCPU=1, DISK_GB=draw.randint(1, 3)))
+        if found := list(brute_force.claims(base, amounts)):
+            base = brute_force.claim(base, f"s{number}", draw.choice(found))
+    return base
