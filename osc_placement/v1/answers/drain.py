@@ -25,8 +25,11 @@ class DrainHosts(base.ReportShowOne):
     Moves no server itself. The plan has a target for each server of the hosts, in waves: a wave
     begins when the one before has ended, and each of its steps has room while nova holds the
     allocations of source and target. Server groups, zones, traits, devices and aggregates are
-    kept, and nothing else in the cloud changes. Targets are spread; hosts with devices that the
-    server does not request, and the last place for a flavor, come last.
+    kept, and nothing else in the cloud changes. Targets are spread; hosts with devices or rare
+    traits that the server does not request, and the last place for a flavor, come last.
+
+    If servers stay, the answer has what prevents each of them, the smallest changes after which
+    it could move, and the most of these hosts that can be emptied.
 
     --script prints the steps as a script that checks each of them. --continue reads what became of
     a plan, and plans the rest anew. --verify-empty says whether nova and Placement agree that the
@@ -58,6 +61,12 @@ openstack placement host drain --continue drain.json --verify-empty"""
             parser, "--parallel", "The most steps in one wave (default: 1)", default=1
         )
         arguments.add_flag(parser, "--only-live", "Plan no move that stops a guest")
+        arguments.add_count(
+            parser,
+            "--keep",
+            "Keep capacity free: if any <count> other hosts fail, their servers must find room as"
+            " they do now. Needs every record, as in placement capacity show --keep",
+        )
         arguments.add_file(parser, "--plan-out", "Write the plan to this file")
         arguments.add_file(
             parser, "--continue", "Show what became of this plan, and plan the rest anew"
@@ -93,6 +102,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         fields: dict[str, Any] = {}
         shown: list[tables.Table] = []
         self.summary = [f"Not checked: {text}" for text in drain.plan.not_checked]
+        self.summary += [f"Note: {text}" for text in drain.notes]
         if former is not None:
             followed = follow.follow(former, drain, nova.compute)
             fields["steps"] = rows.lines([_followed_row(step) for step in followed])
@@ -105,8 +115,8 @@ openstack placement host drain --continue drain.json --verify-empty"""
             self.summary += [f"To repair: {text}" for text in follow.leftovers(states)]
             code = 0 if all(state.is_empty for state in states) else 3
         else:
-            fields |= _fields(drain.plan)
-            shown += _tables(drain.plan)
+            fields |= _fields(drain)
+            shown += _tables(drain)
             code = 0 if drain.plan.is_complete else 3
         # What can refuse a step cannot hide a server.
         unchecked = () if parsed_args.verify_empty else drain.plan.not_checked
@@ -140,7 +150,10 @@ openstack placement host drain --continue drain.json --verify-empty"""
         from osc_placement.workflows.answers.drain import document, plan
 
         options = document.DrainOptions(
-            parsed_args.parallel, tuple(parsed_args.avoid), only_live=parsed_args.only_live
+            parsed_args.parallel,
+            tuple(parsed_args.avoid),
+            only_live=parsed_args.only_live,
+            keep=parsed_args.keep or 0,
         )
         request = plan.DrainRequest(
             parsed_args.hosts if former is None else former.nodes,
@@ -207,24 +220,40 @@ def _move_rows(planned: document.DrainPlan) -> list[dict[str, Any]]:
     ]
 
 
-def _blocked_rows(planned: document.DrainPlan) -> list[dict[str, Any]]:
+def _blocked_rows(drain: plan.Drain) -> list[dict[str, Any]]:
+    from osc_placement.v1.answers.explain import change_text
+
+    roots = dict(zip(drain.plan.hosts, drain.plan.nodes, strict=True))
     return [
         {
             "server": server.server,
             "name": server.name,
             "host": server.host,
             "reasons": list(server.reasons),
+            "changes": [
+                change_text(each)
+                for each in drain.changes.get((server.server, roots[server.host]), ())
+            ],
         }
-        for server in planned.blocked
+        for server in drain.plan.blocked
     ]
 
 
-def _fields(planned: document.DrainPlan) -> dict[str, Any]:
+def _most(drain: plan.Drain) -> dict[str, Any]:
+    """The most hosts that can be emptied; None if all or only one is asked for."""
+    if drain.most is None:
+        return {"most": None, "most_is_proven": None}
+    return {"most": rows.lines(drain.most.hosts), "most_is_proven": drain.most.is_proven}
+
+
+def _fields(drain: plan.Drain) -> dict[str, Any]:
+    planned = drain.plan
     return {
         "complete": planned.is_complete,
         "hosts": rows.lines(planned.hosts),
         "moves": rows.lines(_move_rows(planned)),
-        "blocked": rows.lines(_blocked_rows(planned)),
+        "blocked": rows.lines(_blocked_rows(drain)),
+        **_most(drain),
         "not_checked": rows.lines(planned.not_checked),
     }
 
@@ -238,17 +267,23 @@ def _table(title: str, listed: list[dict[str, Any]]) -> tables.Table:
     return tables.Table(title, columns, cells)
 
 
-def _tables(planned: document.DrainPlan) -> list[tables.Table]:
-    answer = [
-        {
-            "empties the hosts": planned.is_complete,
-            "hosts": list(planned.hosts),
-            "steps": len(planned.moves),
-            "servers that stay": len(planned.blocked),
-        }
-    ]
+def _tables(drain: plan.Drain) -> list[tables.Table]:
+    planned = drain.plan
+    answer = {
+        "empties the hosts": planned.is_complete,
+        "hosts": list(planned.hosts),
+        "steps": len(planned.moves),
+        "servers that stay": len(planned.blocked),
+    }
+    if drain.most is not None:
+        bound = "" if drain.most.is_proven else "at least "
+        answer["most that can be emptied"] = (
+            f"{bound}{len(drain.most.hosts)}: {', '.join(drain.most.hosts)}"
+            if drain.most.hosts
+            else f"{bound}0"
+        )
     return [
-        _table("Answer", answer),
+        _table("Answer", [answer]),
         *([_table("Steps", _move_rows(planned))] if planned.moves else []),
-        *([_table("Servers that stay", _blocked_rows(planned))] if planned.blocked else []),
+        *([_table("Servers that stay", _blocked_rows(drain))] if planned.blocked else []),
     ]

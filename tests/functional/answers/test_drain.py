@@ -94,6 +94,34 @@ def test_servers_that_nova_does_not_move_stay_with_the_reason(
     assert [move["server"] for move in plan["moves"]] == [NAMES["s1"]]
 
 
+def test_what_would_let_servers_move_is_named_and_the_most_hosts(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name, host in (("s0", "old"), ("s1", "new"), ("s2", "last")):
+        allocate(openstack, host, "VCPU=4" if name != "s1" else "VCPU=6", NAMES[name])
+    nova = cloud({"s0": ("old", {}), "s1": ("new", {}), "s2": ("last", {})})
+    code, plan = drained("old", "new", *nova)
+    assert (code, plan["most"], plan["most_is_proven"]) == (3, ["nova-old"], True)
+    (blocked,) = plan["blocked"]
+    assert blocked["server"] == NAMES["s1"]
+    assert [move["server"] for move in plan["moves"]] == [NAMES["s0"]]
+    assert blocked["changes"] == ["free 6 VCPU on last"]
+
+
+def test_what_is_kept_for_failed_hosts_is_no_room_for_servers(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name, host in (("s0", "old"), ("s1", "new"), ("s2", "last")):
+        allocate(openstack, host, "VCPU=4", NAMES[name])
+    nova = cloud({"s0": ("old", {}), "s1": ("new", {}), "s2": ("last", {})})
+    assert drained("old", *nova)[0] == 0
+    code, plan = drained("old", "--keep", "1", "--plan-out", "plan.json", *nova)
+    assert (code, plan["moves"]) == (3, [])
+    assert plan["blocked"][0]["reasons"] == ["it has room, but what --keep reserves would be used"]
+    # The plan has the option.
+    assert drained("--continue", "plan.json", *nova)[0] == 3
+
+
 def test_a_plan_is_followed_to_the_end(
     openstack: OpenStack, cloud: Cloud, drained: Drained
 ) -> None:

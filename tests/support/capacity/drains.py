@@ -21,6 +21,24 @@ from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force
 
 
+class Pack:
+    """The targets in the order of their UUIDs."""
+
+    def rank(
+        self, server: servers.PlacedServer, option: placing.Option, left: steps.Amounts
+    ) -> tuple[str, ...]:
+        return (option.root_uuid,)
+
+    def why(
+        self,
+        server: servers.PlacedServer,
+        option: placing.Option,
+        left: steps.Amounts,
+        possible: int,
+    ) -> str:
+        return f"{possible} possible"
+
+
 def moves_of(base: state.CloudState) -> capacity_moves.Moves:
     known = servers.servers_on(base, count.hosts_of(base))
     return capacity_moves.Moves(base, known, budgets.SearchBudget())

@@ -45,7 +45,7 @@ class Moves:
         self.base, self.budget, self.refused = base, budget, frozenset(refused)
         self.not_counted: dict[str, None] = {}
         self.groups = {each.uuid: each for each in groups}
-        self._without = frozenset(without)
+        self.without = frozenset(without)
         self._by_root: dict[str, list[servers.PlacedServer]] = {}
         for server in known:
             self._by_root.setdefault(server.root_uuid, []).append(server)
@@ -84,7 +84,7 @@ class Moves:
     def options_of(self, kind: Hashable, stopped: Collection[str]) -> list[placing.Option]:
         """The options of a kind of request on the hosts that do not stop, used or not."""
         found = self._options[kind]
-        stopped = self._without.union(stopped)
+        stopped = self.without.union(stopped)
         return [each for each in found if not options.uses_trees(self.base, each, stopped)]
 
     def options_for(

@@ -122,7 +122,7 @@ def show(
         )
         states = {False: stack.enter_context(observed).base}
         if request.keep is not None:
-            in_nova = _known_servers(states[False], nova)
+            in_nova = known_servers(states[False], nova)
         if request.after is not None:
             changed = stack.enter_context(on_a_copy.after_file(states[False], *request.after))
             states[True], failures = changed.state, changed.failures
@@ -134,10 +134,13 @@ def show(
     return Shown(tuple(rows), failures, not_judged, in_nova.assumed)
 
 
-def _known_servers(
+def known_servers(
     base: state.CloudState, nova: nova_servers.NovaReader
 ) -> nova_servers.KnownServers:
-    """What nova says about all servers of a state, those without allocations included."""
+    """What nova says about all servers of a state, those without allocations included.
+
+    Requests: those of ``nova``, to nova and neutron.
+    """
     hosts = count.hosts_of(base)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
     on_hosts = nova.on_roots(hosts, uuids)

@@ -57,11 +57,15 @@ class BlockedServer(forms.JsonObject):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DrainOptions(forms.JsonObject):
-    """What the operator asked for; ``avoid`` are nova's names of hosts that are no targets."""
+    """What the operator asked for; ``avoid`` are nova's names of hosts that are no targets.
+
+    ``keep`` is the number of hosts that may fail after the plan.
+    """
 
     parallel: int = 1
     avoid: tuple[str, ...] = ()
     only_live: bool = False
+    keep: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,31 +6,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
-from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.model import allocation, candidate
-from osc_placement.search import placing
+from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
+from osc_placement.model import candidate
+from osc_placement.model.name import and_more, counted
 from osc_placement.workflows.answers.capacity import (
     count,
     moves,
     nova_servers,
     observe_hosts,
     servers,
+    show,
     stop,
 )
-from osc_placement.workflows.answers.drain import document, steps, targets
+from osc_placement.workflows.answers.drain import document, most, reserve, steps, targets, unblock
+from osc_placement.workflows.answers.explain.changes import SmallestChange
 from osc_placement.workflows.cloud import compute_nodes, observe
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.snapshot import replay
 
 _NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
 _ONLY_LIVE = "it is stopped, so nova moves it only cold, and --only-live is given"
 _UNLISTED = "nova does not list it: 'openstack placement allocation audit' says what it is"
+_KEPT_BACK = "it has room, but what --keep reserves would be used"
 _MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
 _ELSEWHERE = (
     "it has allocations on other hosts only: 'openstack placement allocation audit' says what to do"
@@ -39,6 +45,10 @@ _DOWN = (
     "host {host}: nova-compute is down, so nova cannot migrate from it: 'openstack server evacuate'"
     " is for servers of a host that is down"
 )
+
+
+#: Kinds of servers of which changes are worked out.
+_KINDS = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,12 +70,20 @@ class DrainRequest:
 class Drain:
     """A plan and what it was made from.
 
-    ``consumers`` is ``{root UUID: consumers with allocations in its tree}``.
+    ``consumers`` is ``{root UUID: consumers with allocations in its tree}``. If servers stay:
+    ``changes`` is ``{(server UUID, root UUID): the smallest changes after which it could move}``
+    for those that have no room, and ``most`` are the hosts (nova's names) that can be emptied
+    together. ``notes`` are sentences.
     """
 
     plan: document.DrainPlan
     read: observe_hosts.HostsRead
     consumers: Mapping[str, frozenset[str]]
+    changes: Mapping[tuple[str, str], Sequence[SmallestChange]] = dataclasses.field(
+        default_factory=dict
+    )
+    most: most.MostHosts | None = None
+    notes: tuple[str, ...] = ()
 
 
 def plan(
@@ -80,14 +98,21 @@ def plan(
     A nova that does not show the servers or the migrations is an error: without them, a host may
     look empty.
 
-    Requests: those of ``observe_hosts.read``; on a database file only those to nova and neutron.
+    Requests: those of ``observe_hosts.read``, with ``keep`` those of ``snapshot.save``; on a
+    database file only those to nova and neutron. With ``keep`` also those of ``nova`` for all
+    servers.
     Errors: InvalidInput for hosts that nova does not have or that are down, and for all hosts.
     """
     if nova.compute.hosts is None:
         raise errors.PlacementError(
             f"a drain plan needs nova: {'; '.join(nova.compute.not_judged)}"
         )
-    with observe.whole_state(client) as base:
+    target = client.target
+    with contextlib.ExitStack() as stack:
+        if request.options.keep and not observe.is_file(client):
+            client = stack.enter_context(replay.copied(client, context))
+        base = stack.enter_context(observe.whole_state(client))
+        everywhere: nova_servers.KnownServers | None = None
         if base is None:
             more = list(request.flavors.values())
             read = observe_hosts.read(
@@ -95,18 +120,19 @@ def plan(
             )
         else:
             read = _of_state(base, request, nova)
+            if request.options.keep:
+                everywhere = show.known_servers(base, nova)
         if read.on_hosts.problem:
             raise errors.PlacementError(f"a drain plan needs nova: {read.on_hosts.problem}")
         _check(read, nova.compute)
-        made = _plan(read, request, nova.compute)
-    identity = client.target.identity
+        drain = _decide(read, request, nova.compute, everywhere)
     stamped = dataclasses.replace(
-        made,
+        drain.plan,
         created=now.astimezone(datetime.UTC).isoformat(timespec="seconds"),
-        target=str(client.target),
-        identity=identity,
+        target=str(target),
+        identity=target.identity,
     )
-    return Drain(stamped, read, {root: _consumers(read, root) for root in read.roots})
+    return dataclasses.replace(drain, plan=stamped)
 
 
 def _of_state(
@@ -134,9 +160,13 @@ def _check(read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts) ->
     input_errors.check()
 
 
-def _plan(
-    read: observe_hosts.HostsRead, request: DrainRequest, compute: compute_nodes.ServerHosts
-) -> document.DrainPlan:
+def _decide(
+    read: observe_hosts.HostsRead,
+    request: DrainRequest,
+    compute: compute_nodes.ServerHosts,
+    everywhere: nova_servers.KnownServers | None,
+) -> Drain:
+    """The plan of what was read; ``everywhere`` is about all servers, for the reserve."""
     question = _Question(read, request.options, compute)
     base, roots = read.base, read.roots
     found = moves.Moves(
@@ -148,11 +178,9 @@ def _plan(
         groups=read.nova.groups,
         refused=compute.refused(base.tree),
     )
-    preference = targets.Preference(found, roots, request.flavors)
-    parallel = request.options.parallel
-    schedule = steps.schedule(found, roots, question.moving, preference, parallel)
+    schedule, notes, unchecked = _scheduled(found, question, request, everywhere)
     blocked = question.blocked | _reasons(found, roots, schedule)
-    return document.DrainPlan(
+    plan = document.DrainPlan(
         tuple(map(question.host, roots)),
         tuple(roots),
         tuple(map(question.planned, schedule.steps)),
@@ -160,9 +188,63 @@ def _plan(
             document.BlockedServer(uuid, question.name(uuid), question.host(root), why)
             for (uuid, root), why in sorted(blocked.items())
         ),
-        tuple(dict.fromkeys(question.not_checked())),
+        tuple(dict.fromkeys((*question.not_checked(), *unchecked))),
         request.options,
     )
+    drain = Drain(plan, read, {root: _consumers(read, root) for root in roots}, notes=notes)
+    if plan.is_complete:
+        return drain
+    possible = None
+    if len(roots) > 1:
+        stuck = {root for _, root in question.blocked}
+        possible = most.find(found, roots, stuck)
+        named = tuple(map(question.host, possible.hosts))
+        possible = dataclasses.replace(possible, hosts=named)
+    return dataclasses.replace(drain, changes=_changes(found, roots, schedule), most=possible)
+
+
+def _scheduled(
+    found: moves.Moves,
+    question: _Question,
+    request: DrainRequest,
+    everywhere: nova_servers.KnownServers | None,
+) -> tuple[steps.Schedule, tuple[str, ...], tuple[str, ...]]:
+    """``(the steps, notes about the reserve, what was not checked of it)``."""
+    base, roots, failures = found.base, question.roots, request.options.keep
+    preference = targets.Preference(found, roots, request.flavors)
+    order = functools.partial(
+        steps.schedule, found, roots, question.moving, preference, request.options.parallel
+    )
+    if everywhere is None:
+        return order(), (), ()
+    budget = SearchBudget(request.seconds)
+    what = f"whether any {counted(failures, 'host')} may fail after the plan"
+    try:
+        kept = reserve.FailureReserve(base, everywhere, found.refused, failures, budget, roots)
+        schedule = order(functools.partial(kept.is_kept, roots))
+    except SearchTooLong as error:
+        return order(), (), (f"{what}: {error}",)
+    lost = [" and ".join(question.host(root) for root in failure) for failure in kept.lost]
+    notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
+    return schedule, notes if lost else (), tuple(f"{what}: {text}" for text in everywhere.doubts)
+
+
+def _changes(
+    found: moves.Moves, roots: Sequence[str], schedule: steps.Schedule
+) -> dict[tuple[str, str], Sequence[SmallestChange]]:
+    """The smallest changes for servers that have no room after the steps."""
+    after = steps.after(found.base, schedule.steps)
+    without = {*roots, *found.without}
+    of_kind: dict[Hashable, Sequence[SmallestChange]] = {}
+    answer: dict[tuple[str, str], Sequence[SmallestChange]] = {}
+    for server in schedule.left:
+        kind = server.kind, server.together
+        if server.key in schedule.kept_back or (kind not in of_kind and len(of_kind) == _KINDS):
+            continue
+        if kind not in of_kind:
+            of_kind[kind] = unblock.smallest_changes(found, after, server, without)
+        answer[server.uuid, server.root_uuid] = of_kind[kind]
+    return answer
 
 
 class _Question:
@@ -179,6 +261,7 @@ class _Question:
         compute: compute_nodes.ServerHosts,
     ) -> None:
         self._read, self._options, self._compute = read, options, compute
+        self.roots = read.roots
         base, nova = read.base, read.nova
         self._stand = stand = nova_servers.standing(base, read.on_hosts, compute)
         self.blocked: dict[tuple[str, str], tuple[str, ...]] = {
@@ -231,7 +314,7 @@ class _Question:
             self.host(step.server.root_uuid),
             self.host(step.option.root_uuid),
             step.why,
-            _allocations(self._read.base, step.option),
+            steps.allocations_of(self._read.base, step.option),
         )
 
     def not_checked(self) -> Iterator[str]:
@@ -254,17 +337,11 @@ def _reasons(
     default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
     if verdict.answer is stop.Answer.NO:
         default = "it fits only without other servers of these hosts"
+    reasons = dict.fromkeys(schedule.kept_back, (_KEPT_BACK,))
     return {
-        (each.uuid, each.root_uuid): unplaced.get(each.key) or (default,) for each in schedule.left
+        (each.uuid, each.root_uuid): reasons.get(each.key) or unplaced.get(each.key) or (default,)
+        for each in schedule.left
     }
-
-
-def _allocations(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
-    found: dict[str, dict[str, int]] = {}
-    for (uuid, name), amount in option.amounts.items():
-        if name in base.providers[uuid].inventories:
-            found.setdefault(uuid, {})[name] = amount
-    return found
 
 
 def _consumers(read: observe_hosts.HostsRead, root: str) -> frozenset[str]:

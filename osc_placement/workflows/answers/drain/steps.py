@@ -15,11 +15,14 @@ those of an exact search. A server moves once, from a host that stops to one tha
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchTooLong
+from osc_placement.model import allocation
 from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import servers
 from osc_placement.workflows.answers.capacity.moves import Moves
@@ -59,12 +62,18 @@ class Schedule:
     """Steps in their order; ``left`` are servers without a step.
 
     ``is_proven``: no order of moves has a step for every server of ``left`` too. Without servers
-    in ``left`` it is always true.
+    in ``left`` it is always true. ``kept_back`` are the keys of servers of ``left`` that have room,
+    but only what must stay free.
     """
 
     steps: tuple[DrainStep, ...]
     left: tuple[servers.PlacedServer, ...] = ()
     is_proven: bool = True
+    kept_back: frozenset[str] = frozenset()
+
+
+#: Whether enough stays free after steps.
+IsKept = Callable[[Sequence[DrainStep]], bool]
 
 
 def schedule(
@@ -73,31 +82,78 @@ def schedule(
     moving: Sequence[servers.PlacedServer],
     targets: Targets,
     parallel: int = 1,
+    is_kept: IsKept | None = None,
 ) -> Schedule:
     """Steps for all servers, or for as many as one attempt finds if not all can move.
 
     ``stopped`` are the root UUIDs of the hosts, ``moving`` their servers that nova moves. Up to
-    ``parallel`` steps are in a wave.
+    ``parallel`` steps are in a wave. With ``is_kept``, servers stay whose steps it refuses; another
+    attempt could move more of them. Raises the errors of ``is_kept``.
     """
     problem = _Problem(moves, stopped, moving, targets)
     steps = problem.preferred()
-    if len(steps) == len(moving):
-        return Schedule(problem.in_waves(steps, parallel))
-    try:
-        exact = problem.exact()
-    except SearchTooLong:
-        return _partial(problem, steps, parallel, is_proven=False)
-    if exact is not None:
-        return Schedule(problem.in_waves(exact, parallel))
-    return _partial(problem, steps, parallel, is_proven=moves.is_complete)
+    is_proven = True
+    if len(steps) < len(moving):
+        try:
+            exact = problem.exact()
+        except SearchTooLong:
+            exact, is_proven = None, False
+        is_proven = exact is not None or (is_proven and moves.is_complete)
+        steps = steps if exact is None else exact
+    kept = steps if is_kept is None else problem.kept(steps, is_kept)
+    placed = {step.server.key for step in kept}
+    return Schedule(
+        problem.in_waves(kept, parallel),
+        tuple(server for server in problem.moving if server.key not in placed),
+        is_proven,
+        frozenset(step.server.key for step in steps) - placed,
+    )
 
 
-def _partial(
-    problem: _Problem, steps: Sequence[DrainStep], parallel: int, *, is_proven: bool
-) -> Schedule:
-    placed = {step.server.key for step in steps}
-    left = tuple(server for server in problem.moving if server.key not in placed)
-    return Schedule(problem.in_waves(steps, parallel), left, is_proven)
+def moves_all(moves: Moves, stopped: Sequence[str], moving: Sequence[servers.PlacedServer]) -> bool:
+    """Whether some order of moves has a step for every server. Raises SearchTooLong."""
+    problem = _Problem(moves, stopped, moving, _AnyTarget())
+    return len(problem.preferred()) == len(moving) or problem.exact() is not None
+
+
+def after(base: state.CloudState, done: Iterable[DrainStep]) -> state.CloudState:
+    """The state after the end of steps."""
+    changed: dict[str, record.ConsumerRecord] = {}
+    for step in done:
+        server, option = step.server, step.option
+        consumer = changed.get(server.uuid, base.consumers[server.uuid])
+        own = {
+            uuid: dict(resources)
+            for uuid, resources in consumer.allocations.items()
+            if uuid not in server.allocations
+        }
+        for uuid, resources in allocations_of(base, option).items():
+            own.setdefault(uuid, {}).update(resources)
+        changed[server.uuid] = dataclasses.replace(consumer, allocations=own)
+    left = base.copy()
+    left.apply(record.Changes(consumers=changed))
+    return left
+
+
+def allocations_of(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
+    """The allocations of an option, without places of server groups."""
+    found: dict[str, dict[str, int]] = {}
+    for (uuid, name), amount in option.amounts.items():
+        if name in base.providers[uuid].inventories:
+            found.setdefault(uuid, {})[name] = amount
+    return found
+
+
+class _AnyTarget:
+    def rank(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts
+    ) -> tuple[float | int | str, ...]:
+        return (option.repeats(left), option.root_uuid)
+
+    def why(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts, possible: int
+    ) -> str:
+        return ""
 
 
 class _Problem:
@@ -152,6 +208,30 @@ class _Problem:
         if placement is None:
             return None
         return self._ordered(placement) or self._search()
+
+    def kept(self, steps: Sequence[DrainStep], is_kept: IsKept) -> list[DrainStep]:
+        """The steps, or others for their servers, after which ``is_kept`` holds."""
+        if is_kept(steps):
+            return list(steps)
+        if not is_kept(()):
+            return []
+        number = bisect.bisect_left(
+            range(1, len(steps)), True, key=lambda count: not is_kept(steps[:count])
+        )
+        kept = list(steps[:number])
+        left: dict[placing.Slot, int] = dict(self._free)
+        for step in kept:
+            left = self._after(left, step)
+        for step in steps[number:]:
+            free, server = left, step.server
+            fitting = [each for each in self._options[server.key] if each.fits(free)]
+            for option in sorted(fitting, key=lambda it: self._targets.rank(server, it, free)):
+                other = DrainStep(server, option)
+                if is_kept([*kept, other]):
+                    kept.append(other)
+                    left = self._after(left, other)
+                    break
+        return kept
 
     def _ordered(self, placement: placing.Placement) -> list[DrainStep] | None:
         """An order for these targets that takes whatever step is possible; None if it ends."""

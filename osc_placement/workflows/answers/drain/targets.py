@@ -2,8 +2,8 @@
 """Which target of a server is preferred: spread, and scarce things last. Pure.
 
 An experienced operator keeps free what few hosts have. So a server goes to a host without devices
-that it does not request, then to one that does not fill the last place for a flavor, and of these
-to the emptiest one after the move.
+and traits (a licence, a kind of CPU) that it does not request, then to one that does not fill the
+last place for a flavor, and of these to the emptiest one after the move.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from osc_placement.workflows.answers.capacity.moves import Moves
 
 #: Classes that every host has: they are never scarce.
 _ORDINARY = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "MEM_ENCRYPTION_CONTEXT"})
+
+#: Traits of licences, devices and CPUs; those of drivers and services are never scarce.
+_OF_HARDWARE = ("CUSTOM_", "HW_")
 
 
 class Preference:
@@ -74,8 +77,12 @@ class Preference:
         return "; ".join([which, *notes])
 
     def scarce_beside(self, server: servers.PlacedServer, root: str) -> list[str]:
-        """The scarce classes of a host that the server does not request."""
+        """The scarce classes and traits of a host that the server does not request."""
         requested = {name for group in server.query.groups for name in group.resources}
+        requested |= {
+            name for group in server.query.groups for one in group.required for name in one
+        }
+        requested |= server.query.root_required
         return sorted(self._scarce.get(root, frozenset()) - requested)
 
     def last_places(self, option: placing.Option, left: Mapping[placing.Slot, int]) -> list[str]:
@@ -109,12 +116,14 @@ class Preference:
 
 
 def scarce(base: state.CloudState, hosts: Iterable[str]) -> dict[str, frozenset[str]]:
-    """``{root UUID: the classes of its tree that less than half of these hosts have}``."""
+    """``{root UUID: the classes and traits of its tree that less than half of the hosts have}``."""
     of_host: dict[str, set[str]] = {}
     for root in hosts:
         names: set[str] = set()
         for uuid in base.tree[root]:
-            names |= base.providers[uuid].inventories.keys() - _ORDINARY
+            provider = base.providers[uuid]
+            names |= provider.inventories.keys() - _ORDINARY
+            names |= {name for name in provider.traits if name.startswith(_OF_HARDWARE)}
         of_host[root] = names
     numbers = collections.Counter(name for names in of_host.values() for name in names)
     few = {name for name, number in numbers.items() if 2 * number < len(of_host)}

@@ -10,7 +10,6 @@ import pytest
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
-from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers
 from osc_placement.workflows.answers.drain import steps
 from tests.support.candidates import clouds
@@ -18,29 +17,11 @@ from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force, drains
 
 
-class Pack:
-    """The targets in the order of their UUIDs."""
-
-    def rank(
-        self, server: servers.PlacedServer, option: placing.Option, left: steps.Amounts
-    ) -> tuple[str, ...]:
-        return (option.root_uuid,)
-
-    def why(
-        self,
-        server: servers.PlacedServer,
-        option: placing.Option,
-        left: steps.Amounts,
-        possible: int,
-    ) -> str:
-        return f"{possible} possible"
-
-
 def planned(
     base: state.CloudState, stopped: Sequence[str], parallel: int = 1
 ) -> tuple[capacity_moves.Moves, steps.Schedule]:
     moves = drains.moves_of(base)
-    return moves, steps.schedule(moves, stopped, moves.servers_on(stopped), Pack(), parallel)
+    return moves, steps.schedule(moves, stopped, moves.servers_on(stopped), drains.Pack(), parallel)
 
 
 def check(base: state.CloudState, draw: random.Random) -> tuple[bool, bool]:
@@ -108,6 +89,6 @@ def test_without_time_it_is_not_proven_that_servers_stay() -> None:
         number += 1
     known = servers.servers_on(base, ["old"])
     moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.001))
-    schedule = steps.schedule(moves, ["old"], known, Pack())
+    schedule = steps.schedule(moves, ["old"], known, drains.Pack())
     assert schedule.left
     assert not schedule.is_proven

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``--keep`` holds free, beside brute force over all failures."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.workflows.answers.capacity import count, nova_servers, servers
+from osc_placement.workflows.answers.drain import reserve, steps
+from tests.support.candidates import clouds
+from tests.support.candidates.clouds import provider
+from tests.support.capacity import brute_force, drains
+
+
+def survives(base: state.CloudState, failed: Sequence[str], stopped: Sequence[str]) -> bool:
+    """Whether the servers of failed hosts can be claimed on hosts that did not fail or stop."""
+    lost = servers.servers_on(base, failed)
+    elsewhere = brute_force.without_trees(base, [*failed, *stopped])
+    current = base
+    for server in lost:
+        # nova evacuates to the target and frees the source when nova-compute is back; what is in
+        # use of a failed host does not matter, and a shared pool has the server's part once.
+        own = current.consumers[server.uuid].allocations
+        kept = {uuid: own[uuid] for uuid in own if uuid not in server.allocations}
+        current = brute_force.claim(current, server.uuid, kept)
+    return brute_force.fit(current, [server.query for server in lost], elsewhere)
+
+
+def draw_flat(draw: random.Random) -> state.CloudState:
+    base = clouds.cloud(
+        *(provider(f"h{n}", VCPU=draw.randint(2, 7)) for n in range(draw.randint(3, 6)))
+    )
+    for number in range(draw.randint(2, 7)):
+        found = list(brute_force.claims(base, clouds.query(clouds.group(VCPU=draw.randint(1, 4)))))
+        if found:
+            base = brute_force.claim(base, f"s{number}", draw.choice(found))
+    return base
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+@pytest.mark.seeds(40, long=400)
+def test_every_failure_that_was_survived_is_survived_after_each_step(
+    failures: int, seed: int
+) -> None:
+    draw = random.Random(f"reserve {failures} {seed}")
+    base = draw_flat(draw)
+    hosts = count.hosts_of(base)
+    stopped = draw.sample(hosts, draw.randint(1, len(hosts) - failures))
+    every = [*itertools.combinations(hosts, failures)]
+    before = [each for each in every if survives(base, each, ())]
+    moves = drains.moves_of(base)
+    kept = reserve.FailureReserve(
+        base, nova_servers.KnownServers(), (), failures, budgets.SearchBudget(), stopped
+    )
+    assert set(before) == set(every) - set(kept.lost)
+    schedule = steps.schedule(
+        moves,
+        stopped,
+        moves.servers_on(stopped),
+        drains.Pack(),
+        is_kept=functools.partial(kept.is_kept, stopped),
+    )
+    # Without a step, a failure may be lost because the hosts take no server any more.
+    for number in range(1, len(schedule.steps) + 1):
+        after = steps.after(base, schedule.steps[:number])
+        for failed in before:
+            if set(failed).isdisjoint(stopped):
+                assert survives(after, failed, stopped), (failed, number)
+
+
+def test_a_server_stays_if_its_move_would_use_the_reserve() -> None:
+    base = clouds.cloud(*(provider(name, VCPU=4) for name in "abc"))
+    for name in "abc":
+        base = brute_force.claim(base, f"on {name}", {name: {"VCPU": 2}})
+    moves = drains.moves_of(base)
+    answers = {}
+    for failures in (1, 2):
+        kept = reserve.FailureReserve(
+            base, nova_servers.KnownServers(), (), failures, budgets.SearchBudget(), ["a"]
+        )
+        schedule = steps.schedule(
+            *(moves, ["a"], moves.servers_on(["a"]), drains.Pack()),
+            is_kept=functools.partial(kept.is_kept, ["a"]),
+        )
+        answers[failures] = (len(schedule.steps), len(schedule.kept_back), len(kept.lost))
+    # With two of three hosts lost before, there is nothing to keep.
+    assert answers == {1: (0, 1, 0), 2: (1, 0, 3)}
