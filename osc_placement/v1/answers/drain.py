@@ -25,8 +25,8 @@ class DrainHosts(base.ReportShowOne):
     Moves no server itself. The plan has a target for each server of the hosts, in waves: a wave
     begins when the one before has ended, and each of its steps has room while nova holds the
     allocations of source and target. Server groups, zones, traits, devices and aggregates are
-    kept, and nothing else in the cloud changes. Targets are spread; hosts with devices or rare
-    traits that the server does not request, and the last place for a flavor, come last.
+    kept, and nothing else in the cloud changes. Targets are spread; hosts with devices, or traits
+    of flavors, that few hosts have and the server does not request, come last.
 
     If servers stay, the answer has what prevents each of them, the smallest changes after which
     it could move, and the most of these hosts that can be emptied.

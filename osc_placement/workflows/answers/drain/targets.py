@@ -2,8 +2,8 @@
 """Which target of a server is preferred: spread, and scarce things last. Pure.
 
 An experienced operator keeps free what few hosts have. So a server goes to a host without devices
-and traits (a licence, a kind of CPU) that it does not request, then to one that does not fill the
-last place for a flavor, and of these to the emptiest one after the move.
+and traits of flavors (a licence) that it does not request, then to one that does not fill the last
+place for a flavor, and of these to the emptiest one after the move.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from osc_placement.workflows.answers.capacity.moves import Moves
 
 #: Classes that every host has: they are never scarce.
 _ORDINARY = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "MEM_ENCRYPTION_CONTEXT"})
-
-#: Traits of licences, devices and CPUs; those of drivers and services are never scarce.
-_OF_HARDWARE = ("CUSTOM_", "HW_")
 
 
 class Preference:
@@ -45,7 +42,8 @@ class Preference:
             for name, query in flavors.items()
         }
         hosts = [root for root in count.hosts_of(self._base) if root not in stopped]
-        self._scarce = scarce(self._base, hosts)
+        wanted = {name for query in flavors.values() for name in _required(query)}
+        self._scarce = scarce(self._base, hosts, wanted)
         self._last: tuple[Mapping[placing.Slot, int] | None, dict[str, frozenset[str]]] = (None, {})
 
     def rank(
@@ -115,15 +113,26 @@ class Preference:
         return min(parts, default=0.0)
 
 
-def scarce(base: state.CloudState, hosts: Iterable[str]) -> dict[str, frozenset[str]]:
-    """``{root UUID: the classes and traits of its tree that less than half of the hosts have}``."""
+def _required(query: candidate.CandidateQuery) -> set[str]:
+    """The traits that a request requires."""
+    of_groups = {name for group in query.groups for any_of in group.required for name in any_of}
+    return of_groups | query.root_required
+
+
+def scarce(
+    base: state.CloudState, hosts: Iterable[str], traits: Collection[str] = ()
+) -> dict[str, frozenset[str]]:
+    """``{root UUID: the classes, and of ``traits`` those, that less than half of the hosts have}``.
+
+    Traits that no flavor requires are not scarce: they may name a rack.
+    """
     of_host: dict[str, set[str]] = {}
     for root in hosts:
         names: set[str] = set()
         for uuid in base.tree[root]:
             provider = base.providers[uuid]
             names |= provider.inventories.keys() - _ORDINARY
-            names |= {name for name in provider.traits if name.startswith(_OF_HARDWARE)}
+            names |= provider.traits.intersection(traits)
         of_host[root] = names
     numbers = collections.Counter(name for names in of_host.values() for name in names)
     few = {name for name, number in numbers.items() if 2 * number < len(of_host)}

@@ -49,6 +49,24 @@ def test_a_host_with_devices_is_last_and_says_so() -> None:
     assert ("b", "the only host with room; it has VGPU") in found.values()
 
 
+def test_a_host_with_a_rare_trait_of_a_flavor_is_last_but_not_for_who_requests_it() -> None:
+    base = clouds.cloud(
+        provider("a", VCPU=4),
+        provider("b", VCPU=64, traits="CUSTOM_LICENCE CUSTOM_RACK_1"),
+        provider("c", VCPU=3, traits="CUSTOM_RACK_2"),
+        provider("d", VCPU=1),
+    )
+    licensed = query(group(VCPU=2, required="CUSTOM_LICENCE"))
+    answers = []
+    for queries in ({}, {"s0": licensed}):
+        known = servers.servers_on(with_servers(base, 2), ["a"], queries)
+        moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[licensed])
+        preference = targets.Preference(moves, ["a"], {"licensed": licensed})
+        (step,) = steps.schedule(moves, ["a"], known, preference).steps
+        answers.append((step.option.root_uuid, preference.scarce_beside(known[0], "b")))
+    assert answers == [("c", ["CUSTOM_LICENCE"]), ("b", [])]
+
+
 def test_the_last_place_for_a_large_flavor_is_kept() -> None:
     base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=8), provider("c", VCPU=7))
     assert chosen(with_servers(base, 2)) == {"s0": ("c", "best of 2 hosts")}
