@@ -27,11 +27,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 from unittest import mock
 
+from osc_placement.v1.output.terminal import fold
 from tests.support.peer import placement, process, shell, state, target as targets
 
 DOCS = process.ROOT / "doc" / "source"
@@ -173,7 +173,7 @@ class Terminal:
         """The parts of a message on a terminal, divided at blanks; a row or data stays whole."""
         if len(line) <= int(self.width) or line.startswith(NOT_WRAPPED):
             return [line]
-        return textwrap.wrap(line, int(self.width), break_long_words=False, break_on_hyphens=False)
+        return fold(line, int(self.width))
 
     def _shown(self, line: str) -> str:
         """Replace what differs from run to run."""
@@ -245,6 +245,7 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 
 def update(page: pathlib.Path, terminal: Terminal) -> None:
     """Write the real output of a page's commands into it, except where it shows ``...``."""
+    terminal.width = README_WIDTH if page == README else WIDTH
     lines = page.read_text().splitlines()
     shift = 0
     for step in list(steps("\n".join(lines))):

@@ -125,11 +125,8 @@ class PlacementCommand(command.Command):
             self.add_allow(self._parser)
         actions = self._parser._actions[1:]
         self.own_arguments = [action for action in actions if action not in inherited]
-        if isinstance(self, ReportCommand):
-            for group in inherited:
-                if isinstance(group, argparse._ArgumentGroup):
-                    help_text.share(group)
         help_text.own_options_first(self._parser, inherited)
+        help_text.merge_formatters(self._parser)
         return self._parser
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -444,9 +441,13 @@ class Lister(PlacementCommand, command.Lister):
         return parsed_args.long or any(name in parsed_args.columns for name in columns)
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows."""
+        """Print the rows; of an empty table say on stderr what is empty, and where."""
         data = rows.format_rows(parsed_args.formatter, data)
         code: int = super().produce_output(parsed_args, column_names, data)
+        noun, _, verb = (self.cmd_name or "").rpartition(" ")
+        is_table = parsed_args.formatter == "table" and not isinstance(self, ReportCommand)
+        if is_table and verb in {"list", "show"} and not data:
+            self._write_note(f"No {noun} found on {self.client().target}")
         return code
 
 

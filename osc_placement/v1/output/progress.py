@@ -130,7 +130,7 @@ class ProgressBars:
             rich.progress.TextColumn("{task.fields[rate]}"),
             rich.progress.TimeRemainingColumn(),
         )
-        console = rich.console.Console(file=streams.terminal())
+        console = rich.console.Console(file=streams.for_control_sequences())
         self._progress = stack.enter_context(
             rich.progress.Progress(
                 *columns, console=console, transient=True, refresh_per_second=1 / BAR_SECONDS

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from osc_placement import errors
-from osc_placement.v1.output import rows
+from osc_placement.v1.output import rows, terminal
 
 #: The exit code of a command whose output could not be written.
 EXIT_CODE = 8
@@ -81,9 +81,9 @@ class _Stderr:
         self.raw = stream or io.StringIO()
 
     def write(self, text: str) -> int:
-        """Write as far as possible, with escapes."""
+        """Write as far as possible, with escapes, and in lines that fit a terminal."""
         with contextlib.suppress(OSError):
-            self.raw.write(rows.printable_lines(text))
+            self.raw.write(terminal.message(rows.printable_lines(text), self.raw))
             self.raw.flush()
         return len(text)
 
@@ -114,7 +114,20 @@ class _Escape(logging.Filter):
         return True
 
 
-def terminal() -> TextIO:
+class _TerminalFormatter(logging.Formatter):
+    """Writes records of a handler as before, in lines that fit the terminal; errors in red."""
+
+    def __init__(self, former: logging.Formatter, stream: TextIO) -> None:
+        super().__init__()
+        self._former, self._stream = former, stream
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record."""
+        colour = terminal.RED if record.levelno >= logging.ERROR else ""
+        return terminal.message(self._former.format(record), self._stream, colour)
+
+
+def for_control_sequences() -> TextIO:
     """stderr for control sequences."""
     raw: TextIO = getattr(sys.stderr, "raw", sys.stderr)
     return raw
@@ -135,6 +148,10 @@ def checked(app: Any) -> Iterator[None]:
     for handler in logging.getLogger().handlers:
         if not any(isinstance(item, _Escape) for item in handler.filters):
             handler.addFilter(_Escape())
+            stream: Any = getattr(handler, "stream", None)
+            if terminal.is_terminal(stream):
+                former = handler.formatter or logging.Formatter()
+                handler.setFormatter(_TerminalFormatter(former, stream))
     stdout, stderr = _Stdout(sys.stdout), _Stderr(sys.stderr)
     before, app.stdout = app.stdout, stdout
     try:

@@ -16,7 +16,11 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
+from osc_placement.v1.output import terminal
 from osc_placement.v1.output.rows import Row, format_row, lines
+
+#: The only column of a table that is printed as lines, which can be copied.
+COMMANDS = ("command",)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,13 +96,25 @@ class Formatter:
         unlimited = argparse.Namespace(**{**vars(parsed_args), "max_width": sys.maxsize})
         fitted: list[Layout] = []
         for table in tables:
-            layout = fit(table.columns, list(table.rows), width, may_drop=self._may_drop)
             if table.title:
                 stdout.write(f"{chr(10) if fitted else ''}{table.title}\n")
-            cliff_table.TableFormatter().emit_list(layout.columns, layout.rows, stdout, unlimited)
+            if tuple(table.columns) == COMMANDS:
+                _write_commands(table.rows, width, stdout)
+                continue
+            layout = fit(table.columns, list(table.rows), width, may_drop=self._may_drop)
+            rows = layout.rows
+            if terminal.has_colours(stdout):
+                rows = [terminal.coloured_cells(layout.columns, row) for row in rows]
+            cliff_table.TableFormatter().emit_list(layout.columns, rows, stdout, unlimited)
             fitted.append(layout)
         if not self._quiet:
             note_dropped(fitted, width, stdout)
+
+
+def _write_commands(rows: Collection[Sequence[Any]], width: int | None, stdout: TextIO) -> None:
+    for cell in (str(cell) for row in rows for cell in row):
+        lines = (terminal.fold(line, width) if width else [line] for line in cell.split("\n"))
+        stdout.writelines(f"{line}\n" for folded in lines for line in folded)
 
 
 def _texts(row: Sequence[Any]) -> Sequence[str]:
@@ -126,7 +142,7 @@ def width_limit(parsed_args: argparse.Namespace) -> int | None:
 
 def is_terminal() -> bool:
     """Whether the tables are printed on a terminal."""
-    return sys.stdout.isatty()
+    return terminal.is_terminal(sys.stdout)
 
 
 def note_dropped(fitted: Sequence[Layout], width: int | None, stdout: TextIO) -> None:
@@ -244,17 +260,17 @@ class _Column:
 
 
 def _measure(name: str, cells: Iterable[Any]) -> _Column:
-    natural = readable = least = _width(name)
+    natural = readable = least = terminal.cells(name)
     is_empty = True
     for cell in cells:
         is_empty = is_empty and cell in (None, "")
         for line in str(cell).split("\n"):
-            length = _width(line)
+            length = terminal.cells(line)
             natural = max(natural, length)
             if length > least:
                 parts = _parts(line, name)
                 pieces = (piece for part in parts for piece in _pieces(part, name))
-                least = max(least, *map(_width, pieces))
+                least = max(least, *map(terminal.cells, pieces))
                 readable = max(readable, min(length, _READABLE))
     return _Column(name, natural, max(readable, least), least, is_empty)
 
@@ -295,12 +311,12 @@ def _fold(cell: Any, width: int, column: str) -> Any:
 
 
 def _fold_line(line: str, width: int, column: str) -> list[str]:
-    if _width(line) <= width:
+    if terminal.cells(line) <= width:
         return [line]
     folded = [""]
     for part in _parts(line, column):
-        for piece in [part] if _width(part) <= width else _pieces(part, column):
-            if folded[-1] and _width(folded[-1] + piece) > width:
+        for piece in [part] if terminal.cells(part) <= width else _pieces(part, column):
+            if folded[-1] and terminal.cells(folded[-1] + piece) > width:
                 folded.append("")
             folded[-1] += piece
     return [text.rstrip() for text in folded]
@@ -314,13 +330,6 @@ def _parts(line: str, column: str) -> list[str]:
 def _pieces(part: str, column: str) -> list[str]:
     """The pieces of a part that is too long."""
     return [part] if normalized(column) in _NAMES else _SECOND_PLACE.split(part)
-
-
-def _width(text: str) -> int:
-    """How many characters of a terminal the text fills, without spaces at its end."""
-    import wcwidth
-
-    return max(0, wcwidth.wcswidth(text.rstrip()))
 
 
 def _table_width(widths: Iterable[int]) -> int:

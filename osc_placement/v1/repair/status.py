@@ -95,10 +95,16 @@ class ShowOptions(base.Command):
             plan_options.get_parser(""),
         ]
         # The first two groups of a parser are argparse's own.
-        groups = {group.title: group for item in parsers for group in item._action_groups[2:]}
-        for group in groups.values():
-            formatter.start_section(group.title)
-            formatter.add_text(group.description)
-            formatter.add_arguments(group._group_actions)
+        groups = [group for item in parsers for group in item._action_groups[2:]]
+        for title in dict.fromkeys(group.title for group in groups):
+            titled = [group for group in groups if group.title == title]
+            formatter.start_section(title)
+            formatter.add_text(titled[0].description)
+            actions = {
+                tuple(item.option_strings) or item.dest: item
+                for group in titled
+                for item in group._group_actions
+            }
+            formatter.add_arguments(actions.values())
             formatter.end_section()
         sys.stdout.write(formatter.format_help())

@@ -228,7 +228,7 @@ def test_the_moves_are_shown_as_commands(openstack: OpenStack) -> None:
     )
     assert (ended.code, ended.stdout.splitlines()) == (3, [live, cold])
     ended = openstack.run(STOP, "full", "--commands", *nova)
-    assert f"| {live} " in ended.stdout
+    assert f"\n{live}\n" in ended.stdout
     assert "nova does not migrate a server that is suspended |" in ended.stdout
     assert f"| {suspended} | {servers[2]['name']} " in ended.stdout
     assert openstack.fails(STOP, "full", "--commands", "--no-nova")[0] == 2

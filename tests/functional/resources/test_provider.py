@@ -158,3 +158,10 @@ def test_a_tree_is_listed_root_first(openstack: OpenStack) -> None:
     assert by_name["numa0"]["inventories"]["MEMORY_MB"]["total"] == 512
     code, text = openstack.fails("resource provider tree show", UNUSED_UUID)
     assert (code, "found" in text) == (1, True)
+
+
+def test_an_empty_table_says_what_is_empty_and_where(openstack: OpenStack) -> None:
+    empty = openstack.run("resource provider list", "--name", "nobody")
+    assert (empty.code, empty.stdout.strip()) == (0, "")
+    assert empty.messages.startswith("No resource provider found on ")
+    assert openstack.run("resource provider list", "-f", "json").messages == ""
