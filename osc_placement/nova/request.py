@@ -38,10 +38,13 @@ ISOLATED = "request filter: isolated aggregates"
 REMOTE_MANAGED = "request filter: remote managed ports"
 OWNER = "request filter: owner"
 
-OWNER_ASSUMED = (
-    "a nova-compute is older than nova 34, so nova does not require OWNER_NOVA (--filter owner: all"
-    " are nova 34)"
+#: What is assumed if no host has the trait: older nova-computes do not set it.
+OWNER_UNKNOWN = (
+    f"nova does not require {traits.OWNER}, because no host has it: nova does once every"
+    " nova-compute is nova 34 (--filter owner)"
 )
+#: The other case.
+_WITH_OWNER = f" that requires {traits.OWNER}"
 NETWORKS_NOT_JUDGED = (
     "the aggregates of routed networks are not in the query: they need the segments of the server's"
     " networks"
@@ -132,8 +135,8 @@ class SchedulerOptions:
 
     Without a ``release`` the version of nova's API says it; without a nova it is the newest.
 
-    ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34);
-    nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
+    ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34); None
+    if that is not known. Nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
     ``max_instances_per_host`` of ``[filter_scheduler]``, are None without a nova.conf.
     """
 
@@ -144,7 +147,7 @@ class SchedulerOptions:
     enable_isolated_aggregate_filtering: bool = False
     image_metadata_prefilter: bool = False
     query_placement_for_routed_network_aggregates: bool = False
-    owner: bool = False
+    owner: bool | None = None
     release: int | None = None
     pci_in_placement: bool = False
     aliases: PciAliases | None = None
@@ -166,7 +169,7 @@ class SchedulerOptions:
 FILTERS = tuple(
     field.name
     for field in dataclasses.fields(SchedulerOptions)
-    if field.type == "bool" and field.name not in ("owner", "pci_in_placement")
+    if field.type == "bool" and field.name != "pci_in_placement"
 )
 
 
@@ -235,7 +238,8 @@ class NovaRequest:
     ``sources`` is ``{constraint: its source}`` in nova's order, for every constraint of the query.
     ``assumptions`` are sentences about what was not known; ``not_judged`` about what nova also
     checks, and the query does not. ``server`` and ``aggregates`` are what the query was computed
-    from; ``releases`` are the releases of nova that send it.
+    from; ``releases`` are the releases of nova that send it, and ``condition`` when they do, if
+    that is not known.
     """
 
     query: CandidateQuery
@@ -245,11 +249,12 @@ class NovaRequest:
     aggregates: Sequence[HostAggregate] = ()
     not_judged: tuple[str, ...] = ()
     releases: tuple[int, ...] = ()
+    condition: str = ""
 
     @property
     def title(self) -> str:
         """The releases of nova that send this query: ``nova 31 or 32``."""
-        return f"nova {' or '.join(map(str, self.releases))}"
+        return f"nova {' or '.join(map(str, self.releases))}{self.condition}"
 
 
 def requests_by_release(
@@ -260,10 +265,30 @@ def requests_by_release(
 ) -> tuple[NovaRequest, ...]:
     """The different requests of several releases of nova, that of the newest release first.
 
+    The last one is that which requires OWNER_NOVA, if it is not known whether nova does.
     Errors: InvalidInput if every release refuses the flavor with this image, or Placement its
     query.
     """
     options = options or SchedulerOptions()
+    owners = [release for release in releases if release >= traits.OWNER_SINCE]
+    if options.owner is None and owners:
+        owned = dataclasses.replace(options, owner=True)
+        return (
+            *_different(server, aggregates, options, releases),
+            *(
+                dataclasses.replace(request, condition=_WITH_OWNER)
+                for request in _different(server, aggregates, owned, owners)
+            ),
+        )
+    return _different(server, aggregates, options, releases)
+
+
+def _different(
+    server: ServerSpec,
+    aggregates: Sequence[HostAggregate],
+    options: SchedulerOptions,
+    releases: Sequence[int],
+) -> tuple[NovaRequest, ...]:
     different: list[NovaRequest] = []
     refused: dict[int, errors.InvalidInput] = {}
     for release in sorted(releases, reverse=True):
@@ -570,8 +595,8 @@ class _Builder:
 
     def _note_options(self) -> None:
         options = self._options
-        if self._release >= traits.OWNER_SINCE and not options.owner:
-            self._assumptions.append(OWNER_ASSUMED)
+        if self._release >= traits.OWNER_SINCE and options.owner is None:
+            self._assumptions.append(OWNER_UNKNOWN)
         if options.enabled_filters is None:
             off = [title for title, is_on in options.optional().items() if not is_on]
             self._assumptions.append(

@@ -43,7 +43,7 @@ class ShowCapacity(base.ReportLister):
 
     names_database = False
     required_feature = "nested candidates"
-    exit_codes = {**base.EXIT_CODES, services.NOT_JUDGED: services.STRICT}
+    exit_codes = {**base.EXIT_CODES, services.NOT_JUDGED: services.DIFFERENT}
     example = """\
 openstack placement capacity show --resource VCPU=4 \\
     --resource MEMORY_MB=8192
@@ -106,7 +106,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         self.summary = self._summary(answer)
         own = (single.not_judged for single in self._requests.values())
         open_parts = [*answer.not_judged, *itertools.chain.from_iterable(own)]
-        self.exit_code = services.exit_code(0, open_parts, parsed_args)
+        code = services.NOT_JUDGED if self._differ(answer.rows) else 0
+        self.exit_code = services.exit_code(code, open_parts, parsed_args)
         if self._refused:
             self.exit_code = 1
         self.answer = _tables(answer.rows, parsed_args)
@@ -141,6 +142,18 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
                 for name in dict.fromkeys(unsafe)
             ),
         ]
+
+    def _differ(self, counted: Iterable[show.Row]) -> bool:
+        """Whether requests for one flavor, by rules of nova that may hold, fit differently."""
+        counts: dict[tuple[object, ...], set[object]] = {}
+        for row in counted:
+            server = self._requests.get(row.title)
+            if server is not None:
+                key = (server.server.name, row.part, row.is_after)
+                reserve = row.kept and (row.kept.least, row.kept.most)
+                count = row.capacity.count
+                counts.setdefault(key, set()).add((count.least, count.most, reserve))
+        return any(len(different) > 1 for different in counts.values())
 
     def _queries(
         self, parsed_args: argparse.Namespace

@@ -97,7 +97,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
             )
         opened = services.NovaServices(self, parsed_args).nova
         nova = nova_request.reader_of(self, parsed_args, opened)
-        flavors = flavor_queries.read(opened, nova_request.scheduler(parsed_args))
+        flavors = flavor_queries.read(client, opened, nova_request.scheduler(parsed_args))
         drain = self._plan(parsed_args, former, client, nova, flavors)
         fields: dict[str, Any] = {}
         shown: list[tables.Table] = []

@@ -86,7 +86,7 @@ class ExplainAllocationCandidate(base.ReportLister):
         **base.EXIT_CODES,
         0: "a host can serve the request",
         3: "no host can serve it",
-        services.NOT_JUDGED: services.STRICT,
+        services.NOT_JUDGED: services.DIFFERENT,
     }
     example = """\
 openstack allocation candidate explain --flavor m1.large \\
@@ -148,7 +148,10 @@ openstack allocation candidate explain \\
             *compute.not_judged,
             *answers[0].not_judged,
         ]
-        code = 0 if all(answer.candidates for answer in answers) else 3
+        code = {
+            frozenset({True}): 0,
+            frozenset({False}): 3,
+        }.get(frozenset(bool(answer.candidates) for answer in answers), services.NOT_JUDGED)
         self.exit_code = services.exit_code(code, not_judged, parsed_args)
         self.summary = _summary(client.target, every, answers, not_judged)
         facts = _facts(every, answers, not_judged, aggregates)

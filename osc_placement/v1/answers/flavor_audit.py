@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from osc_placement.model.name import counted
@@ -35,7 +35,7 @@ class AuditFlavors(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "a flavor has a finding, or a code of --fail-on",
-        services.NOT_JUDGED: services.STRICT,
+        services.NOT_JUDGED: services.DIFFERENT,
     }
     example = """\
 openstack placement flavor audit
@@ -95,8 +95,7 @@ openstack placement flavor audit --fail-on unknown_name \\
                 compute,
             )
         fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
-        if any(str(flavor.code) in fails for flavor in flavors):
-            self.exit_code = 3
+        self.exit_code = _code(flavors, fails)
         open_questions = [
             *compute.not_judged,
             *(text for flavor in flavors for text in flavor.not_judged),
@@ -113,6 +112,16 @@ openstack placement flavor audit --fail-on unknown_name \\
             *_notes("Not judged", flavors, [flavor.not_judged for flavor in flavors]),
         ]
         return rows.listing(_columns(compute.not_judged), flavors)
+
+
+def _code(audited: Sequence[audit.AuditedFlavor], fails: Collection[str]) -> int:
+    """3 if a flavor fails by all rules of nova that may hold, NOT_JUDGED if one does by some."""
+    failing: dict[str, list[bool]] = {}
+    for flavor in audited:
+        failing.setdefault(flavor.name, []).append(str(flavor.code) in fails)
+    if any(map(all, failing.values())):
+        return 3
+    return services.NOT_JUDGED if any(map(any, failing.values())) else 0
 
 
 def _notes(

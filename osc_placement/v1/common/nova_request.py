@@ -120,6 +120,10 @@ def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
     return dataclasses.replace(options, **on)
 
 
+#: What reading the trait OWNER_NOVA needs, and what asks for it.
+_OWNER_FEATURES = (("provider required traits", "nova's rule for the trait OWNER_NOVA"),)
+
+
 def opened(
     command: base.PlacementCommand, parsed_args: argparse.Namespace
 ) -> nova_request.RequestServices:
@@ -127,7 +131,12 @@ def opened(
     from osc_placement.workflows.cloud import nova_request
 
     cloud = services.NovaServices(command, parsed_args)
-    return nova_request.RequestServices(cloud.nova, lambda: cloud.neutron, lambda: cloud.glance)
+    return nova_request.RequestServices(
+        cloud.nova,
+        lambda: cloud.neutron,
+        lambda: cloud.glance,
+        functools.cache(lambda: nova_request.has_owner(command.connect(_OWNER_FEATURES))),
+    )
 
 
 def read(

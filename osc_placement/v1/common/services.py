@@ -168,6 +168,8 @@ def add_strict(group: argparse._ActionsContainer) -> None:
 #: The exit code of an answer that is not complete, and its meaning with ``--strict``.
 NOT_JUDGED = 4
 STRICT = "with --strict: something was not judged"
+#: The answer depends on a rule of nova of which it is not known whether it holds.
+DIFFERENT = f"the answers by the rules of nova that may hold differ; {STRICT}"
 
 
 def exit_code(code: int, not_judged: Collection[str], parsed_args: argparse.Namespace) -> int:

@@ -93,11 +93,12 @@ def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
     return [
         *(f"Assumed: {text}" for text in latest.assumptions),
         *(f"Not judged: {text}" for text in latest.not_judged),
-        *(
-            f"The request of {single.title} differs: add --nova-release {single.releases[-1]}"
-            for single in others
-        ),
+        *(f"The request of {single.title} differs: add {_option(single)}" for single in others),
     ]
+
+
+def _option(single: NovaRequest) -> str:
+    return "--filter owner" if single.condition else f"--nova-release {single.releases[-1]}"
 
 
 def _on_named_roots(

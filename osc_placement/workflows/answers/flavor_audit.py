@@ -57,8 +57,9 @@ class AuditedFlavor:
     ``empty_hosts_at_most`` is larger if the max_unit of some full hosts was not read.
     ``reason`` explains the code. ``assumptions`` are sentences about what nova's query was assumed
     to be; ``not_judged`` about what nova also checks. ``releases`` are the releases of nova that
-    send the query; empty for a flavor that all refuse. ``not_counted`` is ``{host: why it takes no
-    server}`` for the hosts that Placement would use.
+    send the query; empty for a flavor that all refuse. ``condition`` is when they do, if that is
+    not known. ``not_counted`` is ``{host: why it takes no server}`` for the hosts that Placement
+    would use.
     """
 
     id: str
@@ -73,6 +74,7 @@ class AuditedFlavor:
     assumptions: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
     releases: tuple[int, ...] = ()
+    condition: str = ""
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -93,9 +95,9 @@ def audit(
     A flavor has several results if the releases of nova that this nova may be send different
     queries. ``compute`` decides which hosts take a server.
 
-    Requests: to nova one for its version and one per 1000 flavors, to Placement one per flavor; on
-    a service also those of ``wide.read`` for the flavors that Placement accepts, and of
-    ``_read_undecided``.
+    Requests: those of ``nova_request.observe_rules``; to nova one per 1000 flavors, to Placement
+    one per flavor; on a service also those of ``wide.read`` for the flavors that Placement accepts,
+    and of ``_read_undecided``.
     Errors: InvalidInput if nova has none of the flavors.
     """
     known = flavors.flavors(nova)
@@ -108,11 +110,13 @@ def audit(
         AuditedFlavor("", text, FlavorCode.UNKNOWN_FLAVOR, reason=reason)
         for text, reason in unknown.items()
     ]
-    releases, note = nova_request.observe_releases(nova, options)
+    rules = nova_request.observe_rules(
+        nova, options, functools.partial(nova_request.has_owner, client)
+    )
     requests = [
         asked
         for named in sorted(chosen, key=lambda named: named.name)
-        for asked in _requests(named, options, releases, note)
+        for asked in _requests(named, rules)
     ]
     answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     valid = [each.query for each in answered if each.query is not None]
@@ -181,22 +185,18 @@ class _Asked:
     answer: responses.Candidates | None = None
 
 
-def _requests(
-    named: flavors.NamedFlavor,
-    options: request.SchedulerOptions,
-    releases: Sequence[int],
-    note: str,
-) -> Iterator[_Asked]:
+def _requests(named: flavors.NamedFlavor, rules: nova_request.Rules) -> Iterator[_Asked]:
     found = AuditedFlavor(named.id, named.name, FlavorCode.OK)
     spec = request.ServerSpec(named.flavor, named.name)
     try:
-        for single in request.requests_by_release(spec, (), options, releases):
+        for single in request.requests_by_release(spec, (), rules.options, rules.releases):
             yield _Asked(
                 dataclasses.replace(
                     found,
-                    assumptions=(note, *single.assumptions),
+                    assumptions=(*rules.notes, *single.assumptions),
                     not_judged=(*single.not_judged, *_hidden(spec)),
                     releases=single.releases,
+                    condition=single.condition,
                 ),
                 single.query,
             )

@@ -472,7 +472,8 @@ _OWNED_BY_NOVA = (
     f" (--allow {guards.STANDARD_TRAITS} to do it anyway)"
 )
 _WRITTEN_BACK = (
-    "nova-compute overwrites changes of the driver's own traits at its next periodic run"
+    "nova-compute overwrites changes of the driver's own traits when it reads them again, every 5"
+    " minutes by default ([compute]resource_provider_association_refresh)"
 )
 
 

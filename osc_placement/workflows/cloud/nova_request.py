@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from osc_placement import errors
+from osc_placement.client import api, api_errors, retry
+from osc_placement.engine import state
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors, request, servers, traits, values
 from osc_placement.nova.request import SchedulerOptions
@@ -36,27 +38,94 @@ ZONE_HIDDEN = "the zone in which a server was requested: nova shows it from comp
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestServices:
-    """The services of one cloud; neutron and glance are opened when they are needed."""
+    """The services of one cloud; neutron and glance are opened when they are needed.
+
+    ``has_owner``: whether a host has the trait OWNER_NOVA.
+    """
 
     nova: nova_api.Nova
     neutron: Callable[[], neutron_api.Neutron]
     glance: Callable[[], flavors.Glance]
+    has_owner: Callable[[], bool]
 
 
-def observe_releases(nova: nova_api.Nova, options: SchedulerOptions) -> tuple[tuple[int, ...], str]:
-    """The releases that a nova may be, and a sentence about their rules.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """The releases that a nova may be, and the options with what was read about their rules.
 
-    Requests: one to nova, unless the options name the release.
+    ``note`` and ``owner_note`` are sentences; the latter is empty if nothing was assumed about the
+    trait OWNER_NOVA.
     """
+
+    options: SchedulerOptions
+    releases: tuple[int, ...]
+    note: str
+    owner_note: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All sentences."""
+        return tuple(filter(None, (self.note, self.owner_note)))
+
+    @property
+    def newest(self) -> SchedulerOptions:
+        """The options with the newest release."""
+        return dataclasses.replace(self.options, release=max(self.releases))
+
+
+def observe_rules(
+    nova: nova_api.Nova, options: SchedulerOptions, has_owner: Callable[[], bool]
+) -> Rules:
+    """The rules by which a nova sends its requests.
+
+    Nova requires OWNER_NOVA if a host has it, which only nova-compute 34 sets. Without such a host
+    it is not known, unless nova does not even show that it is nova 34.
+
+    Requests: one to nova, unless the options name the release; those of ``has_owner`` if the
+    release may have the rule.
+    """
+    newest = traits.RELEASES[-1]
+    version: str | None = None
+    releases: tuple[int, ...]
     if options.release is not None:
-        return (options.release,), f"the rules of nova {options.release}"
-    version = nova_api.maximum_version(nova)
-    if version is None:
-        newest = traits.RELEASES[-1]
-        return (newest,), f"nova shows no version: the rules of nova {newest} (--nova-release)"
-    releases = traits.releases_of(version)
-    text = " or ".join(map(str, releases))
-    return releases, f"the rules of nova {text}, by its compute API {version}"
+        releases, note = (options.release,), f"the rules of nova {options.release}"
+    elif version := nova_api.maximum_version(nova):
+        releases = traits.releases_of(version)
+        text = " or ".join(map(str, releases))
+        note = f"the rules of nova {text}, by its compute API {version}"
+    else:
+        releases = (newest,)
+        note = f"nova shows no version: the rules of nova {newest} (--nova-release)"
+    if options.owner or max(releases) < traits.OWNER_SINCE:
+        return Rules(options, releases, note)
+    if has_owner():
+        return Rules(dataclasses.replace(options, owner=True), releases, note, OWNER_MEASURED)
+    if version is None and options.release is None:
+        owned = dataclasses.replace(options, owner=False)
+        return Rules(owned, releases, note, request.OWNER_UNKNOWN)
+    return Rules(options, releases, note)
+
+
+#: Why nova requires OWNER_NOVA.
+OWNER_MEASURED = (
+    f"every nova-compute is nova 34, because hosts have the trait {traits.OWNER}: nova requires it"
+)
+
+
+def has_owner(client: api.Client) -> bool:
+    """Whether a root provider has the trait OWNER_NOVA. Requests: one listing."""
+    try:
+        listed = retry.read(lambda: client.list_providers(required=[traits.OWNER]))
+    except api_errors.BadRequest:
+        # Placement does not have the trait.
+        return False
+    return any(item.root_uuid in (None, item.uuid) for item in listed)
+
+
+def has_owner_in(base: state.CloudState) -> bool:
+    """``has_owner`` of a state with all traits. Requests: none."""
+    uuids = base.with_trait[traits.OWNER]
+    return any(base.providers[uuid].root_uuid == uuid for uuid in uuids)
 
 
 def observe_request(
@@ -66,9 +135,9 @@ def observe_request(
 
     Several if the releases of nova that this nova may be send different requests; the newest first.
 
-    Requests: to nova one for its version, one for host aggregates, one for the zones if none of
-    these has the requested one, and one per 1000 flavors or one for the server; to neutron one per
-    port, or one for a server; to glance one for an image (two for a name).
+    Requests: those of ``observe_rules``; to nova one for host aggregates, one for the zones if none
+    of these has the requested one, and one per 1000 flavors or one for the server; to neutron one
+    per port, or one for a server; to glance one for an image (two for a name).
     Errors: InvalidInput for what does not exist, and for what nova or Placement refuses.
     """
     aggregates = nova_api.host_aggregates(services.nova)
@@ -79,10 +148,10 @@ def observe_request(
         spec, own = _existing(services, options)
     else:
         spec = _new(services, options)
-    releases, note = observe_releases(services.nova, options.scheduler)
+    rules = observe_rules(services.nova, options.scheduler, services.has_owner)
     return tuple(
-        dataclasses.replace(single, assumptions=(note, *single.assumptions, *own))
-        for single in request.requests_by_release(spec, aggregates, options.scheduler, releases)
+        dataclasses.replace(single, assumptions=(*rules.notes, *single.assumptions, *own))
+        for single in request.requests_by_release(spec, aggregates, rules.options, rules.releases)
     )
 
 
@@ -173,23 +242,27 @@ def observe_servers(
     """Nova's request for each server of ``listed`` (by UUID), or why there is none.
 
     The disk format of images, and a root disk that is one of several volumes, are not read.
-    Requests: to nova one for its version and one for host aggregates; to neutron one per 64
+    Requests: those of ``observe_rules``; to nova one for host aggregates; to neutron one per 64
     servers.
     """
     attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
     for each in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
         attached[each.server_uuid].append(each)
     aggregates = nova_api.host_aggregates(services.nova)
-    releases, _ = observe_releases(services.nova, options)
+    rules = observe_rules(services.nova, options, services.has_owner)
     requests: dict[str, request.NovaRequest | str] = {}
     for uuid, server in listed.items():
         try:
             spec = spec_of(server, attached[uuid])
-            newest, *others = request.requests_by_release(spec, aggregates, options, releases)
+            newest, *others = request.requests_by_release(
+                spec, aggregates, rules.options, rules.releases
+            )
             different = tuple(f"{single.title} sends another request" for single in others)
             hidden = () if server.shows_zone else (ZONE_HIDDEN,)
             requests[uuid] = dataclasses.replace(
-                newest, not_judged=(*newest.not_judged, *different, *hidden)
+                newest,
+                assumptions=tuple(filter(None, (rules.owner_note, *newest.assumptions))),
+                not_judged=(*newest.not_judged, *different, *hidden),
             )
         except errors.InvalidInput as error:
             requests[uuid] = "; ".join(error.reasons)

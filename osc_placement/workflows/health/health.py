@@ -67,7 +67,6 @@ WARNINGS = frozenset(
         "flavor-many-candidates",
         "flavor-one-host",
         "incomplete",
-        "missing-owner",
         "missing-trait",
         "over-capacity",
         "pci-device-out-of-spec",
@@ -373,9 +372,12 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
             "placement flavor audit",
         )
         for item in audited
-        if item.code not in flavor_audit.NO_FINDING
+        if item.code not in flavor_audit.NO_FINDING and not item.condition
     ]
-    not_judged = sorted({text for item in audited for text in item.not_judged})
+    not_judged = sorted(
+        {text for item in audited for text in item.not_judged}
+        | {request.OWNER_UNKNOWN for item in audited if item.condition}
+    )
     count = len({item.id for item in audited})
     return Area("flavors", problems, counted(count, "flavor"), "", not_judged, compute.not_judged)
 

@@ -123,8 +123,9 @@ def compare(
     Requests and errors: those of ``impact`` to nova.
     """
     options = options or request.SchedulerOptions()
-    releases, note = nova_request.observe_releases(nova, options)
-    rules = dataclasses.replace(options, release=max(releases))
+    has_owner = functools.partial(nova_request.has_owner_in, base)
+    observed = nova_request.observe_rules(nova, options, has_owner)
+    rules = observed.newest
     aggregates = nova_api.host_aggregates(nova)
     compute = compute_nodes.read_server_hosts(nova)
     named, servers = flavors.flavors(nova), nova_servers.servers(nova)
@@ -136,7 +137,7 @@ def compare(
         FlavorImpact("", name, nothing, nothing, tuple(stranded[name]))
         for name in sorted(stranded.keys() - {flavor.name for flavor in named})
     ]
-    notes = (note, *compute.not_judged)
+    notes = (*observed.notes, *compute.not_judged)
     return Impact((*listed, *deleted), changed.failures, notes)
 
 
@@ -150,9 +151,8 @@ def fits(
 
     Requests: to nova one for its version, and one per 1000 flavors.
     """
-    options = request.SchedulerOptions()
-    releases, _ = nova_request.observe_releases(nova, options)
-    rules = dataclasses.replace(options, release=max(releases))
+    has_owner = functools.partial(nova_request.has_owner_in, base)
+    rules = nova_request.observe_rules(nova, request.SchedulerOptions(), has_owner).newest
     comparison = _Comparison(base, base, compute)
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors")
     return _of_flavors(comparison, named, rules, {})

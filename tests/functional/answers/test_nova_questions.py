@@ -371,7 +371,7 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
         "pci": ("not_judged", 2, 2),
     }
     assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
-    owner = "nova does not require OWNER_NOVA (--filter owner"
+    owner = "nova does not require OWNER_NOVA, because no host has it"
     assert {row["name"] for row in rows if any(owner in text for text in row["assumed"])} == {
         "small", "large", "avx", "typo", "pci",
     }  # fmt: skip
@@ -387,7 +387,7 @@ def test_capacity_lists_what_a_flavor_leaves_open(
     flavors = ("placement capacity show", "--flavor", "small", "--flavor", "pci")
     ended = openstack.run(*flavors, *nova, "-f", "json")
     answer = json.loads(ended.stdout)
-    owner = "nova does not require OWNER_NOVA (--filter owner"
+    owner = "nova does not require OWNER_NOVA, because no host has it"
     assert all(any(owner in text for text in row["assumed"]) for row in answer)
     rows = {row["request"]: row["not_judged"] for row in answer}
     assert rows["small"] == []
@@ -412,9 +412,9 @@ def test_what_the_audit_of_flavors_assumes_is_named(
     ]
     assert lines == [
         "Assumed: nova shows no version: the rules of nova 34 (--nova-release)",
+        "Assumed: nova does not require OWNER_NOVA, because no host has it: nova does once every"
+        " nova-compute is nova 34 (--filter owner)",
         "Assumed: the image has no properties that change the request",
-        "Assumed: a nova-compute is older than nova 34, so nova does not require OWNER_NOVA"
-        " (--filter owner: all are nova 34)",
         "Not judged: the aggregates of routed networks",
         "Not judged for pci: the devices of the PCI alias nic",
     ]
@@ -442,3 +442,37 @@ def test_a_server_moves_to_a_host_with_the_traits_of_its_flavor(
         ["no other host has room with required=HW_CPU_X86_AVX"],
     )
     assert f"local disks, which only a migration moves: server {SERVER}" not in found["notes"]
+
+
+#: The commands about a request of nova, and their exit codes if the root providers of no host, of
+#: one that cannot serve it, and of all have the trait OWNER_NOVA.
+OWNED = (
+    ((EXPLAIN, "--flavor", "avx"), (4, 3, 0)),
+    (("placement capacity show", "--flavor", "avx"), (4, 0, 0)),
+    ((AUDIT, "small"), (4, 3, 0)),
+)
+
+
+def test_a_nova_34_requires_the_owner_that_its_hosts_have(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    hosts = {item["name"]: item["uuid"] for item in openstack("resource provider list")}
+    version = {"GET /v2.1/": {"version": {"version": "2.104"}}}
+    newest = nova_recording({**recorded(hosts), **version}, "newest.json")
+
+    def codes() -> list[int]:
+        return [openstack.run(*arguments, *newest).code for arguments, _ in OWNED]
+
+    assert codes() == [none for _, (none, _, _) in OWNED]
+    lines = openstack.run(EXPLAIN, "--flavor", "avx", *newest).messages.splitlines()
+    assert "can serve the request of nova 34" in lines[0]
+    assert lines[1].startswith("no compute host (0 of 2) can serve the request of nova 34 that req")
+    explicit = openstack.run(EXPLAIN, "--flavor", "avx", "--filter", "owner", *newest)
+    assert explicit.code == 3
+    openstack("resource provider trait set", hosts["plain"], "--trait=OWNER_NOVA")
+    assert codes() == [one for _, (_, one, _) in OWNED]
+    _, found = explained(openstack, "--flavor", "avx", "--host", "nova-avx", *newest)
+    assert found["change"][0]["text"] == "add the trait OWNER_NOVA to avx"
+    both = ("--trait=HW_CPU_X86_AVX", "--trait=OWNER_NOVA")
+    openstack("resource provider trait set", hosts["avx"], *both)
+    assert codes() == [every for _, (_, _, every) in OWNED]

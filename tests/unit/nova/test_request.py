@@ -154,7 +154,7 @@ def test_what_is_not_known_is_listed() -> None:
         "the image has no properties that change the request",
         "no project is given",
         "no host aggregate has the availability zone moon",
-        request.OWNER_ASSUMED.partition(":")[0],
+        request.OWNER_UNKNOWN.partition(":")[0],
         "nova.conf is not given",
     ]
     off = found.assumptions[-1].rpartition(": ")[2].split(", ")
@@ -288,7 +288,8 @@ def test_releases_that_send_different_requests_are_told_apart() -> None:
 def test_a_release_that_refuses_a_flavor_is_named() -> None:
     specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-snp"}
     image = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
-    [found] = request.requests_by_release(spec(specs, image), releases=(33, 34))
+    options = request.SchedulerOptions(owner=False)
+    [found] = request.requests_by_release(spec(specs, image), (), options, releases=(33, 34))
     assert found.releases == (34,)
     assert "nova 33 refuses it" in found.not_judged[-1]
     with pytest.raises(errors.InvalidInput, match="not one of"):
@@ -352,12 +353,26 @@ def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
         parameters(spec({"pci_passthrough:alias": "h100:8"}), aliases=request.read_aliases(ALIASES))
 
 
-def test_no_owner_is_assumed_by_default_from_its_release_on() -> None:
-    for release, expected in ((33, False), (34, True)):
-        found = request.request_to_placement(
-            spec(), options=request.SchedulerOptions(release=release)
-        )
-        assert (request.OWNER_ASSUMED in found.assumptions) is expected
+@pytest.mark.parametrize(
+    ("owner", "releases", "titles"),
+    [
+        (None, (32, 33), ["nova 32 or 33"]),
+        (None, (33, 34), ["nova 33 or 34", "nova 34 that requires OWNER_NOVA"]),
+        (False, (33, 34), ["nova 33 or 34"]),
+        (True, (33, 34), ["nova 34", "nova 33"]),
+    ],
+)
+def test_a_release_with_the_owner_filter_has_two_requests_if_nothing_tells_whether_it_is_on(
+    owner: bool | None, releases: tuple[int, ...], titles: list[str]
+) -> None:
+    options = request.SchedulerOptions(owner=owner)
+    found = request.requests_by_release(spec(), (), options, releases)
+    assert [single.title for single in found] == titles
+    for single in found:
+        requires = "OWNER_NOVA" in single.query.root_required
+        assert requires == ((owner is True and 34 in single.releases) or bool(single.condition))
+        is_assumed = request.OWNER_UNKNOWN in single.assumptions
+        assert is_assumed == (owner is None and 34 in releases and not single.condition)
 
 
 def test_a_wrong_alias_that_the_flavor_does_not_request_is_refused_from_nova_31_on() -> None:

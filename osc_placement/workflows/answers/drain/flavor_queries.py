@@ -3,22 +3,25 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 
 from osc_placement import errors
+from osc_placement.client import api as placement_api
 from osc_placement.model import candidate
-from osc_placement.nova import api, flavors, request, traits
+from osc_placement.nova import api, flavors, request
 from osc_placement.workflows.cloud import nova_request
 
 
-def read(nova: api.Nova, options: request.SchedulerOptions) -> dict[str, candidate.CandidateQuery]:
+def read(
+    client: placement_api.Client, nova: api.Nova, options: request.SchedulerOptions
+) -> dict[str, candidate.CandidateQuery]:
     """``{flavor: nova's request}`` by the newest release that this nova may be.
 
-    A flavor that nova refuses is left out: no server has it. Requests: one to nova for its version,
-    one per 1000 flavors.
+    A flavor that nova refuses is left out: no server has it. Requests: those of
+    ``nova_request.observe_rules``, and one to nova per 1000 flavors.
     """
-    releases, _ = nova_request.observe_releases(nova, options)
-    single = dataclasses.replace(options, release=max(releases, default=traits.RELEASES[-1]))
+    has_owner = functools.partial(nova_request.has_owner, client)
+    single = nova_request.observe_rules(nova, options, has_owner).newest
     queries: dict[str, candidate.CandidateQuery] = {}
     for flavor in flavors.flavors(nova):
         spec = request.ServerSpec(flavor.flavor, flavor.name)

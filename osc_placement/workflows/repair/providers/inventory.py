@@ -140,7 +140,8 @@ def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
                 yield WRONG_STATUS.repaired(item, repair, text, {"service_status": status})
         if kind in owned and OWNER not in traits:
             text = (
-                f"other {kind} hosts have the trait {OWNER}: nova's scheduler can exclude this one"
+                f"other {kind} hosts have the trait {OWNER}: once every nova-compute is nova 34, no"
+                " server starts here"
             )
             yield MISSING_OWNER.repaired(item, {OWNER: True}, text, {"traits": [OWNER]})
     yield from _compare_peers(snapshot, read)

@@ -85,8 +85,8 @@ def test_each_code_is_found_with_one_request_per_flavor(client: explained.Counti
     }
     assert [found["ok"].hosts, found["one_host"].hosts, found["full"].empty_hosts] == [2, 1, 2]
     assert "CUSTOM_NOPE" in found["unknown_name"].reason
-    # Nothing is sent for a flavor that nova refuses.
-    assert sum(client.sent.values()) == len(FLAVORS) - 1
+    # Nothing is sent for a flavor that nova refuses; one request reads the trait OWNER_NOVA.
+    assert sum(client.sent.values()) == len(FLAVORS) - 1 + 1
 
 
 def test_a_service_is_audited_as_its_database(client: explained.CountingClient) -> None:
@@ -98,8 +98,8 @@ def test_a_service_is_audited_as_its_database(client: explained.CountingClient) 
         # One per flavor that nova accepts, and one for all hosts.
         "allocation_candidates/resources": 7,
         "resource_providers/": 1,
-        # Those that share.
-        "resource_providers/required": 1,
+        # Those that share, and those with the trait OWNER_NOVA.
+        "resource_providers/required": 2,
         # 1 and the requested amounts of each class.
         "resource_providers/resources": 6,
         "resource_providers/inventories/": 2,

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, flavors, request
-from osc_placement.workflows.cloud import nova_request
+from osc_placement.testing import service
+from osc_placement.workflows.cloud import nova_request, observe
 
 SERVER, IMAGE = "00000000-0000-4000-8000-0000000000c1", "00000000-0000-4000-8000-0000000000d1"
 
@@ -61,9 +63,62 @@ def test_a_server_without_its_image_has_a_request_with_an_assumption(
         nova,
         lambda: neutron_api.RecordedNeutron(nova.recorded, nova.source),
         lambda: Glance(status),
+        lambda: False,
     )
     scheduler = request.SchedulerOptions(query_placement_for_image_type_support=True)
     options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
     for single in nova_request.observe_request(services, options):
         assert single.query.groups[0].resources == {"VCPU": 2, "MEMORY_MB": 16}
         assert any(text.startswith(assumed) for text in single.assumptions), single.assumptions
+
+
+@pytest.mark.parametrize(
+    ("version", "option", "has_owner", "owner"),
+    [
+        # What nova shows, --nova-release, whether a host has the trait: whether nova requires it.
+        ("2.104", None, True, True),
+        ("2.104", None, False, None),
+        ("2.103", None, True, None),
+        (None, None, True, True),
+        (None, None, False, False),
+        (None, 34, False, None),
+        ("2.104", 33, True, None),
+    ],
+)
+def test_nova_requires_the_owner_if_its_release_has_the_filter_and_a_host_has_the_trait(
+    version: str | None, option: int | None, has_owner: bool, owner: bool | None
+) -> None:
+    answers = {"GET /v2.1/": {"version": {"version": version}}} if version else {}
+    asked: list[bool] = []
+
+    def ask() -> bool:
+        asked.append(has_owner)
+        return has_owner
+
+    options = request.SchedulerOptions(release=option)
+    rules = nova_request.observe_rules(api.RecordedNova(answers, "nova"), options, ask)
+    assert rules.options.owner is owner
+    is_of_34 = max(rules.releases) == 34
+    assert asked == [has_owner] * is_of_34
+    assert bool(rules.owner_note) == (is_of_34 and owner is not None)
+    # An operator's word counts without a request.
+    asked.clear()
+    options = dataclasses.replace(options, owner=True)
+    rules = nova_request.observe_rules(api.RecordedNova(answers, "nova"), options, ask)
+    assert (rules.options.owner, rules.owner_note, asked) == (True, "", [])
+
+
+def test_only_a_root_with_the_trait_tells_that_nova_compute_sets_it(
+    placement: service.InProcessPlacement,
+) -> None:
+    client = placement.client()
+    assert not nova_request.has_owner(client)
+    host = client.create_provider("cmp-0")
+    device = client.create_provider("cmp-0_gpu", parent_uuid=host.uuid)
+    for item in (device, host):
+        assert not nova_request.has_owner(client)
+        client.replace_provider_traits(item.uuid, 0, ["OWNER_NOVA"])
+    assert nova_request.has_owner(client)
+    with observe.whole_state(client) as base:
+        assert base is not None
+        assert nova_request.has_owner_in(base)
