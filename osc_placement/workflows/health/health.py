@@ -66,6 +66,7 @@ WARNINGS = frozenset(
         "flavor-full",
         "flavor-many-candidates",
         "flavor-one-host",
+        "host-disabled",
         "incomplete",
         "missing-trait",
         "over-capacity",
@@ -187,6 +188,7 @@ def examine(services: HealthServices, context: ReadContext) -> list[Area]:
             for name, examine_area in (
                 ("allocations", lambda: _allocations(services, audited())),
                 ("servers", lambda: _servers(services, context, audited().snapshot)),
+                ("hosts", lambda: _hosts(audited().snapshot)),
                 ("host-aggregates", lambda: _host_aggregates(services, context)),
                 ("allocation-ratios", lambda: _ratios(services, context)),
                 ("providers", lambda: _providers(services, context)),
@@ -393,6 +395,35 @@ def _placement(services: HealthServices) -> Area:
             text = check.details.partition(":")[0]
             problems.append(HealthProblem(check.code, subject, text, show, repair))
     return Area("placement", problems, f"API {observed.server[0]} to {observed.server[1]}")
+
+
+# Hosts whose nova-compute is down or disabled.
+
+
+_SERVICES = "compute service list --service nova-compute"
+
+
+def _hosts(snapshot: CloudSnapshot) -> Area:
+    """The hosts that take no server, each with the number of servers that lose something there."""
+    services = [one for one in snapshot.hosts.compute_services if one.is_reachable]
+    losses = moves.losses_on(snapshot, snapshot.hosts.nodes)
+    servers: dict[str, set[str]] = collections.defaultdict(set)
+    for node in snapshot.hosts.nodes:
+        servers[node.host] |= {move.server.uuid for move, _ in losses[node.uuid]}
+    problems = [
+        HealthProblem(
+            "host-disabled" if service.is_up else "host-down",
+            service.host,
+            f"{service.host}: {counted(len(servers[service.host]), 'server')}",
+            _SERVICES,
+        )
+        for service in services
+        if not (service.is_up and service.is_enabled)
+    ]
+    problems.sort(key=lambda problem: (-len(servers[problem.subject]), problem.subject))
+    hidden = sorted(snapshot.hosts.unreachable)
+    unread = [f"{and_more(hidden, _MOST_HOSTS)}: the cell is down"] if hidden else []
+    return Area("hosts", problems, counted(len(services), "host"), unread=unread)
 
 
 # Servers on hosts that nova would not choose for them any more.

@@ -187,6 +187,7 @@ def test_an_area_that_cannot_be_read_does_not_hide_the_others() -> None:
     assert {area.name for area in areas if area.error == "no nova here"} == {
         "allocations",
         "servers",
+        "hosts",
         "host-aggregates",
         "allocation-ratios",
         "providers",
@@ -196,7 +197,7 @@ def test_an_area_that_cannot_be_read_does_not_hide_the_others() -> None:
     assert [line.code for line in lines if line.severity is Severity.WARNING] == [
         "consumer-without-owner"
     ]
-    assert sum(line.severity is Severity.NOT_CHECKED for line in lines) == 6
+    assert sum(line.severity is Severity.NOT_CHECKED for line in lines) == 7
 
 
 def area_of(areas: list[Area], name: str) -> Area:
@@ -257,6 +258,49 @@ def test_a_cell_that_is_down_is_named() -> None:
     areas = health.examine(read, CONTEXT)
     for name in ("host-aggregates", "allocation-ratios"):
         assert any(text.startswith(host) for text in area_of(areas, name).unread), name
+
+
+SERVICES = "GET /v2.1/os-services"
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "code"),
+    [
+        ("down", "enabled", "host-down"),
+        ("down", "disabled", "host-down"),
+        ("up", "disabled", "host-disabled"),
+        ("up", "enabled", None),
+    ],
+)
+def test_a_host_that_takes_no_server_is_a_row_with_its_servers(
+    state: str, status: str, code: str | None
+) -> None:
+    nova = testing.sample_nova("12-hosts")
+    for item in nova[SERVICES]["services"]:
+        of_row = item["host"] == "cmp-0004"
+        item["state"] = state if of_row else "up"
+        item["status"] = status if of_row else "enabled"
+    on_host = {
+        item["id"]
+        for item in nova[SERVERS]["servers"]
+        if item["OS-EXT-SRV-ATTR:host"] == "cmp-0004"
+    }
+    # Servers that move there, or that only a revert brings back.
+    on_host |= {
+        item["instance_uuid"]
+        for item in nova["GET /v2.1/os-migrations"]["migrations"]
+        if "cmp-0004" in (item["source_compute"], item["dest_compute"])
+        and item["status"] in ("running", "finished", "pre-migrating")
+    }
+    (area,) = (
+        one for one in health.examine(services(None, nova)[0], CONTEXT) if one.name == "hosts"
+    )
+    if code is None:
+        assert not area.problems
+        return
+    (problem,) = area.problems
+    assert (problem.code, problem.subject) == (code, "cmp-0004")
+    assert problem.text == f"cmp-0004: {len(on_host)} servers"
 
 
 def test_servers_of_a_cell_that_is_down_are_not_checked() -> None:
@@ -379,6 +423,7 @@ def test_every_warning_is_a_code_of_a_check() -> None:
         *(f"flavor-{code}".replace("_", "-") for code in flavor_audit.FlavorCode),
         *("missing-member", "extra-member", "allocation-ratio", "consumer-without-owner"),
         *("placement-older-than-client", "server-trait", "server-zone", "server-aggregate"),
+        "host-disabled",
     }
     assert codes >= health.WARNINGS
 
@@ -437,5 +482,5 @@ def test_a_failing_nova_is_asked_once_for_each_listing() -> None:
     connection = FailingConnection()
     nova = nova_api.SessionNova(connection)
     areas = health.examine(HealthServices(client, nova, "no neutron"), CONTEXT)
-    assert sum(bool(area.error) for area in areas) == 6
+    assert sum(bool(area.error) for area in areas) == 7
     assert {*connection.asked.values()} == {1}
