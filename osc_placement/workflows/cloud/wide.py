@@ -98,10 +98,11 @@ def read(
     more: Collection[str] = (),
     *,
     with_aggregates: bool = False,
+    reader: WideReader | None = None,
 ) -> ObservedCloud:
     """The state of a service for some queries, and for every query with fewer constraints.
 
-    ``more`` and ``with_aggregates`` as in ``CloudReader.read``.
+    ``more`` and ``with_aggregates`` as in ``CloudReader.read``. ``reader`` may have read providers.
 
     Requests: two listings; one request for candidates and one listing for a common class, and the
     same for each further class that has room in more than eight trees which are not known yet. One
@@ -111,7 +112,7 @@ def read(
     them. If the service refuses a request for all hosts, or below 1.29: those of
     ``CloudReader.read``.
     """
-    reader = _Reader(client, context)
+    reader = reader or WideReader(client, context)
     if microversion.supports(client.microversion, "nested candidates"):
         try:
             return Wide(reader, queries, more, with_aggregates=with_aggregates)
@@ -124,7 +125,7 @@ def read(
     return ObservedCloud(reader.read(queries, more, with_aggregates=with_aggregates))
 
 
-class _Reader(observe.CloudReader):
+class WideReader(observe.CloudReader):
     """Sends the requests that are about all hosts."""
 
     def trees_with(self, resource_class: str) -> Mapping[str, responses.ProviderSummary]:
@@ -165,7 +166,7 @@ class Wide(ObservedCloud):
 
     def __init__(
         self,
-        reader: _Reader,
+        reader: WideReader,
         queries: Collection[candidate.CandidateQuery],
         more: Collection[str],
         *,

@@ -10,7 +10,7 @@ from osc_placement.client import api
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, candidate
 from osc_placement.workflows.answers.capacity import nova_servers, servers
-from osc_placement.workflows.cloud import observe, reading
+from osc_placement.workflows.cloud import reading, wide
 from osc_placement.workflows.cloud.context import ReadContext
 
 #: The consumer of everything that is used by consumers that were not read.
@@ -47,14 +47,15 @@ def read(
 
     The state also answers ``more``; ``others`` are UUIDs of servers to read, wherever they are.
 
-    Requests: those of ``CloudReader.read`` for all servers together; one for each aggregate, for
-    each provider of the hosts, for each consumer on them, for each server that nova has there or
-    moves there or away, for the migration of each such server if it failed, and
-    for each other member of its server group; to nova and neutron those of ``nova``.
+    Requests: those of ``wide.read`` for all servers together; one for each aggregate, for each
+    provider of the hosts, for each consumer on them, for each server that nova has there or moves
+    there or away, for the migration of each such server if it failed, for each other member of its
+    server group, and for each provider of other hosts with allocations of one of these consumers;
+    to nova and neutron those of ``nova``.
     Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
     reader = reading.PlacementReader(client, context)
-    cloud = observe.CloudReader(client, context)
+    cloud = wide.WideReader(client, context)
     base = cloud.providers()
     members = reader.members(aggregates, "reading aggregates")
     own = set(base.tree) - base.with_trait[standard.SHARING_TRAIT]
@@ -89,8 +90,15 @@ def read(
     read_consumers(filter(None, newest.values()))
     placed = servers.servers_on(base, roots, in_nova.queries, groups, in_nova.migrations)
     queries = {each.kind: each.query for each in placed}
-    state_of_queries = cloud.read([*queries.values(), *more])
-    return HostsRead(_with_consumers(state_of_queries, consumers, roots), roots, in_nova, on_hosts)
+    observed = wide.read(client, context, [*queries.values(), *more], reader=cloud)
+    # Where a server that moves gives back an amount, more may fit than fits now.
+    held = {
+        base.providers[uuid].root_uuid
+        for consumer in consumers.values()
+        for uuid in consumer.allocations
+    }
+    observed.refine(held.difference(roots))
+    return HostsRead(_with_consumers(observed.base, consumers, roots), roots, in_nova, on_hosts)
 
 
 def _recorded(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service, read with a few wide requests, answers about hosts as its database does."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from osc_placement import microversion
+from osc_placement.engine import record, state
+from osc_placement.testing import service
+from osc_placement.workflows.answers.capacity import count, stop_hosts
+from tests.support.candidates import cloud_builder, clouds, explained
+from tests.support.capacity import brute_force
+
+NAME = "00000000-0000-4000-8000-{:012}"
+
+
+def draw_servers(draw: random.Random) -> state.CloudState:
+    """A few trees, some with sharing providers, unusual units and full providers, and servers."""
+    draw_state = draw.choice((brute_force.small_state, cloud_builder.draw_state))
+    base = draw_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
+    return brute_force.with_servers(draw, base, queries)[0]
+
+
+@pytest.mark.seeds(40, long=1000)
+def test_a_service_and_its_database_give_the_same_answer(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
+    draw = random.Random(f"host check {seed}")
+    base = draw_servers(draw)
+    names = [base.providers[root].name for root in count.hosts_of(base)]
+    if not names:
+        return
+    chosen = draw.sample(names, draw.randint(1, min(3, len(names))))
+    most = draw.choice((None, None, 1, 2))
+    request = stop_hosts.StopRequest(chosen, most=most, only_placement=True)
+    client = explained.seeded(placement, base)
+    whole = stop_hosts.judge(client, request)
+    assert not client.sent
+    client.transport.local = lambda: None
+    assert stop_hosts.judge(client, request) == whole
+
+
+@pytest.mark.parametrize("number", [50, 500])
+def test_the_number_of_requests_does_not_grow_with_the_other_hosts(
+    number: int, placement: service.InProcessPlacement
+) -> None:
+    base = clouds.cloud(
+        *(clouds.provider(NAME.format(at), VCPU=8, MEMORY_MB=64) for at in range(number))
+    )
+    servers = [
+        record.ConsumerRecord(
+            NAME.format(1000 + at), 1, "p", "u", {NAME.format(at): {"VCPU": 4, "MEMORY_MB": 4}}
+        )
+        for at in range(number)
+    ]
+    base.apply(record.Changes(consumers={server.uuid: server for server in servers}))
+    client = explained.seeded(placement, base)
+    client.transport.local = lambda: None
+    request = stop_hosts.StopRequest([NAME.format(3), NAME.format(4)])
+    found = stop_hosts.judge(client, request)
+    assert found.servers == len(found.moves) == 2
+    assert client.sent == {
+        "resource_providers/": 1,
+        "resource_providers/required": 1,
+        "allocation_candidates/resources": 1,
+        # 1 and the amount of the servers, of each class.
+        "resource_providers/resources": 4,
+        # For each host that stops.
+        "resource_providers/allocations/": 2,
+        # For each server on it.
+        "allocations/": 2,
+    }
