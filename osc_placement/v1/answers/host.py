@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement import errors
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 
@@ -34,7 +35,7 @@ class CheckHosts(base.ReportShowOne):
         **base.EXIT_CODES,
         0: "yes: the hosts may stop",
         3: "no: some servers find no place",
-        services.NOT_CHECKED: "unknown: what was not checked can make the answer no",
+        services.NOT_JUDGED: "unknown: what was not checked can make the answer no",
     }
     example = """\
 openstack placement host check cmp-0001 cmp-0002
@@ -52,7 +53,8 @@ openstack --os-placement-database cloud.sqlite \\
             parser,
             "--aggregate",
             "<aggregate>",
-            "All hosts in this aggregate: UUID, or name or id in nova.",
+            "The hosts of this host aggregate in nova (name or id), or the members of this"
+            " aggregate in Placement (UUID).",
         )
         arguments.add_count(
             parser,
@@ -69,7 +71,6 @@ openstack --os-placement-database cloud.sqlite \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.answers.capacity import stop_hosts
-        from osc_placement.workflows.cloud import selector
 
         if not (parsed_args.hosts or parsed_args.aggregate):
             self.usage_error("name a host, or give --aggregate")
@@ -77,13 +78,13 @@ openstack --os-placement-database cloud.sqlite \\
             self.usage_error("argument --commands: not allowed with argument --no-nova")
         client = self.connect()
         nova = nova_request.nova_reader(self, parsed_args)
-        aggregates = selector.aggregate_uuids(parsed_args.aggregate, services.host_aggregates(self))
+        hosts, aggregates = self._of_aggregates(parsed_args)
         with self.reading() as context:
             judgement = stop_hosts.judge(
                 client,
                 stop_hosts.StopRequest(
-                    parsed_args.hosts,
-                    list(aggregates.values()),
+                    [*parsed_args.hosts, *hosts],
+                    aggregates,
                     parsed_args.max_count,
                     parsed_args.timeout,
                     only_placement=bool(parsed_args.no_nova),
@@ -91,7 +92,7 @@ openstack --os-placement-database cloud.sqlite \\
                 nova,
                 context,
             )
-        code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[judgement.answer]
+        code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[judgement.answer]
         self.exit_code = services.exit_code(code, judgement.doubts, parsed_args)
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [judgement.reason])),
@@ -106,6 +107,26 @@ openstack --os-placement-database cloud.sqlite \\
         if parsed_args.commands:
             fields["commands"] = rows.Script(commands)
         return tuple(fields), tuple(fields.values())
+
+    def _of_aggregates(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[str]]:
+        """Nova's hosts of the aggregates with a name, and the UUIDs of the other aggregates.
+
+        With --no-nova, the answer is about Placement's members of all. Requests: one to nova for
+        names. Errors: InvalidInput for unknown names, and for one without hosts.
+        """
+        from osc_placement.model.name import is_uuid
+        from osc_placement.workflows.cloud import named_aggregates
+
+        names = services.named_aggregates(self)
+        if parsed_args.no_nova or names is None:
+            return [], list(named_aggregates.aggregate_uuids(parsed_args.aggregate, names).values())
+        texts = [text for text in parsed_args.aggregate if not is_uuid(text)]
+        named = names.named(texts)
+        empty = [item.name for item in named.values() if not item.hosts]
+        errors.InputErrors(f"nova's host aggregate {name!r} has no hosts" for name in empty).check()
+        hosts = [host for item in named.values() for host in item.hosts]
+        others = [text for text in parsed_args.aggregate if text not in named]
+        return hosts, list(named_aggregates.aggregate_uuids(others, None).values())
 
 
 def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:

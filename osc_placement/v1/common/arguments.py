@@ -438,7 +438,8 @@ def _add_conditions(group: argparse._ArgumentGroup) -> None:
         "<aggregate>",
         "Members of this aggregate: a UUID, or the name or id of a nova host aggregate."
         " Several separated by commas: members of at least one. With '!' before it: not a"
-        " member. May be repeated; all conditions must hold.",
+        " member. May be repeated; all conditions must hold. A change refuses a name if nova has"
+        " other hosts in the aggregate than Placement.",
     )
     add_repeated(
         group,

@@ -338,16 +338,16 @@ class PlacementCommand(command.Command):
                 " OSC_PLACEMENT_DATABASE"
             )
         if self.names_database:
-            self._write_note(f"Database file: {os.path.abspath(database)}")
+            self.write_note(f"Database file: {os.path.abspath(database)}")
 
     def _check_users(self, client: api.Client) -> None:
         """Refuse to write to openstack-placement's database while it has other users."""
         placement = client.transport.local()
         if placement is None:
             raise AssertionError(client.target)
-        self._write_note(f"Using {placement.database}")
+        self.write_note(f"Using {placement.database}")
         if self._may_write and not placement.users:
-            self._write_note(placement.load_for_writing())
+            self.write_note(placement.load_for_writing())
         if not placement.users or self.reads_one_moment:
             return
         used = f"{client.target} is in use: {', '.join(placement.users)}"
@@ -356,9 +356,10 @@ class PlacementCommand(command.Command):
                 f"{used}; nothing was changed. Stop the Placement services, or add"
                 f" {plugin.global_option(plugin.IN_USE_SETTING)}"
             )
-        self._write_note(f"Warning: {used}")
+        self.write_note(f"Warning: {used}")
 
-    def _write_note(self, text: str) -> None:
+    def write_note(self, text: str) -> None:
+        """Print a line on stderr, unless -q was given."""
         if text and not self.is_quiet:
             sys.stderr.write(f"{text}\n")
 
@@ -447,7 +448,7 @@ class Lister(PlacementCommand, command.Lister):
         noun, _, verb = (self.cmd_name or "").rpartition(" ")
         is_table = parsed_args.formatter == "table" and not isinstance(self, ReportCommand)
         if is_table and verb in {"list", "show"} and not data:
-            self._write_note(f"No {noun} found on {self.client().target}")
+            self.write_note(f"No {noun} found on {self.client().target}")
         return code
 
 

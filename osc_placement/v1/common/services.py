@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
     from osc_placement.nova import api, flavors
     from osc_placement.plan import progress
-    from osc_placement.workflows.cloud.context import HostAggregates, ReadContext
+    from osc_placement.workflows.cloud.context import ReadContext
+    from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
     from osc_placement.workflows.health import health
 
 T = TypeVar("T")
@@ -116,12 +117,14 @@ def nova_at_hand(command: base.PlacementCommand) -> Callable[[], api.Nova] | Non
     return (lambda: _session_nova(command.app)) if command.auth_required else None
 
 
-def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
-    """How a workflow reads nova's host aggregates; None on a database file without nova."""
-    from osc_placement.nova import api
+def named_aggregates(command: base.PlacementCommand) -> NamedAggregates | None:
+    """Nova, for names of host aggregates; None on a database file without nova."""
+    from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 
     opened = nova_at_hand(command)
-    return None if opened is None else lambda: api.host_aggregates(opened())
+    if opened is None:
+        return None
+    return NamedAggregates(opened, command.write_note, changes=command.writes)
 
 
 def read_context(
@@ -130,7 +133,7 @@ def read_context(
     """What a workflow reads with: Placement, and nova for names of host aggregates."""
     from osc_placement.workflows.cloud.context import ReadContext
 
-    return ReadContext(workers, shown, host_aggregates(command))
+    return ReadContext(workers, shown, named_aggregates(command))
 
 
 def optional_nova(
@@ -161,28 +164,28 @@ def add_judgement(group: argparse._ActionsContainer) -> None:
 def add_strict(group: argparse._ActionsContainer) -> None:
     """Add ``--strict``, for commands that list what they did not judge."""
     arguments.add_flag(
-        group, "--strict", "Exit with 4 instead of 0 if the answer lists something as not checked"
+        group, "--strict", "Exit with 4 instead of 0 if the answer lists something as not judged"
     )
 
 
 #: The exit code of an answer that is not complete, and its meaning with ``--strict``.
-NOT_CHECKED = 4
-STRICT = "with --strict: something was not checked"
+NOT_JUDGED = 4
+STRICT = "with --strict: something was not judged"
 #: The answer depends on a rule of nova of which it is not known whether it holds.
 DIFFERENT = f"the answers by the rules of nova that may hold differ; {STRICT}"
 
 
-def exit_code(code: int, not_checked: Collection[str], parsed_args: argparse.Namespace) -> int:
-    """The code of an answer: NOT_CHECKED instead of 0 if ``--strict`` asks for it."""
-    return NOT_CHECKED if code == 0 and not_checked and parsed_args.strict else code
+def exit_code(code: int, not_judged: Collection[str], parsed_args: argparse.Namespace) -> int:
+    """The code of an answer: NOT_JUDGED instead of 0 if ``--strict`` asks for it."""
+    return NOT_JUDGED if code == 0 and not_judged and parsed_args.strict else code
 
 
-def judgement_lines(not_counted: Mapping[str, str], not_checked: Iterable[str]) -> list[str]:
-    """The lines of a summary for ``{host: why it is not counted}`` and for what was not checked."""
+def judgement_lines(not_counted: Mapping[str, str], not_judged: Iterable[str]) -> list[str]:
+    """The lines of a summary for ``{host: why it is not counted}`` and for what was not judged."""
     from osc_placement.workflows.cloud import compute_nodes
 
     lines = [f"Not counted: {text}" for text in compute_nodes.not_counted(not_counted)]
-    return [*lines, *(f"Not checked: {text}" for text in dict.fromkeys(not_checked))]
+    return [*lines, *(f"Not judged: {text}" for text in dict.fromkeys(not_judged))]
 
 
 def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:

@@ -79,7 +79,7 @@ openstack placement metrics write --refresh cloud.sqlite \\
             return
         file.replace(target, [text], mode=_MODE)
         samples = sum(len(family.samples) for family in families)
-        self._write_note(f"{samples} samples of {len(families)} metrics written to {target}")
+        self.write_note(f"{samples} samples of {len(families)} metrics written to {target}")
 
     @contextlib.contextmanager
     def _file(

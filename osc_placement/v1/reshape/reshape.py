@@ -140,8 +140,8 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
                 if not selected
                 else "providers are selected, but the file does not contain $root"
             )
-        aggregates = services.host_aggregates(self)
-        roots = reshape_plan.select_roots(client, selected, aggregates) if selected else ()
+        names = services.named_aggregates(self)
+        roots = reshape_plan.select_roots(client, selected, names) if selected else ()
         return dataclasses.replace(request, document=moves, roots=roots)
 
 

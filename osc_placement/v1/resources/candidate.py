@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api, responses
     from osc_placement.model import candidate
     from osc_placement.nova.request import NovaRequest
-    from osc_placement.workflows.cloud.context import HostAggregates
+    from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 
 
 COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
@@ -92,7 +92,7 @@ openstack allocation candidate list \\
 def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
     return [
         *(f"Assumed: {text}" for text in latest.assumptions),
-        *(f"Not checked: {text}" for text in latest.not_checked),
+        *(f"Not judged: {text}" for text in latest.not_judged),
         *(f"The request of {single.title} differs: add {_option(single)}" for single in others),
     ]
 
@@ -250,7 +250,7 @@ def of_options(
     """
     if parsed_args.query is None:
         client = command.connect(list(_option_features(parsed_args)), optional)
-        return client, read(client, parsed_args, services.host_aggregates(command))
+        return client, read(client, parsed_args, services.named_aggregates(command))
     pairs = query.parse(parsed_args.query)
     return command.connect(query.candidate_features(pairs).items(), optional), pairs
 
@@ -333,12 +333,12 @@ def _option_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str
 
 
 def read(
-    client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
+    client: api.Client, parsed_args: argparse.Namespace, names: NamedAggregates | None
 ) -> candidate.CandidateQuery:
     """The query of the options other than ``--query``.
 
-    Requests: those of ``lookup.provider_uuids`` for ``--in-tree``, and one to nova for the name
-    of a host aggregate. Errors: InvalidInput.
+    Requests: those of ``lookup.provider_uuids`` for ``--in-tree``, and those of
+    ``selected_uuids`` for the name of a host aggregate. Errors: InvalidInput.
     """
     from osc_placement.model import candidate
 
@@ -353,12 +353,12 @@ def read(
     with problems.collected():
         texts = [text for group in groups for text in group.in_tree]
         uuids = lookup.provider_uuids(client, texts)
-    named = [name for group in parsed for names in _aggregates(group) for name in names]
+    named = [name for group in parsed for several in _aggregates(group) for name in several]
     if named:
-        from osc_placement.workflows.cloud import selector
+        from osc_placement.workflows.cloud import named_aggregates
 
         with problems.collected():
-            uuids |= selector.aggregate_uuids(named, host_aggregates)
+            uuids |= named_aggregates.selected_uuids(client, named, names)
     problems.check()
     parsed = [_with_uuids(group, uuids) for group in parsed]
     parsed = [group for group in parsed if group != candidate.RequestGroup()]

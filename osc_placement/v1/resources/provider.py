@@ -101,7 +101,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             selector.listed,
             client,
             selected,
-            services.host_aggregates(self),
+            services.named_aggregates(self),
             problems,
             name=parsed_args.name,
             uuid=parsed_args.uuid,

@@ -70,7 +70,7 @@ def observe_matrix(
     Errors: InvalidInput for an invalid or empty selection.
     """
     context = context or ReadContext()
-    chosen = select(client, selector, context.host_aggregates)
+    chosen = select(client, selector, context.names)
     in_use = retry.read(lambda: client.list_traits(associated=True))
     names = [name for name in sorted(in_use) if not globs or _matches(name, globs)]
     if len(names) < len(chosen.providers):

@@ -27,10 +27,10 @@ from osc_placement.plan.reasons import Code
 from osc_placement.workflows.batch import amend
 from osc_placement.workflows.cloud import reading
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.named_aggregates import aggregate_uuids
 from osc_placement.workflows.cloud.selector import (
     Selection,
     Selector,
-    aggregate_uuids,
     select,
     unknown_trait_message,
     unknown_traits,
@@ -67,7 +67,7 @@ def plan_amend(
     input_errors.reasons += unknown
     request = amend.AmendRequest(assignments, create=create, allow=frozenset(allow))
     with input_errors.collected():
-        chosen = select(client, selector, context.host_aggregates)
+        chosen = select(client, selector, context.names)
     input_errors.check()
     return plan_observed(
         client,
@@ -138,7 +138,7 @@ def plan_traits(
     request = MembershipRequest(tuple(add), tuple(remove), frozenset(allow))
     input_errors = errors.InputErrors(_conflicts(request))
     with input_errors.collected():
-        chosen = select(client, selector, context.host_aggregates)
+        chosen = select(client, selector, context.names)
     missing = unknown_traits(client, request.names) if input_errors or create else []
     created = [item for item in missing if create and item in add and is_custom(item)]
     input_errors.reasons += [
@@ -199,9 +199,9 @@ def plan_aggregates(
     input_errors = errors.InputErrors()
     uuids: Mapping[str, str] = {}
     with input_errors.collected():
-        uuids = aggregate_uuids([*add, *remove], context.host_aggregates)
+        uuids = aggregate_uuids([*add, *remove], context.names)
     with input_errors.collected():
-        chosen = select(client, selector, context.host_aggregates)
+        chosen = select(client, selector, context.names)
     request = MembershipRequest(
         tuple(uuids[text] for text in add if text in uuids),
         tuple(uuids[text] for text in remove if text in uuids),

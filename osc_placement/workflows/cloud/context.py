@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
-from osc_placement.nova import values
 from osc_placement.plan import workers as plan_workers
 from osc_placement.plan.progress import NullProgress, Progress
+from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-#: Reads nova's host aggregates. Called only for an aggregate that is not given as a UUID.
-HostAggregates = Callable[[], Sequence[values.HostAggregate]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,12 +23,12 @@ class ReadContext:
     """What every workflow receives for reading.
 
     ``workers`` is the number of parallel requests; ``progress`` is informed of each read;
-    ``host_aggregates`` is None without nova.
+    ``names`` are those of nova's host aggregates, None without nova.
     """
 
     workers: int = plan_workers.DEFAULT
     progress: Progress = dataclasses.field(default_factory=NullProgress)
-    host_aggregates: HostAggregates | None = None
+    names: NamedAggregates | None = None
 
     def each(self, read: Callable[[T], R], items: Collection[T], title: str = "") -> Iterator[R]:
         """``read`` of every item, ``workers`` at a time; the results in the order of the items.

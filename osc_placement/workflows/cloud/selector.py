@@ -18,9 +18,8 @@ from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import command_line, name, provider
 from osc_placement.nova import values
-from osc_placement.nova.values import find_host_aggregates
 from osc_placement.plan import workers
-from osc_placement.workflows.cloud.context import HostAggregates
+from osc_placement.workflows.cloud.named_aggregates import NamedAggregates, selected_uuids
 
 LOG = logging.getLogger(__name__)
 
@@ -92,18 +91,18 @@ def provider_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def select(
-    client: api.Client, selector: Selector, host_aggregates: HostAggregates | None = None
+    client: api.Client, selector: Selector, names: NamedAggregates | None = None
 ) -> Selection:
     """Find the providers of a selector.
 
     Requests: one listing for aggregates, trees, traits, globs or all providers; for named
     providers those of ``lookup.find_providers``. The name of a tree costs one request, and
-    the name of an aggregate one request to nova. ``unused``: one GET of usages per provider that
-    matches everything else.
+    the name of an aggregate those of ``selected_uuids``. ``unused``: one GET of usages per
+    provider that matches everything else.
     Errors: InvalidInput with every error, also for an empty selection.
     """
     input_errors = errors.InputErrors([] if selector else [_NOTHING])
-    filters = _filters(client, selector, host_aggregates, input_errors)
+    filters = _filters(client, selector, names, input_errors)
     named = _named(client, selector.providers, input_errors)
     if input_errors:
         with input_errors.collected():
@@ -126,7 +125,7 @@ def select(
 def listed(
     client: api.Client,
     selector: Selector,
-    host_aggregates: HostAggregates | None,
+    names: NamedAggregates | None,
     input_errors: errors.InputErrors,
     **filters: Any,
 ) -> list[provider.Provider]:
@@ -137,7 +136,7 @@ def listed(
     Errors: InvalidInput with ``input_errors`` and all unknown names and aggregates; the
     server's own for traits.
     """
-    selected = _filters(client, selector, host_aggregates, input_errors)
+    selected = _filters(client, selector, names, input_errors)
     named = _named(client, selector.providers, input_errors)
     input_errors.check()
     providers = client.list_providers(**filters, **selected)
@@ -170,27 +169,6 @@ def unknown_trait_message(trait: str, *, advise_create: bool = True) -> str:
         f"unknown trait {trait}: 'openstack trait list' shows the traits; names of custom traits"
         " begin with CUSTOM_ and consist of capital letters, digits and _"
     )
-
-
-def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None) -> dict[str, str]:
-    """``{text: aggregate UUID}`` for UUIDs, and for names and ids of nova's host aggregates.
-
-    Requests: one GET to nova, if a text is not a UUID. Errors: InvalidInput.
-    """
-    requested = list(dict.fromkeys(texts))
-    uuids = {text: name.canonical_uuid(text) for text in requested if name.is_uuid(text)}
-    others = [text for text in requested if text not in uuids]
-    if others and host_aggregates is None:
-        raise errors.InvalidInput(
-            f"aggregate {text!r} is not a UUID, and without a compute service the name of a host"
-            " aggregate cannot be looked up"
-            for text in others
-        )
-    aggregates = host_aggregates() if others and host_aggregates else ()
-    input_errors = errors.InputErrors()
-    matching = find_host_aggregates(aggregates, others, input_errors)
-    input_errors.check()
-    return uuids | {text: item.uuid for text, item in matching.items()}
 
 
 def host_uuids(
@@ -242,14 +220,14 @@ def _unknown_host(text: str, hosts: values.Hosts | None) -> str:
 def _filters(
     client: api.Client,
     selector: Selector,
-    host_aggregates: HostAggregates | None,
+    names: NamedAggregates | None,
     input_errors: errors.InputErrors,
 ) -> dict[str, Any]:
     """The parameters of the listing; empty if none is needed."""
     filters: dict[str, Any] = {}
     with input_errors.collected():
         if selector.member_of:
-            filters["member_of"] = _member_of(selector.member_of, host_aggregates)
+            filters["member_of"] = _member_of(client, selector.member_of, names)
     if selector.required or selector.forbidden:
         filters["required"] = [*selector.required, *(f"!{item}" for item in selector.forbidden)]
     with input_errors.collected():
@@ -258,9 +236,11 @@ def _filters(
     return filters
 
 
-def _member_of(texts: Sequence[str], host_aggregates: HostAggregates | None) -> list[str]:
+def _member_of(
+    client: api.Client, texts: Sequence[str], names: NamedAggregates | None
+) -> list[str]:
     parts = {text: text.removeprefix("!").removeprefix("in:").split(",") for text in texts}
-    uuids = aggregate_uuids((part for found in parts.values() for part in found), host_aggregates)
+    uuids = selected_uuids(client, (part for several in parts.values() for part in several), names)
     return [_with_prefix(text, [uuids[part] for part in parts[text]]) for text in texts]
 
 

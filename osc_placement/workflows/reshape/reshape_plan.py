@@ -29,7 +29,8 @@ from osc_placement.plan import change, plan, result
 from osc_placement.plan.kinds import registry, reshape
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.cloud import on_a_copy, selector
-from osc_placement.workflows.cloud.context import HostAggregates, ReadContext
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.reshape import (
     changes,
     checks,
@@ -78,13 +79,13 @@ class RehearsalFailed(errors.PlacementError):
 def select_roots(
     client: api.Client,
     selection: selector.Selector,
-    host_aggregates: HostAggregates | None = None,
+    names: NamedAggregates | None = None,
 ) -> tuple[provider.Provider, ...]:
     """The root providers among the selected providers. Requests: those of ``select``.
 
     Errors: InvalidInput for an invalid selection, or one without a root.
     """
-    chosen = selector.select(client, selection, host_aggregates).providers
+    chosen = selector.select(client, selection, names).providers
     roots = tuple(item for item in chosen if item.root_uuid in (None, item.uuid))
     if not roots:
         raise errors.InvalidInput(["none of the selected providers is the root of a tree"])

@@ -185,7 +185,7 @@ def observe(
         (
             *refused,
             *problem,
-            *dict.fromkeys(text for single in found.values() for text in single.not_checked),
+            *dict.fromkeys(text for single in found.values() for text in single.not_judged),
             *_ties(single.server for single in found.values()),
         ),
         tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import enum
 import pathlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -17,8 +17,9 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan.plan import Plan, check_target
 from osc_placement.workflows.answers.capacity import count, moves, nova_servers, reserve, servers
-from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy, wide
+from osc_placement.workflows.cloud import compute_nodes, named_aggregates, observe, on_a_copy, wide
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.snapshot import replay
 
 #: Hosts in no aggregate or availability zone.
@@ -69,25 +70,23 @@ class Row:
 class Shown:
     """The counts; ``failures`` are the changes of the plan that could not be applied.
 
-    ``not_checked`` are lines about the compute services, and about what else may tie the servers of
-    failed hosts; ``assumed`` those about nova's requests for these servers.
+    ``not_judged`` are lines about the compute services, and about what else may tie the servers of
+    failed hosts; ``assumed`` those about nova's requests for these servers. ``notes`` are about
+    host aggregates of which Placement has other hosts than nova.
     """
 
     rows: tuple[Row, ...]
     failures: tuple[str, ...] = ()
-    not_checked: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
-
-
-#: Gives nova's host aggregates; None where nova is not available.
-HostAggregates = Callable[[], Sequence[HostAggregate]] | None
+    notes: tuple[str, ...] = ()
 
 
 def show(
     client: api.Client,
     request: ShowRequest,
     context: ReadContext,
-    host_aggregates: HostAggregates = None,
+    names: NamedAggregates | None = None,
     nova: nova_servers.NovaReader | None = None,
 ) -> Shown:
     """Count how often requests fit on the hosts that can take a server.
@@ -100,7 +99,7 @@ def show(
     Errors: UnknownProvider, PlanRefused, PlacementError.
     """
     nova = nova or nova_servers.NovaReader()
-    aggregates = _aggregates(request.by, host_aggregates)
+    aggregates = _aggregates(request.by, names)
     if request.after is not None:
         check_target(request.after[0], client.target, client.origin)
     in_nova = nova_servers.KnownServers()
@@ -126,12 +125,13 @@ def show(
         if request.after is not None:
             changed = stack.enter_context(on_a_copy.after_file(states[False], *request.after))
             states[True], failures = changed.state, changed.failures
+        notes = _notes(states[False], aggregates, request.by, nova.compute)
         for title, query in request.queries.items():
             counting = _Counting(title, query, request, aggregates, in_nova, nova.compute)
             for is_after, base in states.items():
                 rows += counting.rows(base, is_after=is_after)
-    not_checked = (*nova.compute.not_checked, *in_nova.doubts, *in_nova.notes)
-    return Shown(tuple(rows), failures, not_checked, in_nova.assumed)
+    not_judged = (*nova.compute.not_judged, *in_nova.doubts, *in_nova.notes)
+    return Shown(tuple(rows), failures, not_judged, in_nova.assumed, notes)
 
 
 def known_servers(
@@ -159,15 +159,31 @@ def known_servers(
     return dataclasses.replace(in_nova, doubts=doubts)
 
 
-def _aggregates(by: By | None, host_aggregates: HostAggregates) -> list[HostAggregate]:
+def _aggregates(by: By | None, names: NamedAggregates | None) -> list[HostAggregate]:
     """The host aggregates, if they matter. Errors: PlacementError for zones without nova."""
-    if by is By.ZONE and host_aggregates is None:
+    if by is By.ZONE and names is None:
         raise errors.PlacementError(
             "availability zones are in nova: select a cloud, or give --os-nova-recording"
         )
-    if host_aggregates is None or by in (None, By.HOST):
-        return []
-    return list(host_aggregates())
+    return [] if names is None or by in (None, By.HOST) else names.listed
+
+
+def _notes(
+    base: state.CloudState,
+    aggregates: Iterable[HostAggregate],
+    by: By | None,
+    compute: compute_nodes.ServerHosts,
+) -> tuple[str, ...]:
+    """The host aggregates that are counted with nova's hosts, where Placement has others."""
+    by_host = named_aggregates.hosts_in_nova(count.hosts_of(base), compute)
+    if not by_host:
+        return ()
+    compared = [
+        named_aggregates.compare_in(base, item, by_host)
+        for item in aggregates
+        if by is By.AGGREGATE or _zone(item)
+    ]
+    return tuple(str(item) for item in compared if item.has_other_hosts)
 
 
 def _zone(aggregate: HostAggregate) -> str:
@@ -207,15 +223,16 @@ class _Counting:
         hosts = [uuid for uuid in count.hosts_of(base) if uuid not in without]
         if by is By.HOST:
             return sorted((base.providers[uuid].name, [uuid]) for uuid in hosts)
+        in_nova = self._hosts_in_nova(base, hosts)
         members: dict[str, set[str]] = {}
         if by is By.ZONE:
             for each in self.aggregates:
                 if _zone(each):
-                    members.setdefault(_zone(each), set()).update(base.with_aggregate[each.uuid])
+                    members.setdefault(_zone(each), set()).update(in_nova[each.uuid])
         else:
             names = {each.uuid: each.name for each in self.aggregates}
-            for uuid in base.with_aggregate:
-                members[names.get(uuid, uuid)] = {*base.with_aggregate[uuid]}
+            for uuid in dict.fromkeys([*base.with_aggregate, *in_nova]):
+                members[names.get(uuid, uuid)] = in_nova.get(uuid, {*base.with_aggregate[uuid]})
         parts = [
             (name, [uuid for uuid in hosts if uuid in uuids])
             for name, uuids in sorted(members.items())
@@ -223,6 +240,16 @@ class _Counting:
         others = set(hosts).difference(*members.values())
         parts.append((NO_PART, [uuid for uuid in hosts if uuid in others]))
         return [part for part in parts if part[1]]
+
+    def _hosts_in_nova(self, base: state.CloudState, hosts: Iterable[str]) -> dict[str, set[str]]:
+        """``{host aggregate: root UUIDs of its hosts}``: Placement's if nova was not read."""
+        by_host = named_aggregates.hosts_in_nova(hosts, self.compute)
+        if not by_host:
+            return {item.uuid: {*base.with_aggregate[item.uuid]} for item in self.aggregates}
+        return {
+            item.uuid: {root for host in item.hosts for root in by_host.get(host, ())}
+            for item in self.aggregates
+        }
 
     def _kept(
         self,

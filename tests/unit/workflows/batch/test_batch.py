@@ -109,22 +109,6 @@ def test_an_invalid_selection_is_an_error(fields: dict[str, Any], message: str) 
         names(cloud(), **fields)
 
 
-def test_a_host_aggregate_is_found_by_name_or_id() -> None:
-    def known() -> list[values.HostAggregate]:
-        return [
-            values.HostAggregate("7", "racks", embedded.AGGREGATE),
-            values.HostAggregate("8", "twice", embedded.AGGREGATE),
-            values.HostAggregate("9", "twice", embedded.AGGREGATE),
-        ]
-
-    for text in ("racks", "7", f"in:racks,{embedded.AGGREGATE}"):
-        chosen = selector.select(cloud(), selector.Selector(member_of=(text,)), known)
-        assert [item.name for item in chosen.providers] == ["cmp-1", "cmp-2"]
-    with pytest.raises(errors.InvalidInput) as caught:
-        selector.aggregate_uuids(["twice", "none"], known)
-    assert len(caught.value.reasons) == 2
-
-
 def test_adding_a_trait_that_all_have_sends_two_listings_and_no_write() -> None:
     client = cloud()
     report = applied(client, batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,8 @@ from osc_placement.client import api
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
-from osc_placement.nova.values import HostAggregate, ServerGroup
+from osc_placement.nova import api as nova_api, values
+from osc_placement.nova.values import ServerGroup
 from osc_placement.testing import service
 from osc_placement.workflows.answers.capacity import (
     count,
@@ -25,7 +28,9 @@ from osc_placement.workflows.answers.capacity import (
     show,
     stop,
 )
+from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force
@@ -34,11 +39,21 @@ VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
 NAME = "00000000-0000-4000-8000-{:012}"
 
-#: Nova's host aggregates, two of them in one zone.
-AGGREGATES = [
-    HostAggregate(str(n), f"aggregate{n}", uuid, metadata={"availability_zone": f"az{n // 2}"})
-    for n, uuid in enumerate(cloud_builder.AGGREGATES)
-]
+
+def named(hosts: Mapping[str, Sequence[str]] = MappingProxyType({})) -> NamedAggregates:
+    """Nova's host aggregates, two of them in one zone; ``hosts`` is ``{UUID: its hosts}``."""
+    listed = [
+        {
+            "id": n,
+            "name": f"aggregate{n}",
+            "uuid": uuid,
+            "hosts": hosts.get(uuid, ()),
+            "metadata": {"availability_zone": f"az{n // 2}"},
+        }
+        for n, uuid in enumerate(cloud_builder.AGGREGATES)
+    ]
+    answers = {"GET /v2.1/os-aggregates": {"aggregates": listed}}
+    return NamedAggregates(lambda: nova_api.RecordedNova(answers, ""))
 
 
 def clients(placement: service.InProcessPlacement) -> tuple[api.Client, explained.CountingClient]:
@@ -52,7 +67,7 @@ def clients(placement: service.InProcessPlacement) -> tuple[api.Client, explaine
 def counted(
     client: api.Client, request: candidate.CandidateQuery, by: show.By | None = None
 ) -> show.Shown:
-    return show.show(client, show.ShowRequest({"": request}, by), CONTEXT, lambda: AGGREGATES)
+    return show.show(client, show.ShowRequest({"": request}, by), CONTEXT, named())
 
 
 @pytest.mark.seeds(8, long=500)
@@ -75,6 +90,40 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
         assert row.capacity.hosts == len(oracle.hosts(base, request))
         for each in row.capacity.classes:
             assert usable(base, request, each.name) >= each.free
+
+
+@pytest.mark.seeds(8, long=300)
+def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPlacement) -> None:
+    draw = random.Random(f"hosts of nova {seed}")
+    base = brute_force.small_state(draw)
+    explained.seed(placement, base)
+    file, live = clients(placement)
+    roots = [root for root in base.tree if draw.random() < 0.8]
+    nodes = tuple(values.ComputeNode(root, base.providers[root].name, root[:8]) for root in roots)
+    services = tuple(values.ComputeService(root[:8], True, True, True) for root in roots)
+    compute = ServerHosts(values.Hosts(nodes, compute_services=services))
+    hosts = {
+        uuid: [root[:8] for root in base.tree if draw.random() < 0.5]
+        for uuid in cloud_builder.AGGREGATES
+    }
+    nova = nova_servers.NovaReader(compute=compute)
+    request = cloud_builder.draw_query(draw, base, VERSION)
+
+    def shown(client: api.Client = file, **options: Any) -> show.Shown:
+        asked = show.ShowRequest({"": request}, **options)
+        return show.show(client, asked, CONTEXT, named(hosts), nova)
+
+    for by in show.By:
+        assert shown(live, by=by) == shown(by=by)
+    parts = {row.part: row.capacity.count for row in shown(by=show.By.AGGREGATE).rows}
+    for number, uuid in enumerate(cloud_builder.AGGREGATES):
+        others = [root for root in base.tree if root[:8] not in hosts[uuid]]
+        (alone,) = shown(without=others).rows
+        part = parts.get(f"aggregate{number}")
+        assert alone.capacity.count.least == (part.least if part else 0)
+    for text in shown(by=show.By.AGGREGATE).notes:
+        assert "in nova" in text
+        assert "in Placement" in text
 
 
 def usable(base: state.CloudState, request: candidate.CandidateQuery, name: str) -> int:
