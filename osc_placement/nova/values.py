@@ -88,6 +88,7 @@ class ComputeService:
     is_enabled: bool = True
     is_reachable: bool = True
     is_forced_down: bool = False
+    uuid: str = dataclasses.field(default="", compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
