@@ -117,7 +117,10 @@ def why_staying(server: values.Server, node: values.ComputeNode) -> str:
 def list_servers_on(
     nova: api.Nova, nodes: Sequence[values.ComputeNode], consumers: Collection[str]
 ) -> Listed:
-    """The servers on compute nodes, those that move there or away, and all migrations.
+    """The servers on compute nodes, those that move there or away, consumers, and all migrations.
+
+    Other servers of a listing are left out: each would be read in Placement too. One of which nova
+    does not show the host is kept.
 
     Requests: for up to five nodes one per node and 1000 servers, for more one per 1000 servers;
     one per 1000 migrations; if consumers or servers that move are not among these servers, one
@@ -129,14 +132,19 @@ def list_servers_on(
         hosts = dict.fromkeys(node.host for node in nodes)
         listed = [each for host in hosts for each in nova_servers.servers(nova, host=host)]
     migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
-    by_uuid = {each.uuid: each for each in listed}
     of_nodes = {node.host for node in nodes}
     moving = {
         move.server_uuid
         for move in migrations.values()
         if not move.is_over and not of_nodes.isdisjoint((move.source_host, move.dest_host))
     }
-    absent = (moving | {*consumers}) - by_uuid.keys() - migrations.keys()
+    wanted = moving | {*consumers}
+    by_uuid = {
+        each.uuid: each
+        for each in listed
+        if each.host in of_nodes or not each.known or each.uuid in wanted
+    }
+    absent = wanted - by_uuid.keys() - migrations.keys()
     if absent and len(nodes) <= lookup.MAX_SINGLE_REQUESTS:
         by_uuid |= nova_servers.find_servers(nova, absent)
     return Listed(by_uuid, migrations)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,20 +12,23 @@ from osc_placement.workflows.answers.capacity import nova_servers
 from osc_placement.workflows.cloud import compute_nodes, moves
 from tests.support.candidates import clouds
 from tests.support.capacity import brute_force
+from tests.support.clouds import large
 
 
 class CountedNova:
-    """A nova with empty listings that keeps the paths of its requests."""
+    """A nova that lists some servers on each page, and keeps the paths of its requests."""
 
     source = ""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: Sequence[Mapping[str, Any]] = ()) -> None:
         self.paths: list[str] = []
+        self.servers = servers
 
     def ask(self, path: str, version: str) -> Any:
         self.paths.append(path.partition("?")[0])
-        key = "migrations" if path.startswith("/os-migrations") else "servers"
-        return {key: []}
+        if path.startswith("/os-migrations"):
+            return {"migrations": []}
+        return {"servers": self.servers}
 
 
 def test_at_rest_the_moves_take_one_listing_and_none_for_a_server() -> None:
@@ -36,6 +40,21 @@ def test_at_rest_the_moves_take_one_listing_and_none_for_a_server() -> None:
         ]
         nova_servers.list_servers_on(nova, nodes, ())
         assert nova.paths == ["/servers/detail"] * listings + ["/os-migrations"]
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_servers_of_other_hosts_are_left_out_of_a_listing(number: int) -> None:
+    nova = large.LargeCloud(10, 0, 20).nova()
+    [listed] = [body["servers"] for path, body in nova.items() if path.endswith("all_tenants=1")]
+    of_down_cell = {"id": "00000000-0000-4000-8000-000000000001", "status": "UNKNOWN"}
+    hosts = {f"host-{at:05}" for at in range(number)}
+    nodes = [values.ComputeNode(f"uuid of {host}", host, host) for host in hosts]
+    on_hosts = {each["id"] for each in listed if each["OS-EXT-SRV-ATTR:host"] in hosts}
+    [consumer, *_] = [each["id"] for each in listed if each["id"] not in on_hosts]
+    asked = CountedNova([*listed, of_down_cell])
+    found = nova_servers.list_servers_on(asked, nodes, [consumer])
+    assert len(on_hosts) == 2 * number
+    assert {*found.servers} == {*on_hosts, consumer, of_down_cell["id"]}
 
 
 def cloud(hosts: int, per_host: int) -> tuple[state.CloudState, compute_nodes.ServerHosts]:
