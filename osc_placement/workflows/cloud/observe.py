@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, lookup, retry
@@ -146,7 +146,7 @@ class CloudReader:
         offering = [uuid for uuid, each in inventories.items() if not classes.isdisjoint(each)]
         used = self.usages(offering)
         names = sorted(traits(queries) - {standard.SHARING_TRAIT})
-        traits_of = {**self._reader.with_traits(names), standard.SHARING_TRAIT: self.sharing}
+        traits_of = {**self.with_traits(names), standard.SHARING_TRAIT: self.sharing}
         members = self.members(offering, queries, more, with_aggregates=with_aggregates)
         LOG.info("read %d providers, %d of them with requested classes", len(uuids), len(offering))
         return self.state(inventories, used, traits_of, members)
@@ -164,6 +164,10 @@ class CloudReader:
         """``{provider: its traits}``. Requests: one for each."""
         answers = self._reader.existing(self._client.list_provider_traits, uuids, "reading traits")
         return {uuid: answer.traits for uuid, answer in answers.items()}
+
+    def with_traits(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
+        """``{trait: the providers that have it}``. Requests: one for each trait."""
+        return self._reader.with_traits(names)
 
     def members(
         self,

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from osc_placement import microversion
 from osc_placement.client import api, api_errors, responses
-from osc_placement.engine import state
+from osc_placement.engine import standard, state
 from osc_placement.model import candidate
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.context import ReadContext
@@ -107,10 +107,10 @@ def read(
     Requests: two listings; one request for candidates and one listing for a common class, and the
     same for each further class that has room in more than eight trees which are not known yet. One
     listing for each class of the queries, and one for each of its amounts. Those of
-    ``CloudReader.members``. For each provider of a tree without room three; one for each provider
-    with unusual units or, where groups request a class several times, with less room than all of
-    them. If the service refuses a request for all hosts, or below 1.29: those of
-    ``CloudReader.read``.
+    ``CloudReader.members``. For each provider of a tree without room two, and then one listing for
+    each trait of the queries; one for each provider with unusual units or, where groups request a
+    class several times, with less room than all of them. If the service refuses a request for all
+    hosts, or below 1.29: those of ``CloudReader.read``.
     """
     reader = reader or WideReader(client, context)
     if microversion.supports(client.microversion, "nested candidates"):
@@ -173,12 +173,14 @@ class Wide(ObservedCloud):
         with_aggregates: bool,
     ) -> None:
         self._reader, self._classes = reader, observe.resource_classes(queries)
+        self._names = sorted(observe.traits(queries) - {standard.SHARING_TRAIT})
         self._roots = {item.uuid: item.root_uuid or item.uuid for item in reader.listed}
         self._trees: dict[str, list[str]] = {}
         for uuid, root in self._roots.items():
             self._trees.setdefault(root, []).append(uuid)
         self._known = Estimate()
         self._traits: dict[str, Collection[str]] = {}
+        self._with_traits: Mapping[str, Collection[str]] | None = None
         self._requested: dict[str, int] = {}
         self._cover()
         self._read_amounts(queries)
@@ -245,7 +247,7 @@ class Wide(ObservedCloud):
             if not untried and len(missing) > _FEW:
                 # Their other classes may have room.
                 sample = list(missing)[:_FEW]
-                self._read_trees(sample)
+                self._read_trees(sample, every_class=True)
                 missing.difference_update(sample)
                 untried = sorted(
                     {
@@ -266,14 +268,21 @@ class Wide(ObservedCloud):
             self._traits[uuid] = summary.traits or ()
         return roots
 
-    def _read_trees(self, roots: Iterable[str]) -> None:
+    def _read_trees(self, roots: Iterable[str], *, every_class: bool = False) -> None:
+        """Read trees one by one: their inventories, and the usage of those that are requested."""
         uuids = [uuid for root in roots for uuid in self._trees[root]]
         for uuid, answer in self._reader.inventories(uuids).items():
             self._known.add_exact(uuid, answer)
-        offering = [uuid for uuid in uuids if self._known.classes(uuid)]
+        offering = [
+            uuid
+            for uuid in uuids
+            if self._known.classes(uuid)
+            and (every_class or self._classes & self._known.classes(uuid))
+        ]
         for uuid, used in self._reader.usages(offering).items():
             self._known.add_used(uuid, used)
-        self._traits.update(self._reader.traits(uuids))
+        if uuids and self._with_traits is None:
+            self._with_traits = self._reader.with_traits(self._names)
 
     def _list(self, amounts: Iterable[Amount]) -> Mapping[Amount, frozenset[str]]:
         new = [amount for amount in amounts if not self._known.is_listed(*amount)]
@@ -331,9 +340,12 @@ class Wide(ObservedCloud):
     def _state(self) -> state.CloudState:
         inventories = {uuid: self._known.inventories(uuid) for uuid in self._roots}
         used = {uuid: self._known.used(uuid) for uuid in self._roots}
-        traits_of = observe.inverted(
-            {uuid: names for uuid, names in self._traits.items() if uuid in self._roots}
-        )
+        traits_of = {name: set(uuids) for name, uuids in (self._with_traits or {}).items()}
+        traits_of[standard.SHARING_TRAIT] = set(self._reader.sharing)
+        for uuid, names in self._traits.items():
+            if uuid in self._roots:
+                for name in names:
+                    traits_of.setdefault(name, set()).add(uuid)
         return self._reader.state(inventories, used, traits_of, self._members)
 
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
-from osc_placement import microversion
+from osc_placement import errors, microversion
 from osc_placement.client import api_errors, responses
 from osc_placement.engine import record, state
 from osc_placement.model import candidate, constraint, inventory
@@ -19,7 +20,7 @@ from osc_placement.workflows.answers.capacity import show
 from osc_placement.workflows.answers.explain import explain
 from osc_placement.workflows.cloud import hosts, observe, wide
 from osc_placement.workflows.cloud.context import ReadContext
-from tests.support.candidates import clouds, explained
+from tests.support.candidates import cloud_builder, clouds, explained
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
@@ -85,19 +86,33 @@ def answers(client: Any, queries: Sequence[candidate.CandidateQuery]) -> Any:
     asked = show.ShowRequest({str(at): query for at, query in enumerate(queries)})
     each = dataclasses.replace(asked, by=show.By.HOST)
     return (
-        [explain.explain(client, [request], CONTEXT) for request in requests],
-        show.show(client, asked, CONTEXT),
-        show.show(client, each, CONTEXT),
+        [answer(partial(explain.explain, client, [request], CONTEXT)) for request in requests],
+        answer(partial(show.show, client, asked, CONTEXT)),
+        answer(partial(show.show, client, each, CONTEXT)),
     )
 
 
+def answer(ask: Callable[[], object]) -> object:
+    """The answer, or the error."""
+    try:
+        return ask()
+    except errors.PlacementError as error:
+        return repr(error)
+
+
 @pytest.mark.seeds(10, long=400)
+@pytest.mark.parametrize("trees", ["flat", "any"])
 def test_wide_requests_and_a_complete_reading_give_the_same_answers(
-    seed: int, placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
+    seed: int, trees: str, placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(f"wide {seed}")
-    base = draw_hosts(draw, draw.choice((5, 30, 60)))
-    queries = [draw_request(draw) for _ in range(3)]
+    if trees == "flat":
+        base = draw_hosts(draw, draw.choice((5, 30, 60)))
+        queries = [draw_request(draw) for _ in range(3)]
+    else:
+        # Nested and sharing, with traits, aggregates and several groups.
+        base = cloud_builder.draw_state(draw)
+        queries = [cloud_builder.draw_query(draw, base, VERSION) for _ in range(2)]
     client = as_service(placement, base)
     short = answers(client, queries)
 

@@ -8,13 +8,11 @@ import random
 import pytest
 
 from osc_placement import microversion
-from osc_placement.engine import record, state
+from osc_placement.engine import state
 from osc_placement.testing import service
 from osc_placement.workflows.answers.capacity import count, stop_hosts
-from tests.support.candidates import cloud_builder, clouds, explained
+from tests.support.candidates import cloud_builder, explained
 from tests.support.capacity import brute_force
-
-NAME = "00000000-0000-4000-8000-{:012}"
 
 
 def draw_servers(draw: random.Random) -> state.CloudState:
@@ -42,35 +40,3 @@ def test_a_service_and_its_database_give_the_same_answer(
     assert not client.sent
     client.transport.local = lambda: None
     assert stop_hosts.judge(client, request) == whole
-
-
-@pytest.mark.parametrize("number", [50, 500])
-def test_the_number_of_requests_does_not_grow_with_the_other_hosts(
-    number: int, placement: service.InProcessPlacement
-) -> None:
-    base = clouds.cloud(
-        *(clouds.provider(NAME.format(at), VCPU=8, MEMORY_MB=64) for at in range(number))
-    )
-    servers = [
-        record.ConsumerRecord(
-            NAME.format(1000 + at), 1, "p", "u", {NAME.format(at): {"VCPU": 4, "MEMORY_MB": 4}}
-        )
-        for at in range(number)
-    ]
-    base.apply(record.Changes(consumers={server.uuid: server for server in servers}))
-    client = explained.seeded(placement, base)
-    client.transport.local = lambda: None
-    request = stop_hosts.StopRequest([NAME.format(3), NAME.format(4)])
-    found = stop_hosts.judge(client, request)
-    assert found.servers == len(found.moves) == 2
-    assert client.sent == {
-        "resource_providers/": 1,
-        "resource_providers/required": 1,
-        "allocation_candidates/resources": 1,
-        # 1 and the amount of the servers, of each class.
-        "resource_providers/resources": 4,
-        # For each host that stops.
-        "resource_providers/allocations/": 2,
-        # For each server on it.
-        "allocations/": 2,
-    }
