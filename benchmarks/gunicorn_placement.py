@@ -47,12 +47,17 @@ class Service:
     _position: int = 0
 
     def requests(self) -> collections.Counter[str]:
-        """``{"METHOD /path/{}": count}`` since the last call."""
+        """``{"METHOD /path/{}": count}`` since the last call of a method."""
+        return self.traffic()[0]
+
+    def traffic(self) -> tuple[collections.Counter[str], int]:
+        """``requests``, and the bytes of the bodies of the answers."""
         with self.log.open(encoding="utf-8") as log:
             log.seek(self._position)
-            lines = log.read().splitlines()
+            lines = [line.split(" ", 1) for line in log.read().splitlines()]
             self._position = log.tell()
-        return collections.Counter(_UUID.sub("{}", line) for line in lines)
+        requests = collections.Counter(_UUID.sub("{}", line) for _, line in lines)
+        return requests, sum(int(size) for size, _ in lines)
 
     def cpu(self) -> float:
         """Seconds of user and system time of the workers."""
@@ -89,7 +94,12 @@ def _workers(folder: pathlib.Path, workers: int) -> Iterator[str]:
     command = [sys.executable, "-m", "gunicorn", "placement.wsgi:init_application()"]
     command += ["--bind", f"127.0.0.1:{port}", "--workers", str(workers)]
     command += ["--worker-class", "gthread", "--threads", "2", "--timeout", "600"]
-    command += ["--access-logfile", str(folder / "access.log"), "--access-logformat", "%(m)s %(U)s"]
+    command += [
+        "--access-logfile",
+        str(folder / "access.log"),
+        "--access-logformat",
+        "%(B)s %(m)s %(U)s",
+    ]
     command += ["--pid", str(folder / "gunicorn.pid"), "--log-level", "warning"]
     environment = {"OS_PLACEMENT_CONFIG_DIR": str(folder), "PATH": "/usr/bin:/bin"}
     with (folder / "gunicorn.log").open("ab") as log:
