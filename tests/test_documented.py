@@ -127,11 +127,11 @@ def test_every_exit_code_of_a_command_is_documented() -> None:
     assert [code for code in sorted(codes) if not re.search(rf"^{code} +\S", page, re.M)] == []
 
 
-def test_the_exit_code_4_means_unknown_or_not_judged_in_every_command() -> None:
-    meanings = [load(path).exit_codes.get(services.NOT_JUDGED, "") for path in COMMANDS.values()]
+def test_the_exit_code_4_means_unknown_or_not_checked_in_every_command() -> None:
+    meanings = [load(path).exit_codes.get(services.NOT_CHECKED, "") for path in COMMANDS.values()]
     judging = [text for text in meanings if text]
     assert judging
-    assert [text for text in judging if not re.search("unknown|not judged", text)] == []
+    assert [text for text in judging if not re.search("unknown|not checked", text)] == []
 
 
 def test_the_installed_package_has_all_commands() -> None:

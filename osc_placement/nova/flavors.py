@@ -120,6 +120,26 @@ def image(glance: Glance, text: str) -> Image:
     return _image(images[0])
 
 
+def images(glance: Glance) -> list[Image]:
+    """Every image that the cloud shows.
+
+    Requests: one GET per page. Errors: as ``ask``; PlacementError for a listing without an end.
+    """
+    images: dict[str, Image] = {}
+    path = f"/images?limit={api.PAGE}"
+    while True:
+        with service.parsing("glance", "/images"):
+            body = glance.ask(path)
+            page = {item["id"]: _image(item) for item in body["images"]}
+            following = body.get("next")
+        if following and page.keys() <= images.keys():
+            raise errors.PlacementError("glance's listing /images has no end: a page repeats")
+        images |= page
+        if not following:
+            return list(images.values())
+        path = f"/images?{urllib.parse.urlsplit(str(following)).query}"
+
+
 def _flavor(item: Mapping[str, Any]) -> NamedFlavor:
     return NamedFlavor(
         item["id"],

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import json_text
+from osc_placement.nova.topology import is_true
 
 #: The trait that nova-compute gives to every provider of a PCI device that it manages.
 MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
@@ -68,12 +69,14 @@ class DeviceSpec:
 
     ``address`` has a pattern for each of domain, bus, slot and function.
     ``is_named``: it names a network interface (``devname``), whose address Placement does not know.
-    ``ids`` are the vendor and the product, None for any.
+    ``ids`` are the vendor and the product, None for any. ``is_one_time_use``: its devices serve
+    one server, and are then cleaned.
     """
 
     address: tuple[re.Pattern[str], ...]
     ids: tuple[str | None, str | None] = (None, None)
     is_named: bool = False
+    is_one_time_use: bool = False
 
     def matches(self, device: Device) -> bool | None:
         """Whether nova-compute manages the device because of this entry; None if it may."""
@@ -122,11 +125,18 @@ class PciConfiguration:
     """What a nova.conf says: its ``[pci]device_spec``, and ``host`` if it sets ``[DEFAULT]host``.
 
     ``specs`` is None if the file has no device_spec: it may be the file of another service.
+    ``is_reported``: nova-compute reports the devices to Placement.
     """
 
     path: str
     specs: tuple[DeviceSpec, ...] | None
     host: str | None = None
+    is_reported: bool = False
+
+    @property
+    def one_time_use(self) -> bool:
+        """Whether an entry is of one-time-use devices."""
+        return any(spec.is_one_time_use for spec in self.specs or ())
 
     def matches(self, device: Device) -> bool | None:
         """Whether an entry matches the device; None if this cannot be judged."""
@@ -143,21 +153,25 @@ def read_device_spec(path: pathlib.Path) -> PciConfiguration:
         cfg.DeprecatedOpt("passthrough_whitelist", group="pci"),
         cfg.DeprecatedOpt("pci_passthrough_whitelist", group="DEFAULT"),
     ]
-    conf.register_opts([cfg.MultiStrOpt("device_spec", deprecated_opts=old_names)], group="pci")
+    reported = cfg.BoolOpt("report_in_placement", default=False)
+    conf.register_opts(
+        [cfg.MultiStrOpt("device_spec", deprecated_opts=old_names), reported], group="pci"
+    )
     conf.register_opts([cfg.StrOpt("host")])
     try:
         conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
         texts, host = conf.pci.device_spec, conf.host
+        is_reported = bool(conf.pci.report_in_placement)
     except (cfg.Error, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
     if texts is None:
-        return PciConfiguration(str(path), None, host)
+        return PciConfiguration(str(path), None, host, is_reported)
     try:
         specs = tuple(spec for text in texts for spec in parse(text))
     except ValueError as error:
         raise errors.PlacementError(f"{path}: [pci]device_spec: {error}") from error
-    return PciConfiguration(str(path), specs, host)
+    return PciConfiguration(str(path), specs, host, is_reported)
 
 
 def parse(text: str) -> list[DeviceSpec]:
@@ -183,6 +197,7 @@ def _spec(entry: Any) -> DeviceSpec:
         _address(entry.get("address", _ANY)),
         (vendor, product),
         is_named="devname" in entry,
+        is_one_time_use=is_true(str(entry.get("one_time_use", ""))),
     )
 
 

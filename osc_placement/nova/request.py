@@ -45,13 +45,13 @@ OWNER_UNKNOWN = (
 )
 #: The other case.
 _WITH_OWNER = f" that requires {traits.OWNER}"
-NETWORKS_NOT_JUDGED = (
+NETWORKS_NOT_CHECKED = (
     "the aggregates of routed networks are not in the query: they need the segments of the server's"
     " networks"
 )
 
-#: What is not judged for any flavor.
-FOR_EVERY_FLAVOR = frozenset({NETWORKS_NOT_JUDGED})
+#: What is not checked for any flavor.
+FOR_EVERY_FLAVOR = frozenset({NETWORKS_NOT_CHECKED})
 
 #: Nova checks all aliases of its nova.conf from this release on.
 _ALIASES_CHECKED_SINCE = 31
@@ -236,7 +236,7 @@ class NovaRequest:
     """The query of nova's scheduler.
 
     ``sources`` is ``{constraint: its source}`` in nova's order, for every constraint of the query.
-    ``assumptions`` are sentences about what was not known; ``not_judged`` about what nova also
+    ``assumptions`` are sentences about what was not known; ``not_checked`` about what nova also
     checks, and the query does not. ``server`` and ``aggregates`` are what the query was computed
     from; ``releases`` are the releases of nova that send it, and ``condition`` when they do, if
     that is not known.
@@ -247,7 +247,7 @@ class NovaRequest:
     assumptions: tuple[str, ...]
     server: ServerSpec
     aggregates: Sequence[HostAggregate] = ()
-    not_judged: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
     releases: tuple[int, ...] = ()
     condition: str = ""
 
@@ -308,7 +308,7 @@ def _different(
         raise refused[max(refused)]
     notes = tuple(f"nova {release} refuses it: {error}" for release, error in refused.items())
     return tuple(
-        dataclasses.replace(request, not_judged=(*request.not_judged, *notes))
+        dataclasses.replace(request, not_checked=(*request.not_checked, *notes))
         for request in different
     )
 
@@ -368,7 +368,7 @@ class _Builder:
         self._isolate = False
         self._sources: dict[Constraint, Source] = {}
         self._assumptions: list[str] = []
-        self._not_judged: list[str] = []
+        self._not_checked: list[str] = []
         self._problems = errors.InputErrors()
 
     def build(self) -> NovaRequest:
@@ -397,7 +397,7 @@ class _Builder:
             tuple(self._assumptions),
             self._server,
             self._aggregates,
-            tuple(self._not_judged),
+            tuple(self._not_checked),
         )
 
     @property
@@ -439,7 +439,7 @@ class _Builder:
         names = ", ".join(dict.fromkeys(alias for alias, _ in requested))
         aliases, in_placement = self._options.aliases, self._options.pci_in_placement
         if aliases is None:
-            self._not_judged.append(
+            self._not_checked.append(
                 f"the devices of the PCI alias {names} are not in the query: only nova.conf"
                 " (--nova-conf) says what an alias requests"
             )
@@ -450,7 +450,7 @@ class _Builder:
                 self._problems.add(f"nova refuses {self._title}: [pci]{reason}")
             return
         if not in_placement:
-            self._not_judged.append(
+            self._not_checked.append(
                 f"the devices of the PCI alias {names} are not in the query: nova requests them"
                 " from Placement only with [filter_scheduler]pci_in_placement"
             )
@@ -578,7 +578,7 @@ class _Builder:
                 self._require(suffix, {traits.OWNER}, Source(OWNER, ""))
 
     def _routed_networks(self) -> None:
-        self._not_judged.append(NETWORKS_NOT_JUDGED)
+        self._not_checked.append(NETWORKS_NOT_CHECKED)
 
     def unsuffixed(self, read: PropertiesRule) -> None:
         """Add the traits of a rule to the unsuffixed group. Raises FlavorRefused."""

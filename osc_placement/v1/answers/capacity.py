@@ -43,7 +43,7 @@ class ShowCapacity(base.ReportLister):
 
     names_database = False
     required_feature = "nested candidates"
-    exit_codes = {**base.EXIT_CODES, services.NOT_JUDGED: services.DIFFERENT}
+    exit_codes = {**base.EXIT_CODES, services.NOT_CHECKED: services.DIFFERENT}
     example = """\
 openstack placement capacity show --resource VCPU=4 \\
     --resource MEMORY_MB=8192
@@ -104,9 +104,9 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         with self.reading() as context:
             answer = show.show(client, request, context, names, nova)
         self.summary = self._summary(answer)
-        own = (single.not_judged for single in self._requests.values())
-        open_parts = [*answer.not_judged, *itertools.chain.from_iterable(own)]
-        code = services.NOT_JUDGED if self._differ(answer.rows) else 0
+        own = (single.not_checked for single in self._requests.values())
+        open_parts = [*answer.not_checked, *itertools.chain.from_iterable(own)]
+        code = services.NOT_CHECKED if self._differ(answer.rows) else 0
         self.exit_code = services.exit_code(code, open_parts, parsed_args)
         if self._refused:
             self.exit_code = 1
@@ -115,7 +115,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         return rows.listing(columns, answer.rows)
 
     def _summary(self, answer: show.Shown) -> list[str]:
-        """What was assumed, not applied, not counted and not judged, and the hosts at risk."""
+        """What was assumed, not applied, not counted and not checked, and the hosts at risk."""
         from osc_placement.nova import request
 
         requests = self._requests
@@ -124,18 +124,18 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         lines = [
             *(f"Assumed: {text}" for single in requests.values() for text in single.assumptions),
             *(
-                f"Not judged: {text}"
+                f"Not checked: {text}"
                 if text in request.FOR_EVERY_FLAVOR
-                else f"Not judged for {name}: {text}"
+                else f"Not checked for {name}: {text}"
                 for name, single in requests.items()
-                for text in single.not_judged
+                for text in single.not_checked
             ),
             *(f"Assumed: {text}" for text in answer.assumed),
         ]
         return [
             *dict.fromkeys(lines),
             *(f"Not applied: {failure}" for failure in answer.failures),
-            *services.judgement_lines(refused, answer.not_judged),
+            *services.judgement_lines(refused, answer.not_checked),
             *(f"Note: {text}" for text in answer.notes),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
             *(
@@ -243,8 +243,8 @@ def _columns(
             dict.fromkeys([*notes(row, lambda nova: nova.assumptions), *answer.assumed])
         ),
         "not_counted": lambda row: rows.lines(services.not_counted_rows(row.not_counted)),
-        "not_judged": lambda row: rows.lines(
-            [*answer.not_judged, *notes(row, lambda nova: nova.not_judged)]
+        "not_checked": lambda row: rows.lines(
+            [*answer.not_checked, *notes(row, lambda nova: nova.not_checked)]
         ),
     }
 

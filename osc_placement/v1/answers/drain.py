@@ -43,7 +43,7 @@ class DrainHosts(base.ReportShowOne):
         **base.EXIT_CODES,
         0: "the steps empty the hosts; with --verify-empty: the hosts are empty",
         3: "some servers stay; with --verify-empty: something is left",
-        services.NOT_JUDGED: "unknown: a fact that can refuse a step was not checked",
+        services.NOT_CHECKED: "unknown: a fact that can refuse a step was not checked",
     }
     example = """\
 openstack placement host drain cmp-0001 --parallel 2 --plan-out drain.json
@@ -120,7 +120,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
             code = 0 if drain.plan.is_complete else 3
         # What can refuse a step cannot hide a server.
         unchecked = () if parsed_args.verify_empty else drain.plan.not_checked
-        self.exit_code = services.NOT_JUDGED if code == 0 and unchecked else code
+        self.exit_code = services.NOT_CHECKED if code == 0 and unchecked else code
         if parsed_args.plan_out is not None:
             document.write(parsed_args.plan_out, drain.plan)
         self._add_scripts(parsed_args, drain, path, fields, shown)

@@ -86,7 +86,7 @@ class ExplainAllocationCandidate(base.ReportLister):
         **base.EXIT_CODES,
         0: "a host can serve the request",
         3: "no host can serve it",
-        services.NOT_JUDGED: services.DIFFERENT,
+        services.NOT_CHECKED: services.DIFFERENT,
     }
     example = """\
 openstack allocation candidate explain --flavor m1.large \\
@@ -143,18 +143,18 @@ openstack allocation candidate explain \\
             answers = explain.explain(
                 client, every, context, compute, list(aggregates.values()), judge
             )
-        not_judged = [
-            *(asked.nova.not_judged if asked.nova else ()),
-            *compute.not_judged,
-            *answers[0].not_judged,
+        not_checked = [
+            *(asked.nova.not_checked if asked.nova else ()),
+            *compute.not_checked,
+            *answers[0].not_checked,
         ]
         code = {
             frozenset({True}): 0,
             frozenset({False}): 3,
-        }.get(frozenset(bool(answer.candidates) for answer in answers), services.NOT_JUDGED)
-        self.exit_code = services.exit_code(code, not_judged, parsed_args)
-        self.summary = _summary(client.target, every, answers, not_judged)
-        facts = _facts(every, answers, not_judged, aggregates)
+        }.get(frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED)
+        self.exit_code = services.exit_code(code, not_checked, parsed_args)
+        self.summary = _summary(client.target, every, answers, not_checked)
+        facts = _facts(every, answers, not_checked, aggregates)
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
@@ -197,9 +197,9 @@ def _summary(
     target: str,
     every: Sequence[explain.ExplainRequest],
     answers: Sequence[explain.Explanation],
-    not_judged: Sequence[str],
+    not_checked: Sequence[str],
 ) -> list[str]:
-    """The lines below the tables: who can serve the request, what was assumed and not judged."""
+    """The lines below the tables: who can serve the request, what was assumed and not checked."""
     nova, explanation = every[0].nova, answers[0]
     by = f" of {nova.title}" if nova and len(every) > 1 else ""
     lines = [f"On {target}: {_count(explanation)} can serve the request{by}"]
@@ -214,7 +214,7 @@ def _summary(
         )
     lines += _named(explanation)
     lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
-    return [*lines, *services.judgement_lines(explanation.not_counted, not_judged)]
+    return [*lines, *services.judgement_lines(explanation.not_counted, not_checked)]
 
 
 def _named(explanation: explain.Explanation) -> list[str]:
@@ -243,7 +243,7 @@ def _count(explanation: explain.Explanation) -> str:
 def _facts(
     every: Sequence[explain.ExplainRequest],
     answers: Sequence[explain.Explanation],
-    not_judged: Sequence[str],
+    not_checked: Sequence[str],
     aggregates: Aggregates,
 ) -> list[dict[str, Any]]:
     """The rows of the answer, as ``{column: value}``."""
@@ -268,7 +268,7 @@ def _facts(
             {"section": "not counted", "text": why, "host": name}
             for name, why in explanation.not_counted.items()
         ),
-        *({"section": "not judged", "text": text} for text in dict.fromkeys(not_judged)),
+        *({"section": "not checked", "text": text} for text in dict.fromkeys(not_checked)),
         *({"section": "assumption", "text": text} for text in assumed),
     ]
     for fact in facts:

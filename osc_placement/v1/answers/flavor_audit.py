@@ -26,7 +26,7 @@ class AuditFlavors(base.ReportLister):
     exist, also a forbidden trait); no_host (not even without allocations); full (only without
     the present allocations); out_of_service (nova-compute of the hosts is down or disabled, or
     nova does not have them); one_host; many_candidates (Placement returns only some, so nova
-    may not see all hosts); not_judged (hosts can serve the query, but nova also checks what
+    may not see all hosts); not_checked (hosts can serve the query, but nova also checks what
     Placement does not have, such as PCI devices and NUMA nodes). Where releases of nova send
     different queries, a flavor has several rows.
     """
@@ -35,7 +35,7 @@ class AuditFlavors(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "a flavor has a finding, or a code of --fail-on",
-        services.NOT_JUDGED: services.DIFFERENT,
+        services.NOT_CHECKED: services.DIFFERENT,
     }
     example = """\
 openstack placement flavor audit
@@ -59,7 +59,7 @@ openstack placement flavor audit --fail-on unknown_name \\
             "--fail-on",
             "<code>",
             f"Exit with 3 only if a flavor has this code: {', '.join(codes)}. Default:"
-            " all but not_judged.",
+            " all but not_checked.",
             choices=codes,
         )
         arguments.add_file(
@@ -97,8 +97,8 @@ openstack placement flavor audit --fail-on unknown_name \\
         fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
         self.exit_code = _code(flavors, fails)
         open_questions = [
-            *compute.not_judged,
-            *(text for flavor in flavors for text in flavor.not_judged),
+            *compute.not_checked,
+            *(text for flavor in flavors for text in flavor.not_checked),
         ]
         self.exit_code = services.exit_code(self.exit_code, open_questions, parsed_args)
         counts = collections.Counter(str(flavor.code) for flavor in flavors)
@@ -108,20 +108,20 @@ openstack placement flavor audit --fail-on unknown_name \\
             f"On {target}: {counted(len({flavor.id for flavor in flavors}), 'flavor')}: {parts}",
             *(f"Not applied to the copy: {line}" for line in failures),
             *_notes("Assumed", flavors, [flavor.assumptions for flavor in flavors]),
-            *services.judgement_lines(refused, compute.not_judged),
-            *_notes("Not judged", flavors, [flavor.not_judged for flavor in flavors]),
+            *services.judgement_lines(refused, compute.not_checked),
+            *_notes("Not checked", flavors, [flavor.not_checked for flavor in flavors]),
         ]
-        return rows.listing(_columns(compute.not_judged), flavors)
+        return rows.listing(_columns(compute.not_checked), flavors)
 
 
 def _code(audited: Sequence[audit.AuditedFlavor], fails: Collection[str]) -> int:
-    """3 if a flavor fails by all rules of nova that may hold, NOT_JUDGED if one does by some."""
+    """3 if a flavor fails by all rules of nova that may hold, NOT_CHECKED if one does by some."""
     failing: dict[str, list[bool]] = {}
     for flavor in audited:
         failing.setdefault(flavor.name, []).append(str(flavor.code) in fails)
     if any(map(all, failing.values())):
         return 3
-    return services.NOT_JUDGED if any(map(any, failing.values())) else 0
+    return services.NOT_CHECKED if any(map(any, failing.values())) else 0
 
 
 def _notes(
@@ -141,8 +141,8 @@ def _notes(
     ]
 
 
-def _columns(not_judged: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
-    """The columns; ``not_judged`` concerns every flavor."""
+def _columns(not_checked: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
+    """The columns; ``not_checked`` concerns every flavor."""
     return {
         "name": lambda flavor: flavor.name,
         "id": lambda flavor: flavor.id,
@@ -155,6 +155,6 @@ def _columns(not_judged: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
         "reason": lambda flavor: flavor.reason,
         "assumed": lambda flavor: rows.lines(flavor.assumptions),
         "not_counted": lambda flavor: rows.lines(services.not_counted_rows(flavor.not_counted)),
-        "not_judged": lambda flavor: rows.lines([*not_judged, *flavor.not_judged]),
+        "not_checked": lambda flavor: rows.lines([*not_checked, *flavor.not_checked]),
         "nova": lambda flavor: rows.lines(flavor.releases),
     }

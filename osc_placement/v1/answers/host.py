@@ -35,7 +35,7 @@ class CheckHosts(base.ReportShowOne):
         **base.EXIT_CODES,
         0: "yes: the hosts may stop",
         3: "no: some servers find no place",
-        services.NOT_JUDGED: "unknown: what was not checked can make the answer no",
+        services.NOT_CHECKED: "unknown: what was not checked can make the answer no",
     }
     example = """\
 openstack placement host check cmp-0001 cmp-0002
@@ -92,7 +92,7 @@ openstack --os-placement-database cloud.sqlite \\
                 nova,
                 context,
             )
-        code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[judgement.answer]
+        code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[judgement.answer]
         self.exit_code = services.exit_code(code, judgement.doubts, parsed_args)
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [judgement.reason])),

@@ -164,28 +164,28 @@ def add_judgement(group: argparse._ActionsContainer) -> None:
 def add_strict(group: argparse._ActionsContainer) -> None:
     """Add ``--strict``, for commands that list what they did not judge."""
     arguments.add_flag(
-        group, "--strict", "Exit with 4 instead of 0 if the answer lists something as not judged"
+        group, "--strict", "Exit with 4 instead of 0 if the answer lists something as not checked"
     )
 
 
 #: The exit code of an answer that is not complete, and its meaning with ``--strict``.
-NOT_JUDGED = 4
-STRICT = "with --strict: something was not judged"
+NOT_CHECKED = 4
+STRICT = "with --strict: something was not checked"
 #: The answer depends on a rule of nova of which it is not known whether it holds.
 DIFFERENT = f"the answers by the rules of nova that may hold differ; {STRICT}"
 
 
-def exit_code(code: int, not_judged: Collection[str], parsed_args: argparse.Namespace) -> int:
-    """The code of an answer: NOT_JUDGED instead of 0 if ``--strict`` asks for it."""
-    return NOT_JUDGED if code == 0 and not_judged and parsed_args.strict else code
+def exit_code(code: int, not_checked: Collection[str], parsed_args: argparse.Namespace) -> int:
+    """The code of an answer: NOT_CHECKED instead of 0 if ``--strict`` asks for it."""
+    return NOT_CHECKED if code == 0 and not_checked and parsed_args.strict else code
 
 
-def judgement_lines(not_counted: Mapping[str, str], not_judged: Iterable[str]) -> list[str]:
-    """The lines of a summary for ``{host: why it is not counted}`` and for what was not judged."""
+def judgement_lines(not_counted: Mapping[str, str], not_checked: Iterable[str]) -> list[str]:
+    """The lines of a summary for ``{host: why it is not counted}`` and for what was not checked."""
     from osc_placement.workflows.cloud import compute_nodes
 
     lines = [f"Not counted: {text}" for text in compute_nodes.not_counted(not_counted)]
-    return [*lines, *(f"Not judged: {text}" for text in dict.fromkeys(not_judged))]
+    return [*lines, *(f"Not checked: {text}" for text in dict.fromkeys(not_checked))]
 
 
 def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:

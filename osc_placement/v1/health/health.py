@@ -54,7 +54,7 @@ class ShowHealth(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "an error was found; with --fail-on warning: an error or a warning",
-        services.NOT_JUDGED: "no such problem was found, but an area was not judged; "
+        services.NOT_CHECKED: "no such problem was found, but an area was not checked; "
         + services.STRICT,
     }
     example = """\
@@ -133,7 +133,7 @@ def _exit_code(lines: Sequence[health.HealthLine], fail_on: str) -> int:
     severities = {str(line.severity) for line in lines}
     if severities & {"error", fail_on}:
         return 3
-    return services.NOT_JUDGED if "not checked" in severities else 0
+    return services.NOT_CHECKED if "not checked" in severities else 0
 
 
 def _summary(target: str, lines: Sequence[health.HealthLine]) -> list[str]:

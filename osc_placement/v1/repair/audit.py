@@ -44,7 +44,7 @@ EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,
     0: "no findings that can be repaired; with --strict: no findings",
     3: "findings that can be repaired, or are left; with --strict: any findings",
-    services.NOT_JUDGED: services.STRICT,
+    services.NOT_CHECKED: services.STRICT,
     5: "the limit of --max-count is reached and findings are left",
     6: "some repairs failed, or a guard refused them",
     7: "some items are stale: they changed after they were read",
@@ -75,7 +75,7 @@ class AuditCommand(plan_command.PlanCommand):
     table_columns: Sequence[str] = ("code", "name", "proposed", "status", "reason")
 
     findings: Sequence[findings.Finding[Any]] = ()
-    not_judged: Sequence[str] = ()
+    not_checked: Sequence[str] = ()
 
     def codes(self) -> Sequence[str]:
         """The codes of findings, in the order of the summary."""
@@ -95,7 +95,7 @@ class AuditCommand(plan_command.PlanCommand):
             group,
             "--strict",
             "Exit with 3 also if no finding can be repaired, and with 4 instead of 0 if the"
-            " answer lists something as not judged",
+            " answer lists something as not checked",
         )
         arguments.add_flag(group, "--repair", "Make the proposed repairs")
 
@@ -109,27 +109,27 @@ class AuditCommand(plan_command.PlanCommand):
     def audit(
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> AuditResult[Any]:
-        """The findings, the plan of their repairs, and what was not judged."""
+        """The findings, the plan of their repairs, and what was not checked."""
         raise NotImplementedError
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
         audited = self.audit(run, parsed_args)
-        self.findings, self.not_judged = audited.findings, audited.not_judged
+        self.findings, self.not_checked = audited.findings, audited.not_checked
         return audited.planned
 
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.repair.findings import unjudged
+        from osc_placement.workflows.repair.findings import unchecked
 
         findings, strict = self.findings, parsed_args.strict
         reported = [*findings]
         if parsed_args.formatter != "table":
             # Below a table, the summary says it.
-            reported += map(unjudged, self.not_judged)
+            reported += map(unchecked, self.not_checked)
         if not parsed_args.repair:
             code = _code(findings, strict=strict)
-            self.exit_code = services.exit_code(code, self.not_judged, parsed_args)
+            self.exit_code = services.exit_code(code, self.not_checked, parsed_args)
             notes = [f"Note: {note}" for note in report.notes]
-            notes += services.judgement_lines({}, self.not_judged)
+            notes += services.judgement_lines({}, self.not_checked)
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
             self.table_columns = ("code", "name", "evidence", "proposed")
             return rows.listing(_COLUMNS, reported)
@@ -138,14 +138,14 @@ class AuditCommand(plan_command.PlanCommand):
             *self.summary[:1],
             f"Found: {self._counts()}",
             *self.summary[1:],
-            *services.judgement_lines({}, self.not_judged),
+            *services.judgement_lines({}, self.not_checked),
         ]
         results = {item.subject.uuid: item for item in report.results}
         if report.dry_run:
             self.exit_code = _code(findings, strict=strict)
         elif not self.exit_code:
             self.exit_code = _code_after(findings, results, strict=strict)
-        self.exit_code = services.exit_code(self.exit_code, self.not_judged, parsed_args)
+        self.exit_code = services.exit_code(self.exit_code, self.not_checked, parsed_args)
         return _REPAIR_COLUMNS, [
             rows.row(_COLUMNS, item) + _end(item, results) for item in reported
         ]

@@ -92,7 +92,7 @@ openstack allocation candidate list \\
 def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
     return [
         *(f"Assumed: {text}" for text in latest.assumptions),
-        *(f"Not judged: {text}" for text in latest.not_judged),
+        *(f"Not checked: {text}" for text in latest.not_checked),
         *(f"The request of {single.title} differs: add {_option(single)}" for single in others),
     ]
 

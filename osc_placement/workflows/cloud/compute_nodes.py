@@ -197,7 +197,7 @@ def why_not_stale(hosts: values.Hosts, root: provider.Provider, *, was_node: boo
     return None if was_node else Doubt(Code.OTHER_SERVICE)
 
 
-#: Why the compute services were not judged.
+#: Why the compute services were not checked.
 NOVA_NOT_READ = (
     "compute services: nova was not read, so a host may be down, disabled or missing in nova"
 )
@@ -208,12 +208,12 @@ class ServerHosts:
 
     A root provider can take a server if nova has a compute node with its UUID, in a cell that is
     up, and the compute service of this node is enabled, up and not forced down. ``hosts`` is None
-    if nova was not read: no root is refused then, and ``not_judged`` says why.
+    if nova was not read: no root is refused then, and ``not_checked`` says why.
     """
 
     def __init__(self, hosts: values.Hosts | None = None, why: str = NOVA_NOT_READ) -> None:
         self.hosts = hosts
-        self.not_judged: tuple[str, ...] = () if hosts is not None else (why,)
+        self.not_checked: tuple[str, ...] = () if hosts is not None else (why,)
         hosts = hosts or values.Hosts()
         self._node = {node.uuid: node for node in hosts.nodes}
         self._service = {service.host: service for service in hosts.compute_services}
@@ -271,7 +271,7 @@ def _why_refused(service: values.ComputeService | None) -> str:
 def read_server_hosts(nova: Nova | None) -> ServerHosts:
     """Read the compute services and the compute nodes; ``nova`` is None without nova.
 
-    Requests: those of ``hosts.read_all``. If nova refuses them, the services are not judged.
+    Requests: those of ``hosts.read_all``. If nova refuses them, the services are not checked.
     """
     if nova is None:
         return ServerHosts()

@@ -262,7 +262,7 @@ def observe_servers(
             requests[uuid] = dataclasses.replace(
                 newest,
                 assumptions=tuple(filter(None, (rules.owner_note, *newest.assumptions))),
-                not_judged=(*newest.not_judged, *different, *hidden),
+                not_checked=(*newest.not_checked, *different, *hidden),
             )
         except errors.InvalidInput as error:
             requests[uuid] = "; ".join(error.reasons)

@@ -356,7 +356,7 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
         "providers",
         [_of_finding(item, "placement provider audit") for item in audited.findings],
         counted(count, "provider"),
-        not_judged=audited.not_judged,
+        not_judged=audited.not_checked,
     )
 
 
@@ -377,11 +377,11 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         if item.code not in flavor_audit.NO_FINDING and not item.condition
     ]
     not_judged = sorted(
-        {text for item in audited for text in item.not_judged}
+        {text for item in audited for text in item.not_checked}
         | {request.OWNER_UNKNOWN for item in audited if item.condition}
     )
     count = len({item.id for item in audited})
-    return Area("flavors", problems, counted(count, "flavor"), "", not_judged, compute.not_judged)
+    return Area("flavors", problems, counted(count, "flavor"), "", not_judged, compute.not_checked)
 
 
 def _placement(services: HealthServices) -> Area:

@@ -137,7 +137,7 @@ def compare(
         FlavorImpact("", name, nothing, nothing, tuple(stranded[name]))
         for name in sorted(stranded.keys() - {flavor.name for flavor in named})
     ]
-    notes = (*observed.notes, *compute.not_judged)
+    notes = (*observed.notes, *compute.not_checked)
     return Impact((*listed, *deleted), changed.failures, notes)
 
 

@@ -118,12 +118,12 @@ class Finding(Generic[R]):
 class AuditResult(Generic[R]):
     """The findings, and the plan that repairs them; the plan is empty without ``--repair``.
 
-    ``not_judged`` are sentences about what may be wrong without a finding.
+    ``not_checked`` are sentences about what may be wrong without a finding.
     """
 
     findings: Sequence[Finding[R]]
     planned: plan.ObservedPlan
-    not_judged: Sequence[str] = ()
+    not_checked: Sequence[str] = ()
 
 
 def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> Finding[Any]:
@@ -137,10 +137,10 @@ def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> F
     )
 
 
-def unjudged(text: str) -> Finding[Any]:
+def unchecked(text: str) -> Finding[Any]:
     """The row about what may be wrong without a finding."""
-    evidence = Evidence(Code.NONE, text, {"not_judged": text})
-    return Finding("not_judged", change.Subject("", ""), (), evidence, Proposal(Remedy.NONE, ""))
+    evidence = Evidence(Code.NONE, text, {"not_checked": text})
+    return Finding("not_checked", change.Subject("", ""), (), evidence, Proposal(Remedy.NONE, ""))
 
 
 def select(

@@ -162,7 +162,7 @@ def test_a_filter_that_nova_conf_enables_refuses_hosts(
     code, found = explained(openstack, "--flavor", "ssd", *options)
     assert (code, len(found["candidate"])) == (0, 2)
     name = "AggregateInstanceExtraSpecsFilter"
-    lines = [row["text"] for row in found["not judged"]]
+    lines = [row["text"] for row in found["not checked"]]
     assert f"{name}: nova.conf says whether it is enabled" in lines
     assert explained(openstack, "--flavor", "ssd", "--strict", *options)[0] == 4
     pathlib.Path("nova.conf").write_text(
@@ -174,13 +174,13 @@ def test_a_filter_that_nova_conf_enables_refuses_hosts(
     assert {row["text"] for row in found["not counted"]} == {f"{name}: no aggregate has ssd"}
 
 
-def test_without_nova_the_compute_services_are_not_judged(
+def test_without_nova_the_compute_services_are_not_checked(
     openstack: OpenStack, nova: tuple[str, str]
 ) -> None:
     for command in (EXPLAIN, "placement capacity show"):
         arguments = (command, "--resource", "VCPU=1")
         ended = openstack.run(*arguments)
-        assert (ended.code, "Not judged: compute services: " in ended.messages) == (0, True)
+        assert (ended.code, "Not checked: compute services: " in ended.messages) == (0, True)
         assert openstack.run(*arguments, "--strict").code == 4
         assert openstack.run(*arguments, "--strict", *nova).code == 0
         assert openstack.run(*arguments, "--strict", "--no-nova", *nova).code == 4
@@ -368,7 +368,7 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
         "avx": ("one_host", 1, 1),
         "typo": ("unknown_name", 0, None),
         "cyborg": ("invalid", 0, None),
-        "pci": ("not_judged", 2, 2),
+        "pci": ("not_checked", 2, 2),
     }
     assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
     owner = "nova does not require OWNER_NOVA, because no host has it"
@@ -389,7 +389,7 @@ def test_capacity_lists_what_a_flavor_leaves_open(
     answer = json.loads(ended.stdout)
     owner = "nova does not require OWNER_NOVA, because no host has it"
     assert all(any(owner in text for text in row["assumed"]) for row in answer)
-    rows = {row["request"]: row["not_judged"] for row in answer}
+    rows = {row["request"]: row["not_checked"] for row in answer}
     assert rows["small"] == []
     (text,) = rows["pci"]
     assert text.startswith("the devices of the PCI alias nic are not in the query")
@@ -408,23 +408,23 @@ def test_what_the_audit_of_flavors_assumes_is_named(
     lines = [
         line.partition(" are not ")[0]
         for line in ended.messages.splitlines()
-        if line.startswith(("Assumed", "Not judged"))
+        if line.startswith(("Assumed", "Not checked"))
     ]
     assert lines == [
         "Assumed: nova shows no version: the rules of nova 34 (--nova-release)",
         "Assumed: nova does not require OWNER_NOVA, because no host has it: nova does once every"
         " nova-compute is nova 34 (--filter owner)",
         "Assumed: the image has no properties that change the request",
-        "Not judged: the aggregates of routed networks",
-        "Not judged for pci: the devices of the PCI alias nic",
+        "Not checked: the aggregates of routed networks",
+        "Not checked for pci: the devices of the PCI alias nic",
     ]
     rows = {row["name"]: row for row in json.loads(ended.stdout)}
     assert [len(rows[name]["assumed"]) for name in ("small", "pci", "cyborg")] == [3, 3, 0]
-    assert [len(rows[name]["not_judged"]) for name in ("small", "pci", "cyborg")] == [1, 2, 0]
+    assert [len(rows[name]["not_checked"]) for name in ("small", "pci", "cyborg")] == [1, 2, 0]
     assert "the device profile gpu" in rows["cyborg"]["reason"]
     ended = openstack.run(AUDIT, "small", *nova)
     assert "routed networks" in ended.messages
-    # A finding decides; without one, what was not judged of a flavor counts.
+    # A finding decides; without one, what was not checked of a flavor counts.
     for flavor, code in (("small", 0), ("pci", 4), ("cyborg", 3)):
         assert openstack.run(AUDIT, flavor, "--strict", *nova).code == code
 

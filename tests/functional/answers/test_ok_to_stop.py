@@ -276,7 +276,7 @@ def test_a_host_with_a_server_that_nova_does_not_migrate_may_not_stop(
     assert shown.code == 0
     # A line of the summary may be wrapped.
     text = " ".join((shown.stdout + shown.stderr).split())
-    assert f"Not judged: whether nova moves server {staying}:" in text
+    assert f"Not checked: whether nova moves server {staying}:" in text
 
 
 def test_a_strict_answer_is_complete(openstack: OpenStack, servers: dict[str, str]) -> None:

@@ -78,7 +78,7 @@ def test_a_spec_matches_by_address_and_ids(spec: dict[str, Any], expected: bool 
         ({"address": "0000:90:00.0", "vendor_id": "10de"}, False),
     ],
 )
-def test_the_ids_of_a_device_with_another_class_are_not_judged(
+def test_the_ids_of_a_device_with_another_class_are_not_checked(
     spec: dict[str, Any], expected: bool | None
 ) -> None:
     (parsed,) = pci.parse(json.dumps(spec))

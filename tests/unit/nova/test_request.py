@@ -291,7 +291,7 @@ def test_a_release_that_refuses_a_flavor_is_named() -> None:
     options = request.SchedulerOptions(owner=False)
     [found] = request.requests_by_release(spec(specs, image), (), options, releases=(33, 34))
     assert found.releases == (34,)
-    assert "nova 33 refuses it" in found.not_judged[-1]
+    assert "nova 33 refuses it" in found.not_checked[-1]
     with pytest.raises(errors.InvalidInput, match="not one of"):
         request.requests_by_release(spec(specs, image), releases=(32, 33))
 
@@ -339,13 +339,13 @@ def test_each_pci_device_is_a_group_of_its_own() -> None:
         ),
     ],
 )
-def test_devices_that_are_not_in_the_query_are_not_judged(
+def test_devices_that_are_not_in_the_query_are_not_checked(
     options: Mapping[str, Any], reason: str
 ) -> None:
     found = request.request_to_placement(
         spec({"pci_passthrough:alias": "gpu:8"}), options=request.SchedulerOptions(**options)
     )
-    assert any(reason in text for text in found.not_judged)
+    assert any(reason in text for text in found.not_checked)
 
 
 def test_an_alias_that_nova_does_not_have_is_an_error() -> None:

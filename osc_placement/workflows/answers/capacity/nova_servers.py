@@ -193,7 +193,7 @@ def observe(
         (
             *refused,
             *problem,
-            *dict.fromkeys(text for single in found.values() for text in single.not_judged),
+            *dict.fromkeys(text for single in found.values() for text in single.not_checked),
             *_ties(single.server for single in found.values()),
         ),
         tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),

@@ -150,7 +150,7 @@ def _judge(
                 *([read.on_hosts.problem] if read.on_hosts.problem else ()),
                 *(why for key, why in stand.doubtful.items() if key[1] in verdict.hosts),
                 *lost.lines(),
-                *compute.not_judged,
+                *compute.not_checked,
                 *nova.doubts,
                 *(
                     f"{text} of server {each.uuid}"

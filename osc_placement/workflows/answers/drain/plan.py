@@ -105,7 +105,7 @@ def plan(
     """
     if nova.compute.hosts is None:
         raise errors.PlacementError(
-            f"a drain plan needs nova: {'; '.join(nova.compute.not_judged)}"
+            f"a drain plan needs nova: {'; '.join(nova.compute.not_checked)}"
         )
     target = client.target
     with contextlib.ExitStack() as stack:
@@ -319,7 +319,7 @@ class _Question:
 
     def not_checked(self) -> Iterator[str]:
         """What was not checked, and can refuse a step."""
-        yield from self._compute.not_judged
+        yield from self._compute.not_checked
         yield from self._read.nova.doubts
         for server in self.moving:
             for text in server.unknown:

@@ -91,9 +91,9 @@ class Explanation:
     uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
-    def not_judged(self) -> list[str]:
+    def not_checked(self) -> list[str]:
         """Why more hosts may be refused."""
-        return nova_filters.not_judged(self.judged)
+        return nova_filters.not_checked(self.judged)
 
 
 def explain(

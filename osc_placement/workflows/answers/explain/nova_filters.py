@@ -2,9 +2,9 @@
 """Judges which hosts that Placement returned would be refused by the filters of nova's scheduler.
 
 Filters that depend on services, host aggregates and server groups are judged from nova's API. The
-others depend on data that only the scheduler has; such a filter is not judged if the server
+others depend on data that only the scheduler has; such a filter is not checked if the server
 requests something that it compares, and otherwise accepts. A filter of nova.conf that has no rule
-here, such as the operator's own, is not judged.
+here, such as the operator's own, is not checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FilterVerdict(enum.StrEnum):
 
     ACCEPTS = "accepts"
     REFUSES = "refuses"
-    NOT_JUDGED = "not judged"
+    NOT_CHECKED = "not checked"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ def judge(
     if compute.hosts is None:
         data = "the compute nodes of the hosts were not read"
         names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
-        others = [_not_judged(name, data) for name in names]
+        others = [_not_checked(name, data) for name in names]
     else:
         others = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
     hidden = _hidden(asked.server, [host for _, host in hosts.values()])
     judged = [by_compute, *others, *hidden]
     if scheduler.enabled_filters is not None:
         by_name = {item.filter: item for item in judged}
-        by_name |= {name: _not_judged(name, why) for name, why in filters.UNSEEN.items()}
+        by_name |= {name: _not_checked(name, why) for name, why in filters.UNSEEN.items()}
         enabled = sorted(dict.fromkeys(scheduler.enabled_filters), key=COMPUTE.__ne__)
         return [by_name.get(name) or _without_rule(name, asked.server) for name in enabled]
     defaults = request.DEFAULT_FILTERS
@@ -105,7 +105,7 @@ def members(
 def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> FilterJudgement:
     """The judgement of the ComputeFilter about ``{name: UUID}`` of root providers."""
     if compute.hosts is None:
-        return _not_judged(COMPUTE, "; ".join(compute.not_judged))
+        return _not_checked(COMPUTE, "; ".join(compute.not_checked))
     reasons = {name: compute.why_not(uuid) for name, uuid in candidates.items()}
     return _judged(COMPUTE, {name: why for name, why in reasons.items() if why})
 
@@ -121,11 +121,11 @@ def refused(judged: Iterable[FilterJudgement]) -> dict[str, str]:
     return reasons
 
 
-def not_judged(judged: Iterable[FilterJudgement]) -> list[str]:
+def not_checked(judged: Iterable[FilterJudgement]) -> list[str]:
     """A line for each filter of which it is not certain whether it refuses hosts."""
     lines = []
     for item in judged:
-        if item.verdict is FilterVerdict.NOT_JUDGED:
+        if item.verdict is FilterVerdict.NOT_CHECKED:
             lines.append(item.reason if item.filter == COMPUTE else f"{item.filter}: {item.reason}")
         elif item.refused and not item.is_enabled:
             lines.append(f"{item.filter}: nova.conf says whether it is enabled")
@@ -165,7 +165,7 @@ def _from_rules(
         if refused and field and getattr(server, field) is None:
             accept = "accepts" if len(refused) == 1 else "accept"
             text = f"{what} is not known, and {counted(len(refused), 'host')} {accept} only some"
-            yield _not_judged(name, text)
+            yield _not_checked(name, text)
         else:
             yield _judged(name, refused)
 
@@ -176,8 +176,8 @@ def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> FilterJu
     )
 
 
-def _not_judged(name: str, reason: str) -> FilterJudgement:
-    return FilterJudgement(name, FilterVerdict.NOT_JUDGED, reason=reason)
+def _not_checked(name: str, reason: str) -> FilterJudgement:
+    return FilterJudgement(name, FilterVerdict.NOT_CHECKED, reason=reason)
 
 
 def _without_rule(name: str, server: request.ServerSpec) -> FilterJudgement:
@@ -185,10 +185,10 @@ def _without_rule(name: str, server: request.ServerSpec) -> FilterJudgement:
     if name == filters.ALL_HOSTS:
         return _judged(name, {}, "it accepts every host")
     if name not in filters.OF_HINTS:
-        return _not_judged(name, "this filter is not known")
+        return _not_checked(name, "this filter is not known")
     if server.uuid is None:
         return _judged(name, {}, "a new server without scheduler hints")
-    return _not_judged(name, "nova does not show the scheduler hints of a server")
+    return _not_checked(name, "nova does not show the scheduler hints of a server")
 
 
 def _from_groups(
@@ -204,7 +204,7 @@ def _from_groups(
         group = next((item for item in groups if server.uuid in item.members), None)
         members = {} if group is None else servers.find_servers(nova, set(group.members))
     except errors.PlacementError as error:
-        return [_not_judged(name, str(error)) for name in names]
+        return [_not_checked(name, str(error)) for name in names]
     if group is None:
         reason = "the server is in no server group"
         return [_judged(name, {}, reason) for name in names]
@@ -228,6 +228,6 @@ def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterat
     for name, (compares, data) in filters.HIDDEN.items():
         compared = compares(server, hosts)
         if compared:
-            yield _not_judged(name, f"{compared}: nova does not show {data}")
+            yield _not_checked(name, f"{compared}: nova does not show {data}")
         else:
             yield _judged(name, {}, "nothing that it compares is requested")

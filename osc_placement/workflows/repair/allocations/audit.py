@@ -224,18 +224,18 @@ def audit_cloud(
     """
     reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
     selected = _find(snapshot, audit_context, request)
-    not_judged = observe.unchecked_owners(snapshot, reader.request)
+    not_checked = observe.unchecked_owners(snapshot, reader.request)
     if neutron is None:
-        not_judged.append("allocations of ports: neutron was not read")
+        not_checked.append("allocations of ports: neutron was not read")
     notes = [f"nova's responses come from {nova.source}"] if nova.source else []
     if not request.repair:
-        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)), not_judged)
+        return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)), not_checked)
     repairable = [item.subject.uuid for item in selected if item.repair]
     snapshot = reader.with_consumers(snapshot, repairable)
     # A consumer may have changed since its allocations were read.
     selected = _find(snapshot, audit_context, request)
     planned = _plan(snapshot, selected, notes)
-    return AuditResult(selected, repair.observed_plan(planned, snapshot), not_judged)
+    return AuditResult(selected, repair.observed_plan(planned, snapshot), not_checked)
 
 
 class AuditReading(NamedTuple):

@@ -114,13 +114,13 @@ def audit_providers(
         plan.ObservedPlan(dataclasses.replace(planned, notes=notes), observed),
         [
             text
-            for codes, text in not_judged(snapshot, hosts)
+            for codes, text in not_checked(snapshot, hosts)
             if not (codes and request.only) or not request.only.isdisjoint(codes)
         ],
     )
 
 
-def not_judged(
+def not_checked(
     snapshot: ProviderSnapshot, hosts: Collection[str]
 ) -> Iterator[tuple[Sequence[str], str]]:
     """``(codes, sentence)`` about what may have a finding of these codes; of any, without codes.
@@ -138,11 +138,11 @@ def not_judged(
     if nodes and not any(node.resources for node in nodes):
         text = "totals: nova does not report the resources of hypervisors"
         yield inventory.TOTAL_CODES, text
-    for text in _devices_not_judged(snapshot, hosts):
+    for text in _devices_not_checked(snapshot, hosts):
         yield (devices.PCI_DEVICE_OUT_OF_SPEC.code,), text
 
 
-def _devices_not_judged(snapshot: ProviderSnapshot, hosts: Collection[str]) -> Iterator[str]:
+def _devices_not_checked(snapshot: ProviderSnapshot, hosts: Collection[str]) -> Iterator[str]:
     """The PCI devices of which it is not known whether ``[pci]device_spec`` matches them."""
     selected = [
         item

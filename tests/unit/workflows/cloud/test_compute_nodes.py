@@ -31,7 +31,7 @@ REASONS = {
 def test_each_state_of_a_host_has_a_reason(state: str) -> None:
     hosts = compute_nodes.read_server_hosts(compute_services.nova({ROOTS[0]: state}))
     assert hosts.why_not(ROOTS[0]) == REASONS[state]
-    assert hosts.not_judged == ()
+    assert hosts.not_checked == ()
 
 
 @pytest.mark.seeds(40, long=600)
@@ -54,10 +54,10 @@ def test_a_provider_with_the_name_of_a_node_but_another_uuid_is_refused() -> Non
 def test_without_nova_no_host_is_refused_and_the_answer_says_so() -> None:
     hosts = compute_nodes.read_server_hosts(None)
     assert hosts.refused(ROOTS) == {}
-    assert hosts.not_judged == (compute_nodes.NOVA_NOT_READ,)
+    assert hosts.not_checked == (compute_nodes.NOVA_NOT_READ,)
 
 
-def test_services_that_nova_does_not_show_are_not_judged() -> None:
+def test_services_that_nova_does_not_show_are_not_checked() -> None:
     class Refusing:
         source = ""
 
@@ -66,7 +66,7 @@ def test_services_that_nova_does_not_show_are_not_judged() -> None:
 
     hosts = compute_nodes.read_server_hosts(Refusing())
     assert hosts.refused(ROOTS) == {}
-    assert hosts.not_judged == ("compute services: Policy does not allow it",)
+    assert hosts.not_checked == ("compute services: Policy does not allow it",)
 
 
 def test_hosts_are_named_by_reason() -> None:

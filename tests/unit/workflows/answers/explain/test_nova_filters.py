@@ -96,11 +96,11 @@ def test_hosts_without_a_running_service_are_refused() -> None:
 def test_without_the_compute_services_only_what_is_requested_is_judged() -> None:
     found = judged(specs={"hw:numa_nodes": "1"}, metadata={"ssd": "true"}, reads_services=False)
     assert {each.verdict for name, each in found.items() if not name.startswith("Agg")} == {
-        FilterVerdict.NOT_JUDGED,
+        FilterVerdict.NOT_CHECKED,
         FilterVerdict.ACCEPTS,
     }
     assert nova_filters.refused(found.values()) == {}
-    lines = nova_filters.not_judged(found.values())
+    lines = nova_filters.not_checked(found.values())
     assert compute_nodes.NOVA_NOT_READ in lines
     assert any(line.startswith("NUMATopologyFilter: ") for line in lines)
 
@@ -110,10 +110,10 @@ def test_only_certain_refusals_are_subtracted() -> None:
     found = judged(specs=specs, metadata=metadata).values()
     assert set(nova_filters.refused(found)) == {"disabled.node", "down.node", "absent.node"}
     name = "AggregateInstanceExtraSpecsFilter"
-    assert f"{name}: nova.conf says whether it is enabled" in nova_filters.not_judged(found)
+    assert f"{name}: nova.conf says whether it is enabled" in nova_filters.not_checked(found)
     found = judged(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
     assert nova_filters.refused(found)["up.node"] == f"{name}: ssd=true is not false"
-    assert nova_filters.not_judged(found) == []
+    assert nova_filters.not_checked(found) == []
 
 
 def test_filters_of_aggregates_are_judged_by_metadata() -> None:
@@ -147,9 +147,9 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
     assert {found[name].is_enabled for name in reasons} == {None}
 
 
-def test_without_a_project_its_filter_is_not_judged() -> None:
+def test_without_a_project_its_filter_is_not_checked() -> None:
     found = judged(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
-    assert (found.verdict, found.refused) == (FilterVerdict.NOT_JUDGED, {})
+    assert (found.verdict, found.refused) == (FilterVerdict.NOT_CHECKED, {})
     assert found.reason == "the project is not known, and 1 host accepts only some"
 
 
@@ -159,7 +159,7 @@ def test_only_the_filters_of_nova_conf_are_judged() -> None:
     found = judged(specs=specs, enabled=enabled)
     assert {name: str(each.verdict) for name, each in found.items()} == {
         "ComputeFilter": "refuses",
-        "NUMATopologyFilter": "not judged",
+        "NUMATopologyFilter": "not checked",
         "PciPassthroughFilter": "accepts",
     }
     assert found["NUMATopologyFilter"].reason.startswith("hw:numa_nodes: nova does not show")
@@ -181,8 +181,10 @@ OF_NOVA = (
 def test_each_filter_of_nova_conf_has_a_verdict() -> None:
     found = judged(enabled=(*OF_NOVA, "MyOwnFilter", "MyOwnFilter"), flavor_name="small")
     assert found.keys() == {*OF_NOVA, "MyOwnFilter"}
-    not_judged = {name: item.reason for name, item in found.items() if item.verdict == "not judged"}
-    assert not_judged == {
+    not_checked = {
+        name: item.reason for name, item in found.items() if item.verdict == "not checked"
+    }
+    assert not_checked == {
         "AggregateIoOpsFilter": "nova does not show the builds, resizes and snapshots in progress",
         "IoOpsFilter": "nova does not show the builds, resizes and snapshots in progress",
         "IsolatedHostsFilter": "isolated_hosts and isolated_images of nova.conf are not read",
@@ -190,7 +192,7 @@ def test_each_filter_of_nova_conf_has_a_verdict() -> None:
         "MyOwnFilter": "this filter is not known",
     }
     hints = judged(recorded({"policy": "affinity"}), enabled=("SameHostFilter",), uuid="s0")
-    assert "scheduler hints" in nova_filters.not_judged(hints.values())[0]
+    assert "scheduler hints" in nova_filters.not_checked(hints.values())[0]
 
 
 def test_the_number_of_servers_has_the_limit_of_nova_conf() -> None:
@@ -237,7 +239,7 @@ def test_a_server_counts_as_a_member_for_affinity_only() -> None:
     assert found.refused == {}
 
 
-def test_server_groups_that_nova_does_not_show_are_not_judged() -> None:
+def test_server_groups_that_nova_does_not_show_are_not_checked() -> None:
     found = judged(uuid="s0")[nova_filters.AFFINITY]
-    assert found.verdict is FilterVerdict.NOT_JUDGED
+    assert found.verdict is FilterVerdict.NOT_CHECKED
     assert "os-server-groups" in found.reason

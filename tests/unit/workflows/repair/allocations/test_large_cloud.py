@@ -113,10 +113,10 @@ def test_the_limit_of_reads_is_reported(cloud: Cloud, monkeypatch: pytest.Monkey
         "the owners of 715 servers were not checked: the sums of their projects and users differ,"
         " and the limit of 20 reads is reached; --check-owners reads all"
     )
-    assert limit in result.not_judged
+    assert limit in result.not_checked
     assert cloud.client.count()["GET /allocations/{}"] == 20
     result = cloud.audited(check_owners=True)
     assert found(result) == cloud.seeded()
     holding = SERVERS - len(cloud.large.seeded["missing"])
     assert cloud.client.count()["GET /allocations/{}"] == holding + ORPHANS
-    assert not any("owners" in note for note in result.not_judged)
+    assert not any("owners" in note for note in result.not_checked)

@@ -388,18 +388,18 @@ def test_a_provider_that_cannot_be_read_is_unknown_and_the_others_are_audited() 
     ]
 
 
-def test_the_answer_says_what_was_not_judged() -> None:
+def test_the_answer_says_what_was_not_checked() -> None:
     nova = Nova(2)
     client = embedded.Client(embedded.hosts(2))
-    assert audited(client, nova, Neutron()).not_judged == []
+    assert audited(client, nova, Neutron()).not_checked == []
     nova.recorded["GET /v2.1/os-hypervisors/detail"]["hypervisors"][:] = [
         {key: value for key, value in item.items() if key not in ("vcpus", "memory_mb")}
         for item in nova.recorded["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
     ]
-    texts = audited(client, nova).not_judged
+    texts = audited(client, nova).not_checked
     assert [text.partition(":")[0] for text in texts] == ["providers of neutron's agents", "totals"]
     # What the selected codes do not depend on is not listed.
-    assert audited(client, nova, only=frozenset({"wrong-status"})).not_judged == []
+    assert audited(client, nova, only=frozenset({"wrong-status"})).not_checked == []
 
 
 def test_an_incomplete_recording_is_an_error() -> None:
@@ -434,7 +434,7 @@ def test_allocations_are_read_of_unmatched_devices_only() -> None:
     client = embedded.Client([*embedded.hosts(2), *devices])
     without = audited(client, Nova(2))
     assert not without.findings
-    assert any(text.startswith("3 PCI devices: --nova-conf ") for text in without.not_judged)
+    assert any(text.startswith("3 PCI devices: --nova-conf ") for text in without.not_checked)
     assert not client.count()[ALLOCATIONS]
     specs = pci.parse('[{"address": "0000:84:00.0"}, {"address": "0000:a0:00.*", "product_id": 1}]')
     found = audited(client, Nova(2), pci=pci.PciConfiguration("nova.conf", tuple(specs)))
@@ -443,7 +443,7 @@ def test_allocations_are_read_of_unmatched_devices_only() -> None:
     ]
     assert len(found.findings[0].evidence.fields["consumers"]) == 1
     assert client.count()[ALLOCATIONS] == 2
-    assert any(text.startswith("h_0000:a0:00.0: in use") for text in found.not_judged)
+    assert any(text.startswith("h_0000:a0:00.0: in use") for text in found.not_checked)
     empty = audited(client, Nova(2), pci=pci.PciConfiguration("nova.conf", None))
     assert not empty.findings
-    assert any("has no [pci]device_spec" in note for note in empty.not_judged)
+    assert any("has no [pci]device_spec" in note for note in empty.not_checked)

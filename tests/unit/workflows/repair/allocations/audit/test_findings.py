@@ -507,7 +507,7 @@ def test_provider_without_compute_node_is_stale_only_with_evidence(
     assert ("resource provider delete --tree" in found.proposed.text) is not is_undiscovered
 
 
-def test_provider_with_read_error_is_reported_and_its_host_not_judged() -> None:
+def test_provider_with_read_error_is_reported_and_its_host_not_checked() -> None:
     snapshot = cloud([server()], read_errors={"n-a.": "500"})
     found = find(snapshot)
     assert {item.code for item in found} == {"unknown"}

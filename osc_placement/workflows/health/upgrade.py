@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a cloud once for all checks before an upgrade of nova, and makes them.
+
+What cannot be read is a warning of the checks that need it, and the others go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from osc_placement import errors
+from osc_placement.client import lookup
+from osc_placement.model import inventory
+from osc_placement.nova import flavor, flavors, pci, releases, traits
+from osc_placement.nova.request import SchedulerOptions
+from osc_placement.plan import change
+from osc_placement.workflows.batch import mirror
+from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.health import health, upgrade_checks as checks, upgrade_requests
+from osc_placement.workflows.health.upgrade_checks import Outcome, Readiness
+from osc_placement.workflows.health.upgrade_requests import ReleaseStep, RequestPair, WorkloadChange
+from osc_placement.workflows.repair import findings, status
+from osc_placement.workflows.repair.allocations import audit as allocation_audit, missing
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+
+_SEV_ES = "HW_CPU_X86_AMD_SEV_ES"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UpgradeRow:
+    """A check with its result; ``code`` names its section on the page Before an upgrade."""
+
+    code: str
+    title: str
+    outcome: Outcome
+
+
+def step_of(
+    version: str | None, old: str | None, new: str, options: SchedulerOptions
+) -> ReleaseStep:
+    """The step between two releases. Pure.
+
+    ``version`` is the maximum of the compute API, None if nova does not show it. Without ``old`` it
+    is the oldest release with this API. Errors: InvalidInput for an unknown release, a downgrade,
+    and a release that is not that of the API.
+    """
+    input_errors = errors.InputErrors()
+    numbers = {}
+    for option, text in (("--from", old), ("--to", new)):
+        if text is not None:
+            try:
+                numbers[option] = releases.parse(text)
+            except ValueError as error:
+                input_errors.add(f"{option}: {error}")
+    input_errors.check()
+    present = () if version is None else traits.releases_of(version)
+    if not present and old is None:
+        raise errors.InvalidInput(["nova does not show its version: give --from"])
+    target = numbers["--to"]
+    source = numbers.get("--from", min(present, default=target))
+    if present and source not in present:
+        titles = " or ".join(map(releases.title, present))
+        raise errors.InvalidInput(
+            [
+                f"--from {old}: nova-api is {titles} (compute API {version}). If only a part of"
+                " nova is upgraded, end the upgrade first"
+            ]
+        )
+    if target <= source:
+        raise errors.InvalidInput(
+            [f"--to {new}: it is not newer than {releases.title(source)}, the present release"]
+        )
+    return ReleaseStep(source, target, options)
+
+
+class UpgradeReader:
+    """Reads what the checks need, each thing once. Errors: PlacementError of a service."""
+
+    def __init__(
+        self,
+        services: health.HealthServices,
+        glance: Callable[[], flavors.Glance],
+        upgrade: ReleaseStep,
+        configuration: pci.PciConfiguration | None,
+        context: ReadContext,
+    ) -> None:
+        self._services, self._glance, self._context = services, glance, context
+        self.upgrade, self.configuration = upgrade, configuration
+
+    @functools.cached_property
+    def audited(self) -> allocation_audit.AuditReading:
+        """Servers, hosts, providers and allocations."""
+        return allocation_audit.read_cloud(
+            self._services.client,
+            self._services.require_nova(),
+            allocation_audit.AuditRequest(min_age=allocation_audit.MIN_AGE),
+            self._context,
+            self._services.neutron_or_none,
+        )
+
+    @property
+    def cloud(self) -> CloudSnapshot:
+        """The reading of ``audited``."""
+        return self.audited.snapshot
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether nova's answers are a recording."""
+        return bool(self._services.require_nova().source)
+
+    @functools.cached_property
+    def mirrored(self) -> mirror.MirrorReading:
+        """Nova's host aggregates, and their members in Placement."""
+        return mirror.read_cloud(
+            self._services.client,
+            self._services.require_nova(),
+            mirror.MirrorRequest(),
+            self._context,
+        )
+
+    @functools.cached_property
+    def inventories(self) -> Mapping[str, inventory.Inventories]:
+        """``{provider: its inventories}``."""
+        reader = observe.CloudReader(self._services.client, self._context)
+        return reader.inventories(list(self.cloud.providers))
+
+    @functools.cached_property
+    def status(self) -> status.CloudStatus:
+        """Placement's versions."""
+        return status.observe_status(self._services.client)
+
+    @functools.cached_property
+    def known_traits(self) -> frozenset[str]:
+        """The traits that Placement knows."""
+        return frozenset(self._services.client.list_traits())
+
+    @functools.cached_property
+    def having(self) -> Mapping[str, frozenset[str]]:
+        """``{new trait: the providers that have it}``."""
+        new = releases.new_traits(self.upgrade.old, self.upgrade.new)
+        return {name: self._with_trait(name) for name in sorted(new & self.known_traits)}
+
+    def _with_trait(self, name: str) -> frozenset[str]:
+        return lookup.providers_with_trait(self._services.client, name)
+
+    @functools.cached_property
+    def sev_es(self) -> frozenset[str]:
+        """The providers of SEV-ES."""
+        return self._with_trait(_SEV_ES)
+
+    @functools.cached_property
+    def named_flavors(self) -> list[flavors.NamedFlavor]:
+        """Nova's flavors, by name."""
+        listed = flavors.flavors(self._services.require_nova())
+        return sorted(listed, key=lambda item: item.name)
+
+    @functools.cached_property
+    def images(self) -> list[flavors.Image]:
+        """Glance's images, by name."""
+        return sorted(flavors.images(self._glance()), key=lambda item: item.name)
+
+    @functools.cached_property
+    def host_names(self) -> dict[str, str]:
+        """``{root UUID: host}`` of the compute nodes."""
+        return {node.uuid: node.host for node in self.cloud.hosts.nodes}
+
+    def pairs(self, workloads: Sequence[upgrade_requests.Workload]) -> list[RequestPair]:
+        """The requests of both releases."""
+        aggregates = self.mirrored.snapshot.aggregates
+        return upgrade_requests.pairs(workloads, aggregates, self.upgrade)
+
+    @functools.cached_property
+    def flavor_pairs(self) -> list[RequestPair]:
+        """The requests for the flavors."""
+        return self.pairs(upgrade_requests.of_flavors(self.named_flavors))
+
+    def changes(self, pairs: Sequence[RequestPair]) -> list[WorkloadChange]:
+        """What the requests lose. Requests: those of ``CloudReader.read`` on a service."""
+        client, upgrade = self._services.client, self.upgrade
+        queries = [query for pair in pairs for query in pair.queries()]
+        if not queries:
+            return []
+        with observe.whole_state(client) as whole:
+            base = whole or observe.CloudReader(client, self._context).read(queries)
+            empty = base.without_allocations()
+            roots = self.cloud.compute_nodes.keys() & empty.providers.keys()
+            return [upgrade_requests.compare(empty, pair, upgrade, roots) for pair in pairs]
+
+    def missing(self) -> list[findings.Finding[Any]]:
+        """The servers without allocations."""
+        found = allocation_audit.find(self.cloud, self.audited.context)
+        return [item for item in found if item.code == missing.MISSING]
+
+    def not_mirrored(self) -> list[change.Change]:
+        """The changes that would mirror nova's host aggregates."""
+        return list(mirror.decide_mirror(self.mirrored.snapshot, self.mirrored.request).changes)
+
+    def aliases(self) -> dict[str, list[str]]:
+        """``{flavor: its PCI aliases}``."""
+        named = {
+            item.name: [alias for alias, _ in flavor.pci_devices(item.flavor.extra_specs)]
+            for item in self.named_flavors
+        }
+        return {name: aliases for name, aliases in named.items() if aliases}
+
+
+def _flavors(reader: UpgradeReader) -> Outcome:
+    changes = reader.changes(reader.flavor_pairs)
+    return checks.workloads(changes, reader.host_names, "flavor")
+
+
+def _images(reader: UpgradeReader) -> Outcome:
+    if reader.is_recorded:
+        return Outcome(Readiness.NOT_CHECKED, ("a recording of nova has no list of images",))
+    pairs = reader.pairs(upgrade_requests.of_images(reader.images))
+    return checks.workloads(reader.changes(pairs), reader.host_names, "image")
+
+
+def _servers(reader: UpgradeReader) -> Outcome:
+    servers = reader.cloud.servers.values()
+    if any(item.image_id and item.image_properties is None for item in servers):
+        text = "nova shows the images of servers from compute API 2.98 on"
+        return Outcome(Readiness.NOT_CHECKED, (text,))
+    pairs = reader.pairs(upgrade_requests.of_servers(servers))
+    what = "flavor and image of servers"
+    return checks.workloads(reader.changes(pairs), reader.host_names, what)
+
+
+def _aliases(reader: UpgradeReader) -> Outcome:
+    options = reader.upgrade.options
+    return checks.aliases(
+        reader.aliases(),
+        is_known=options.aliases is not None,
+        in_placement=options.pci_in_placement,
+    )
+
+
+def _wide_trees(reader: UpgradeReader) -> Outcome:
+    queries = {
+        pair.workload.name: pair.new.query for pair in reader.flavor_pairs if pair.new is not None
+    }
+    return checks.wide_trees(reader.cloud, reader.inventories, queries, reader.upgrade)
+
+
+#: ``(code, title, check)`` in the order of the table.
+CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
+    ("step", "Release step", lambda read: checks.step(read.upgrade)),
+    ("placement-api", "Placement API", lambda read: checks.placement_api(read.status)),
+    (
+        "trait-names",
+        "Names of traits",
+        lambda read: checks.trait_names(read.known_traits, read.upgrade),
+    ),
+    (
+        "one-release",
+        "One release of nova-compute",
+        lambda read: checks.one_release(read.cloud, read.having),
+    ),
+    (
+        "computes",
+        "Compute services",
+        lambda read: checks.computes(read.cloud, read.having, read.upgrade),
+    ),
+    ("flavors", "Flavors", _flavors),
+    ("images", "Images", _images),
+    ("servers", "Flavors and images of servers", _servers),
+    (
+        "encryption",
+        "Reshape of encrypted memory",
+        lambda read: checks.encryption(read.cloud, read.inventories, read.cloud.used, read.upgrade),
+    ),
+    (
+        "sev-es",
+        "SEV-ES guests",
+        lambda read: checks.sev_es(read.cloud, read.sev_es, read.cloud.used, read.upgrade),
+    ),
+    (
+        "one-time-use",
+        "One-time-use devices",
+        lambda read: checks.one_time_use(read.configuration, read.upgrade),
+    ),
+    ("pci-aliases", "PCI aliases", _aliases),
+    ("wide-trees", "Wide provider trees", _wide_trees),
+    (
+        "allocations",
+        "Servers without allocations",
+        lambda read: checks.without_allocations(read.missing(), len(read.cloud.servers)),
+    ),
+    (
+        "host-aggregates",
+        "Host aggregates",
+        lambda read: checks.host_aggregates(
+            read.not_mirrored(), len(read.mirrored.snapshot.aggregates)
+        ),
+    ),
+)
+
+
+def examine(reader: UpgradeReader, services: health.HealthServices) -> list[UpgradeRow]:
+    """Every check, in order.
+
+    Requests: those of ``allocation_audit.read_cloud``, ``mirror.plan_mirror`` and
+    ``CloudReader.read`` for all queries, each different one once; one listing for each new trait
+    and one of all traits; to nova one per 1000 flavors; to glance one per page of images.
+    """
+    with health.read_once(services):
+        return [UpgradeRow(code, title, _run(run, reader)) for code, title, run in CHECKS]
+
+
+def _run(run: Callable[[UpgradeReader], Outcome], reader: UpgradeReader) -> Outcome:
+    try:
+        return run(reader)
+    except errors.PlacementError as error:
+        return Outcome(Readiness.WARNING, (f"not checked: {error}",))

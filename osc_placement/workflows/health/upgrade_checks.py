@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks before an upgrade of nova. Pure: each is a function of what was read.
+
+A check gives an ``Outcome``. What is wrong already, and what the new release adds, are the same
+to an operator: both stop the upgrade, or need a look before it.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from osc_placement.model import inventory
+from osc_placement.model.candidate import CandidateQuery
+from osc_placement.model.name import and_more, counted
+from osc_placement.nova import flavor, pci, releases, traits as nova_traits
+from osc_placement.plan import change
+from osc_placement.workflows.cloud.compute_nodes import ComputeCloud, ServerHosts
+from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
+from osc_placement.workflows.repair import findings, status
+
+#: Lines of details, and names in a line.
+_LINES, _NAMES = 3, 3
+#: From these numbers on the documentation of Placement advises optimize_for_wide_provider_trees.
+_WIDE, _MANY = 8, 5
+
+
+class Readiness(enum.StrEnum):
+    """The result of a check."""
+
+    SUCCESS = "success"
+    WARNING = "warning"
+    FAILURE = "failure"
+    #: It needs something that was not given.
+    NOT_CHECKED = "not checked"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one check; ``subjects`` are all names that it concerns."""
+
+    result: Readiness
+    details: Sequence[str] = ()
+    subjects: Sequence[str] = ()
+
+    @classmethod
+    def success(cls, text: str) -> Outcome:
+        """Nothing to do; the text says what was checked."""
+        return cls(Readiness.SUCCESS, (text,))
+
+    @classmethod
+    def of_lines(
+        cls, result: Readiness, lines: Sequence[str], subjects: Iterable[str], advice: str = ""
+    ) -> Outcome:
+        """The first lines, and the number of the others."""
+        more = len(lines) - _LINES
+        shown = [*lines[:_LINES], *([f"... and {more} more"] if more > 0 else [])]
+        return cls(result, (*shown, *([advice] if advice else [])), sorted({*subjects}))
+
+
+def placement_api(observed: status.CloudStatus) -> Outcome:
+    """The microversions of Placement, and those that nova needs."""
+    first = next(iter(status.checks(observed)))
+    lowest, highest = observed.server
+    if first.verdict is status.CheckVerdict.SUCCESS:
+        return Outcome.success(f"{lowest} to {highest}; nova needs {status.NOVA_NEEDS}")
+    return Outcome(Readiness.FAILURE, (first.details,), (observed.target,))
+
+
+def trait_names(known: Collection[str], upgrade: ReleaseStep) -> Outcome:
+    """Traits that the new nova-compute writes, and Placement does not know."""
+    new = releases.new_traits(upgrade.old, upgrade.new)
+    missing = sorted(new.difference(known))
+    if not missing:
+        return Outcome.success(f"Placement knows all {counted(len(new), 'new trait')}")
+    text = f"Placement does not know {and_more(missing, _NAMES)}"
+    return Outcome(Readiness.WARNING, (text, "upgrade Placement before nova"), missing)
+
+
+def step(upgrade: ReleaseStep) -> Outcome:
+    """Whether the new services start beside nova-computes of the present release."""
+    oldest = releases.OLDEST_COMPUTE[upgrade.new]
+    new = releases.title(upgrade.new)
+    if upgrade.old >= oldest:
+        return Outcome.success(f"{new} starts beside nova-computes of {releases.title(oldest)}")
+    return Outcome(
+        Readiness.FAILURE,
+        (
+            f"the services of {new} do not start beside a nova-compute older than"
+            f" {releases.title(oldest)}",
+            f"upgrade to {releases.title(releases.way(upgrade.old, upgrade.new))} first",
+        ),
+    )
+
+
+def one_release(cloud: ComputeCloud, having: Mapping[str, Collection[str]]) -> Outcome:
+    """Whether some hosts are upgraded already; ``having`` is ``{new trait: providers}``."""
+    marked: dict[str, list[str]] = collections.defaultdict(list)
+    for trait, uuids in sorted(having.items()):
+        for root in {cloud.root_of(uuid) for uuid in uuids}:
+            node = cloud.compute_nodes.get(root)
+            if node is not None:
+                marked[node.host].append(trait)
+    count = len(cloud.nodes_of_host)
+    if not marked:
+        return Outcome.success(f"no sign of the new release on {counted(count, 'host')}")
+    lines = [f"{host} has {and_more(traits, _NAMES)}" for host, traits in sorted(marked.items())]
+    advice = "upgraded already, or set by hand: the rules of the present release may not hold"
+    return Outcome.of_lines(Readiness.WARNING, lines, marked, advice)
+
+
+def computes(
+    cloud: ComputeCloud, having: Mapping[str, Collection[str]], upgrade: ReleaseStep
+) -> Outcome:
+    """Whether each nova-compute runs: one that does not is not upgraded, and writes no trait.
+
+    ``having`` is ``{new trait: providers}``.
+    """
+    compute, nodes = ServerHosts(cloud.hosts), cloud.hosts.nodes
+    down = {node.host: "nova-compute is not up" for node in nodes if not compute.is_up(node.uuid)}
+    down |= dict.fromkeys(cloud.hosts.unreachable, "its cell is down")
+    coming = ""
+    if upgrade.old < nova_traits.OWNER_SINCE <= upgrade.new:
+        owned = sum(node.uuid in having.get(nova_traits.OWNER, ()) for node in nodes)
+        coming = (
+            f"{nova_traits.OWNER}: {owned} of {len(nodes)} compute nodes have it; required when"
+            " every nova-compute is upgraded"
+        )
+    lines = [f"{host}: {why}" for host, why in sorted(down.items())]
+    if not lines:
+        lines = [f"{counted(len(cloud.nodes_of_host), 'host')} up"]
+    result = Readiness.WARNING if down else Readiness.SUCCESS
+    return Outcome.of_lines(result, lines, down, coming)
+
+
+def workloads(changes: Sequence[WorkloadChange], names: Mapping[str, str], what: str) -> Outcome:
+    """Flavors, images or servers that lose hosts; ``names`` is ``{root UUID: host}``."""
+    worst = [item for item in changes if item.loses_all]
+    some = [item for item in changes if item.loses_some]
+    waiting = [item for item in changes if item.waits and not item.loses_some]
+    affected = [*worst, *some, *waiting]
+    if not affected:
+        return Outcome.success(f"{counted(len(changes), what)} lose no host")
+    result = Readiness.FAILURE if worst else Readiness.WARNING
+    lines = [item.text(names) for item in affected]
+    return Outcome.of_lines(result, lines, [item.workload.name for item in affected])
+
+
+def encryption(
+    cloud: ComputeCloud,
+    inventories: Mapping[str, inventory.Inventories],
+    used: Mapping[str, Mapping[str, int]],
+    upgrade: ReleaseStep,
+) -> Outcome:
+    """The reshape of encrypted memory, which nova-compute makes when it starts."""
+    name = flavor.MEM_ENCRYPTION_CONTEXT
+    if not upgrade.old < releases.ENCRYPTION_PROVIDERS_SINCE <= upgrade.new:
+        return Outcome.success("nova-compute reshapes nothing in this step")
+    roots = {
+        uuid: inventories[uuid][name]
+        for uuid in cloud.compute_nodes
+        if name in inventories.get(uuid, {})
+    }
+    if not roots:
+        return Outcome.success(f"no host has {name}")
+    blocked, lines = [], []
+    for uuid, offered in sorted(roots.items(), key=lambda item: cloud.compute_nodes[item[0]].host):
+        host, amount = cloud.compute_nodes[uuid].host, used.get(uuid, {}).get(name, 0)
+        text = f"{host}: {amount} of {offered.capacity} {name} in use move to a new provider"
+        if amount > offered.capacity:
+            blocked.append(host)
+            text = f"{host}: {amount} of {offered.capacity} {name} in use: Placement refuses this"
+        lines.append(text)
+    advice = (
+        "nova's user needs the role service: openstack role assignment list --names --role service"
+    )
+    result = Readiness.FAILURE if blocked else Readiness.WARNING
+    hosts = [cloud.compute_nodes[uuid].host for uuid in roots]
+    return Outcome.of_lines(result, sorted(lines, key=_refused_first), hosts, advice)
+
+
+def _refused_first(line: str) -> bool:
+    return "refuses" not in line
+
+
+def sev_es(
+    cloud: ComputeCloud,
+    sev_es_providers: Collection[str],
+    used: Mapping[str, Mapping[str, int]],
+    upgrade: ReleaseStep,
+) -> Outcome:
+    """Guests with SEV-ES, beside which nova-compute does not start with SEV-SNP."""
+    if upgrade.new < releases.SNP_SINCE:
+        return Outcome.success("the new release has no SEV-SNP")
+    hosts = {}
+    for uuid in sev_es_providers:
+        amount = used.get(uuid, {}).get(flavor.MEM_ENCRYPTION_CONTEXT, 0)
+        node = cloud.compute_nodes.get(cloud.root_of(uuid))
+        if amount and node:
+            hosts[node.host] = f"{node.host}: {counted(amount, 'guest')} with SEV-ES"
+    if not hosts:
+        return Outcome.success("no guest has SEV-ES")
+    advice = "nova-compute does not start there if SEV-SNP is on: move the guests, or switch it off"
+    return Outcome.of_lines(Readiness.WARNING, sorted(hosts.values()), hosts, advice)
+
+
+def one_time_use(configuration: pci.PciConfiguration | None, upgrade: ReleaseStep) -> Outcome:
+    """One-time-use devices that nova-compute does not report to Placement."""
+    if not upgrade.old < releases.ONE_TIME_USE_SINCE <= upgrade.new:
+        return Outcome.success("the present release checks them already, or the new one has none")
+    if configuration is None or configuration.specs is None:
+        return Outcome(
+            Readiness.NOT_CHECKED, ("--nova-conf names the nova.conf of a compute host",)
+        )
+    if configuration.one_time_use and not configuration.is_reported:
+        text = "device_spec has one_time_use, and report_in_placement is off"
+        advice = "nova-compute does not start: set [pci]report_in_placement = true"
+        return Outcome(Readiness.FAILURE, (text, advice), (configuration.path,))
+    return Outcome.success(f"{configuration.path} has none that is not reported")
+
+
+def aliases(flavors: Mapping[str, Sequence[str]], *, is_known: bool, in_placement: bool) -> Outcome:
+    """PCI devices of flavors (``{flavor: aliases}``); ``is_known``: a nova.conf was given."""
+    if not flavors:
+        return Outcome.success("no flavor has a PCI alias")
+    names = and_more(sorted(flavors), _NAMES)
+    if not is_known:
+        text = f"{names}: --nova-conf names the nova.conf with their PCI aliases"
+        return Outcome(Readiness.NOT_CHECKED, (text,), sorted(flavors))
+    if in_placement:
+        return Outcome.success(f"{names}: their devices are in the queries that were checked")
+    text = f"{names}: without pci_in_placement nova checks the devices, and Placement does not"
+    return Outcome(Readiness.NOT_CHECKED, (text,), sorted(flavors))
+
+
+def wide_trees(
+    cloud: ComputeCloud,
+    inventories: Mapping[str, inventory.Inventories],
+    queries: Mapping[str, CandidateQuery],
+    upgrade: ReleaseStep,
+) -> Outcome:
+    """Flavors (``{name: query}``) whose candidates explode in trees with many equal devices."""
+    widest: dict[str, tuple[int, str]] = {}
+    for root, members in cloud.trees.items():
+        counts = collections.Counter(
+            name for item in members if item.uuid != root for name in inventories.get(item.uuid, {})
+        )
+        for name, count in counts.items():
+            widest[name] = max(widest.get(name, (0, "")), (count, cloud.providers[root].name))
+    lines = {}
+    for flavor_name, query in sorted(queries.items()):
+        groups = collections.Counter(name for group in query.groups for name in group.resources)
+        for name, count in groups.items():
+            width, host = widest.get(name, (0, ""))
+            if count >= _MANY and width >= _WIDE:
+                lines[flavor_name] = f"{flavor_name}: {count} of {width} {name} (on {host})"
+    if not lines:
+        return Outcome.success(f"no flavor requests {_MANY} of {_WIDE} equal devices of a host")
+    advice = "set [workarounds]optimize_for_wide_provider_trees in placement.conf"
+    if upgrade.new < releases.WIDE_TREES_SINCE:
+        advice = "slow: Placement has optimize_for_wide_provider_trees from 2025.2 on"
+    return Outcome.of_lines(Readiness.WARNING, list(lines.values()), lines, advice)
+
+
+def without_allocations(missing: Sequence[findings.Finding[Any]], count: int) -> Outcome:
+    """Servers without allocations: the scheduler sells their resources again."""
+    if not missing:
+        return Outcome.success(f"{counted(count, 'server')} checked")
+    lines = [f"{item.subject.name} on {and_more(item.hosts)}" for item in missing]
+    subjects = [item.subject.uuid for item in missing]
+    return Outcome.of_lines(
+        Readiness.WARNING, lines, subjects, "repair: openstack placement allocation heal"
+    )
+
+
+def host_aggregates(missing: Sequence[change.Change], count: int) -> Outcome:
+    """Hosts that are in a host aggregate, and not in Placement's aggregate."""
+    if not missing:
+        return Outcome.success(f"{counted(count, 'host aggregate')} checked")
+    lines = [f"{item.subject.name} {item.reason}".strip() for item in missing]
+    advice = "nova reads zones and tenants in Placement only: openstack placement aggregate mirror"
+    return Outcome.of_lines(
+        Readiness.WARNING, lines, [item.subject.name for item in missing], advice
+    )

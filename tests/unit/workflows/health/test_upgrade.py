@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks before an upgrade: each result has its case and its neighbour."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from osc_placement import errors, testing
+from osc_placement.engine import record, state
+from osc_placement.model import inventory, provider
+from osc_placement.model.candidate import CandidateQuery, RequestGroup
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api, flavor, flavors, pci, releases, request, traits, values
+from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import HostSearch
+from osc_placement.workflows.health import health, upgrade, upgrade_checks, upgrade_requests
+from osc_placement.workflows.health.upgrade_checks import Outcome
+from osc_placement.workflows.health.upgrade_requests import ReleaseStep, Workload
+from tests.support import embedded
+
+UUID = "00000000-0000-4000-8000-{:012}"
+OPTIONS = request.SchedulerOptions()
+CONTEXT = "MEM_ENCRYPTION_CONTEXT"
+TPM = {"hw:tpm_version": "2.0"}
+TPM_TRAITS = ("COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS")
+USER = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"
+STATELESS = {"hw_firmware_stateless": "true", "hw_firmware_type": "uefi"}
+
+
+def step(old: int, new: int) -> ReleaseStep:
+    return ReleaseStep(old, new, OPTIONS)
+
+
+def hosts(*traits_of: tuple[str, ...]) -> state.CloudState:
+    """Flat hosts with these traits."""
+    offered = {"VCPU": inventory.Inventory(8), "MEMORY_MB": inventory.Inventory(4096)}
+    base = state.CloudState()
+    base.apply(
+        record.Changes(
+            {
+                UUID.format(number): record.ProviderRecord(
+                    UUID.format(number),
+                    f"host{number}",
+                    UUID.format(number),
+                    inventories=offered,
+                    traits=frozenset(names),
+                )
+                for number, names in enumerate(traits_of)
+            }
+        )
+    )
+    return base
+
+
+def workload(specs: Mapping[str, str], image: Mapping[str, str] | None = None) -> Workload:
+    spec = request.ServerSpec(flavor.Flavor(1, 64, 0, 0, 0, specs), "f", image=image)
+    return Workload("flavor f", spec)
+
+
+def change(
+    base: state.CloudState, server: Workload, taken: ReleaseStep
+) -> upgrade_requests.WorkloadChange:
+    (pair,) = upgrade_requests.pairs([server], (), taken)
+    return upgrade_requests.compare(base, pair, taken, base.providers.keys())
+
+
+@pytest.mark.parametrize(
+    ("server", "having", "taken", "result", "text"),
+    [
+        (workload({}), ((),), (31, 34), "success", "1 flavor"),
+        # A nova-compute of 33 writes the trait; until then there is no host.
+        (workload(TPM), (TPM_TRAITS,), (32, 33), "warning", "until a nova-compute is upgraded"),
+        (workload(TPM), ((*TPM_TRAITS, USER),), (32, 33), "success", "1 flavor"),
+        # The rule came with 33: nothing changes from 33 to 34.
+        (workload(TPM), (TPM_TRAITS,), (33, 34), "success", "1 flavor"),
+        # The present release does not serve it either.
+        (workload(TPM), ((),), (32, 33), "success", "1 flavor"),
+        # 32 knows the model that 31 ignored, and its image needs no other property.
+        (
+            workload(
+                {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-bogus"},
+                {"hw_firmware_type": "uefi"},
+            ),
+            ((),),
+            (31, 32),
+            "failure",
+            "amd-bogus is not one of",
+        ),
+        (workload({}, STATELESS), ((),), (29, 30), "warning", "STATELESS_FIRMWARE"),
+    ],
+)
+def test_a_flavor_is_compared_under_the_rules_of_both_releases(
+    server: Workload,
+    having: tuple[tuple[str, ...], ...],
+    taken: tuple[int, int],
+    result: str,
+    text: str,
+) -> None:
+    outcome = upgrade_checks.workloads([change(hosts(*having), server, step(*taken))], {}, "flavor")
+    assert (str(outcome.result), text in " ".join(outcome.details)) == (result, True), outcome
+
+
+def test_the_hosts_that_a_flavor_loses_are_named_with_the_reason() -> None:
+    """A trait of the present release that only the new release requires is not coming."""
+    specs = {"hw:mem_encryption": "true"}
+    image = {"hw_firmware_type": "uefi"}
+    base = hosts(("HW_CPU_X86_AMD_SEV",), ())
+    for uuid, item in base.providers.items():
+        offered = {**item.inventories, CONTEXT: inventory.Inventory(4)}
+        changed = record.ProviderRecord(
+            uuid, item.name, uuid, inventories=offered, traits=item.traits
+        )
+        base.apply(record.Changes({uuid: changed}))
+    names = {UUID.format(number): f"cmp-{number}" for number in range(2)}
+    new = change(base, workload(specs, image), step(31, 32))
+    outcome = upgrade_checks.workloads([new], names, "flavor")
+    assert outcome.result == "warning"
+    assert outcome.details[0].startswith(
+        "flavor f loses 1 of 2 hosts (cmp-1): nova 32 requires HW_CPU_X86_AMD_SEV"
+    )
+    only = change(hosts(("HW_CPU_X86_AMD_SEV",)), workload(specs, image), step(31, 32))
+    assert not only.before
+    assert not only.loses_all
+
+
+DRAWN = (
+    ("hw:tpm_version", ("1.2", "2.0")),
+    ("hw:tpm_model", ("tpm-tis", "tpm-crb")),
+    ("hw:tpm_secret_security", ("user", "host")),
+    ("hw:virtio_packed_ring", ("true", "false")),
+    ("hw:sound_model", ("virtio", "ich9")),
+    ("hw:maxphysaddr_mode", ("emulate", "passthrough")),
+    ("trait:CUSTOM_A", ("required", "forbidden")),
+)
+
+
+@pytest.mark.seeds(60, long=3000)
+def test_hosts_after_an_upgrade_are_those_of_a_cloud_with_the_new_traits(seed: int) -> None:
+    """``after`` beside the whole query on hosts to which the new traits were added."""
+    draw = random.Random(seed)
+    old, new = sorted(draw.sample(traits.RELEASES, 2))
+    names = [*releases.WRITTEN_SINCE, *TPM_TRAITS, "COMPUTE_SECURITY_TPM_1_2", "CUSTOM_A"]
+    having = [tuple(draw.sample(names, draw.randint(0, len(names)))) for _ in range(4)]
+    specs = {key: draw.choice(texts) for key, texts in DRAWN if draw.random() < 0.4}
+    found = upgrade_requests.pairs([workload(specs)], (), step(old, new))
+    coming = releases.new_traits(old, new)
+    for pair in found:
+        base = hosts(*having)
+        compared = upgrade_requests.compare(base, pair, step(old, new), base.providers.keys())
+        assert compared.before == {*HostSearch(base, pair.old.query).serving()}
+        if pair.new is None:
+            assert compared.loses_all
+            continue
+        later = hosts(*((*item, *coming) for item in having))
+        serving = {*HostSearch(later, pair.new.query).serving()}
+        assert compared.after == compared.before & serving
+        # The owner is required only when every nova-compute writes it.
+        mixed = hosts(*((*item, traits.OWNER) for item in having))
+        now = {*HostSearch(mixed, pair.new.query).serving()}
+        assert compared.meanwhile == compared.after & now
+
+
+def cloud(*names: str, down: str = "") -> ComputeCloud:
+    """Compute nodes ``a``, ``b``; ``a/x`` is a child of ``a``."""
+    items = [
+        provider.Provider(
+            UUID.format(number),
+            name,
+            1,
+            root_uuid=UUID.format(names.index(name.partition("/")[0])),
+            parent_uuid=UUID.format(names.index(name.partition("/")[0])) if "/" in name else None,
+        )
+        for number, name in enumerate(names)
+    ]
+    nodes = tuple(
+        values.ComputeNode(item.uuid, item.name, item.name)
+        for item in items
+        if not item.parent_uuid
+    )
+    services = tuple(values.ComputeService(node.host, is_up=node.host != down) for node in nodes)
+    known = frozenset(node.host for node in nodes)
+    return ComputeCloud(values.Hosts(nodes, services, known), provider.by_uuid(items))
+
+
+A, B, CHILD = UUID.format(0), UUID.format(1), UUID.format(2)
+TWO = cloud("a", "b")
+TREE = cloud("a", "b", "a/sev")
+CONTEXTS = {A: {CONTEXT: inventory.Inventory(4)}}
+PATH = "nova.conf"
+ONE_TIME = pci.parse('{"vendor_id": "10de", "one_time_use": "true"}')
+OTHER = pci.parse('{"vendor_id": "10de"}')
+
+
+def wide(devices: int, groups: int, taken: ReleaseStep) -> Outcome:
+    """A tree with so many devices, and a flavor that requests so many."""
+    names = ["a", *(f"a/{number}" for number in range(devices))]
+    tree = cloud(*names)
+    offered = {
+        item.uuid: {"PGPU": inventory.Inventory(1)}
+        for item in tree.providers.values()
+        if item.parent_uuid
+    }
+    query = CandidateQuery(tuple(RequestGroup(f"_{n}", {"PGPU": 1}) for n in range(groups)))
+    return upgrade_checks.wide_trees(tree, offered, {"gpu": query}, taken)
+
+
+def encryption(used: int, old: int, new: int) -> Outcome:
+    return upgrade_checks.encryption(TWO, CONTEXTS, {A: {CONTEXT: used}}, step(old, new))
+
+
+def sev_es(used: int, new: int) -> Outcome:
+    return upgrade_checks.sev_es(TREE, {CHILD}, {CHILD: {CONTEXT: used}}, step(32, new))
+
+
+def one_time(specs: list[pci.DeviceSpec], *, reported: bool, old: int = 31) -> Outcome:
+    read = pci.PciConfiguration(PATH, tuple(specs), None, reported)
+    return upgrade_checks.one_time_use(read, step(old, 34))
+
+
+KNOWN = frozenset(releases.WRITTEN_SINCE)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "result", "text"),
+    [
+        (upgrade_checks.step(step(31, 34)), "failure", "upgrade to nova 33 (2026.1) first"),
+        (upgrade_checks.step(step(29, 33)), "failure", "upgrade to nova 31 (2025.1) first"),
+        (upgrade_checks.step(step(31, 33)), "success", "nova 31"),
+        (upgrade_checks.step(step(33, 34)), "success", "nova 33"),
+        (upgrade_checks.trait_names(KNOWN, step(33, 34)), "success", "3 new traits"),
+        (upgrade_checks.trait_names(KNOWN - {traits.OWNER}, step(33, 34)), "warning", "OWNER_NOVA"),
+        (upgrade_checks.trait_names(KNOWN - {traits.OWNER}, step(32, 33)), "success", "3 new"),
+        (upgrade_checks.one_release(TWO, {traits.OWNER: {A}}), "warning", "a has OWNER_NOVA"),
+        (upgrade_checks.one_release(TREE, {traits.OWNER: {CHILD}}), "warning", "a has OWNER_NOVA"),
+        (upgrade_checks.one_release(TWO, {traits.OWNER: {UUID.format(9)}}), "success", "2 hosts"),
+        (
+            upgrade_checks.computes(TWO, {traits.OWNER: {A}}, step(33, 34)),
+            "success",
+            "1 of 2 compute nodes",
+        ),
+        (
+            upgrade_checks.computes(cloud("a", "b", down="b"), {}, step(31, 32)),
+            "warning",
+            "b: nova-compute is not up",
+        ),
+        (encryption(4, 31, 32), "warning", "4 of 4"),
+        (encryption(5, 31, 34), "failure", "Placement refuses this"),
+        (encryption(5, 32, 34), "success", "reshapes nothing"),
+        (encryption(5, 30, 31), "success", "reshapes nothing"),
+        (upgrade_checks.encryption(TWO, {}, {}, step(31, 32)), "success", "no host has"),
+        (sev_es(2, 34), "warning", "a: 2 guests with SEV-ES"),
+        (sev_es(0, 34), "success", "no guest"),
+        (sev_es(2, 33), "success", "no SEV-SNP"),
+        (one_time(ONE_TIME, reported=False), "failure", "nova-compute does not start"),
+        (one_time(ONE_TIME, reported=True), "success", PATH),
+        (one_time(OTHER, reported=False), "success", PATH),
+        (one_time(ONE_TIME, reported=False, old=32), "success", "already"),
+        (upgrade_checks.one_time_use(None, step(31, 34)), "not checked", "--nova-conf"),
+        (upgrade_checks.aliases({}, is_known=False, in_placement=False), "success", "no flavor"),
+        (
+            upgrade_checks.aliases({"g": ["a"]}, is_known=False, in_placement=False),
+            "not checked",
+            "g: --nova-conf",
+        ),
+        (
+            upgrade_checks.aliases({"g": ["a"]}, is_known=True, in_placement=False),
+            "not checked",
+            "without pci_in_placement",
+        ),
+        (
+            upgrade_checks.aliases({"g": ["a"]}, is_known=True, in_placement=True),
+            "success",
+            "in the queries",
+        ),
+        (wide(8, 5, step(31, 34)), "warning", "optimize_for_wide_provider_trees in placement.conf"),
+        (wide(8, 5, step(30, 31)), "warning", "from 2025.2 on"),
+        (wide(7, 5, step(31, 34)), "success", "no flavor"),
+        (wide(8, 4, step(31, 34)), "success", "no flavor"),
+        (upgrade_checks.without_allocations([], 3), "success", "3 servers"),
+        (upgrade_checks.host_aggregates([], 2), "success", "2 host aggregates"),
+    ],
+)
+def test_each_check_has_its_case_and_its_neighbour(
+    outcome: Outcome, result: str, text: str
+) -> None:
+    assert (str(outcome.result), text in "; ".join(outcome.details)) == (result, True), outcome
+    assert bool(outcome.subjects) or result in ("success", "not checked") or "first" in text
+
+
+def test_the_details_name_the_first_and_count_the_others() -> None:
+    names = [f"h{number}" for number in range(5)]
+    outcome = Outcome.of_lines(upgrade_checks.Readiness.WARNING, names, names, "do it")
+    assert outcome.details == ("h0", "h1", "h2", "... and 2 more", "do it")
+    assert outcome.subjects == names
+
+
+@pytest.mark.parametrize(
+    ("version", "old", "new", "answer"),
+    [
+        ("2.100", None, "2026.2", (31, 34)),
+        ("2.100", "2025.2", "34", (32, 34)),
+        ("2.103", None, "2026.2", (33, 34)),
+        (None, "31", "2026.1", (31, 33)),
+        (None, None, "2026.2", "give --from"),
+        ("2.100", None, "2027.1", "--to: '2027.1' is not a known release"),
+        ("2.100", "bexar", "2026.2", "--from: 'bexar'"),
+        ("2.103", None, "2025.2", "--to 2025.2: it is not newer than nova 33 (2026.1)"),
+        ("2.104", None, "2026.2", "it is not newer"),
+        # nova-api is upgraded, and nova-computes are not.
+        ("2.104", "2025.1", "2026.2", "nova-api is nova 34 (2026.2) (compute API 2.104)"),
+    ],
+)
+def test_the_step_is_that_of_the_options_and_of_the_api(
+    version: str | None, old: str | None, new: str, answer: tuple[int, int] | str
+) -> None:
+    if isinstance(answer, str):
+        with pytest.raises(errors.InvalidInput) as raised:
+            upgrade.step_of(version, old, new, OPTIONS)
+        assert answer in str(raised.value)
+    else:
+        taken = upgrade.step_of(version, old, new, OPTIONS)
+        assert (taken.old, taken.new) == answer
+
+
+def examined(recorded: Mapping[str, object], client: embedded.Client) -> dict[str, Outcome]:
+    nova = api.RecordedNova(recorded, "the sample")
+    neutron = neutron_api.RecordedNeutron(recorded, "the sample")
+    services = health.HealthServices(client, nova, neutron)
+    reader = upgrade.UpgradeReader(
+        services, lambda: flavors.RecordedGlance(nova), step(31, 34), None, ReadContext(workers=1)
+    )
+    return {item.code: item.outcome for item in upgrade.examine(reader, services)}
+
+
+def test_a_cloud_is_read_once(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    client = embedded.Client(load=testing.sample_cloud("12-hosts"))
+    outcomes = examined(testing.sample_nova("12-hosts"), client)
+    assert not [item for item in outcomes.values() if "not checked:" in " ".join(item.details)]
+    sent = [(item.method, item.path, item.query) for item in client.sent]
+    assert len(sent) == len(set(sent)) == 117
+    assert {item.method for item in client.sent} == {"GET"}
+    assert len(outcomes["allocations"].subjects) == 58
+
+
+def test_what_cannot_be_read_is_a_warning_of_its_checks_alone(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    recorded = testing.sample_nova("12-hosts")
+    del recorded["GET /v2.1/flavors/detail?is_public=None"]
+    outcomes = examined(recorded, embedded.Client(load=testing.sample_cloud("12-hosts")))
+    unread = {code for code, item in outcomes.items() if item.details[0].startswith("not checked:")}
+    assert unread == {"flavors", "pci-aliases", "wide-trees"}
+    assert {str(outcomes[code].result) for code in unread} == {"warning"}
+
+
+def test_images_are_read_page_by_page_to_the_end() -> None:
+    class Glance:
+        def __init__(self, *pages: Mapping[str, object]) -> None:
+            self.pages, self.asked = list(pages), list[str]()
+
+        def ask(self, path: str) -> object:
+            self.asked.append(path)
+            return self.pages[min(len(self.asked), len(self.pages)) - 1]
+
+    first = {"images": [{"id": "1", "name": "a"}], "next": "/v2/images?limit=1000&marker=1"}
+    glance = Glance(first, {"images": [{"id": "2", "hw_vif_model": "igb"}]})
+    read = flavors.images(glance)
+    assert [(item.name, dict(item.properties)) for item in read] == [
+        ("a", {}), ("2", {"hw_vif_model": "igb"})
+    ]  # fmt: skip
+    assert glance.asked == ["/images?limit=1000", "/images?limit=1000&marker=1"]
+    with pytest.raises(errors.PlacementError, match="has no end"):
+        flavors.images(Glance(first))
