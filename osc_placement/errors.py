@@ -6,18 +6,11 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import pathlib
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
 
-#: User and password in a URL, of any service; also one that is not encoded and has "/", "?" or "#".
-_CREDENTIALS = re.compile(r"(?<=://)(?:[^/?#\s]*|[^/?#\s:\[]*:(?!\d*(?:[/?#\s]|$))\S*)@")
-
-
-def without_credentials(text: str) -> str:
-    """A text without the users and passwords of its URLs."""
-    return _CREDENTIALS.sub("", text)
+from osc_placement import address
 
 
 class PlacementError(Exception):
@@ -27,7 +20,7 @@ class PlacementError(Exception):
     is_final = False
 
     def __init__(self, *texts: object) -> None:
-        clean = [without_credentials(text) if isinstance(text, str) else text for text in texts]
+        clean = [address.in_text(text) if isinstance(text, str) else text for text in texts]
         super().__init__(*clean)
         # A second base may have an __init__ that leaves what __new__ got.
         self.args = tuple(clean)

@@ -69,9 +69,10 @@ BELOW_COMMANDS = {"v1.common", "v1.output"}
 #: What commands import from the layers below.
 BELOW_V1 = WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"}
 
-#: part -> the parts that it may import besides itself, ``microversion`` and ``errors``.
+#: part -> the parts that it may import besides itself, ``microversion``, ``errors``, ``address``.
 #: A module belongs to the longest part that matches its name.
 LAYERS: dict[str, set[str]] = {
+    "address": set(),
     "errors": set(),
     "interrupt": set(),
     "programs": {"interrupt", "server"},
@@ -208,7 +209,7 @@ def is_server_api(target: str) -> bool:
 def may_import(module: str, target: str) -> bool:
     """Whether ``module`` may import ``target``, both of this package."""
     part, goal = longest_match(module, LAYERS), longest_match(target, LAYERS)
-    if not part or not goal or goal in (part, "microversion", "errors"):
+    if not part or not goal or goal in (part, "microversion", "errors", "address"):
         return True
     full = f"{PACKAGE}.{target}"
     return (

@@ -86,7 +86,7 @@ PROMISES = {
         "test_a_forged_plan_is_applied_undone_or_refused_with_one_error"
     ),
     "New files and folders": "test_a_new_database_is_private_and_does_not_follow_a_link",
-    "No plan, journal or error": "test_no_file_and_no_output_has_the_password_of_the_endpoint",
+    "Of the address of a service": "test_no_file_and_no_output_has_the_password_of_the_endpoint",
     "Tables, ``value`` output": "test_tables_and_messages_escape_names",
     "While the server handles a request": "test_a_large_request_delays_no_other_client",
     "A request takes at most 256 MiB": "test_a_large_request_delays_no_other_client",

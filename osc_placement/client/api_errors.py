@@ -14,7 +14,7 @@ from typing import Any
 import keystoneauth1.exceptions
 from osc_lib import exceptions
 
-from osc_placement import errors, microversion
+from osc_placement import address, errors, microversion
 
 #: Error codes of Placement, from microversion 1.23.
 CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -90,7 +90,7 @@ class ApiError(errors.PlacementError, exceptions.CommandError):
         method: str = "",
         url: str = "",
     ) -> None:
-        detail = errors.without_credentials(detail)
+        detail = address.in_text(detail)
         self.status, self.detail, self.error_code = status, detail, error_code
         self.request_id, self.retry_after = request_id, retry_after
         self.method, self.url = method, url
@@ -142,9 +142,9 @@ class Redirected(ApiError):
         self.target = target
         super().__init__(
             status,
-            f"{method} {url}: the server redirects to {target}, which was not followed because"
-            " it would send credentials or the change elsewhere; set the address of the service to"
-            " the right URL",
+            f"{method} {address.in_message(url)}: the server redirects to {address.shown(target)},"
+            " which was not followed because it would send credentials or the change elsewhere; set"
+            " the address of the service to the right URL",
             method=method,
             url=url,
         )

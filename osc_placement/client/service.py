@@ -10,7 +10,7 @@ from typing import Any
 
 import keystoneauth1.session
 
-from osc_placement import errors
+from osc_placement import address, errors
 from osc_placement.client import api_errors, transport
 from osc_placement.model import json_text
 
@@ -59,19 +59,20 @@ def send(
     except errors.PlacementError:
         raise
     except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
+        reason = address.in_message(str(error))
         if method not in transport.READS and transport.was_sent(error):
-            text = f"{refused.service}, {method} {path.partition('?')[0]}: {error}"
+            text = f"{refused.service}, {method} {path.partition('?')[0]}: {reason}"
             raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
         is_too_large = transport.is_too_large(error)
         kind = api_errors.TooLarge if is_too_large else api_errors.ConnectionFailed
-        raise kind(f"cannot reach {refused.service}: {error}") from error
+        raise kind(f"cannot reach {refused.service}: {reason}") from error
     status, request_id = response.status_code, api_errors.request_id_of(response)
     LOG.debug("%s %s %s: HTTP %s, %s", refused.service, method, path, status, request_id)
-    reason = _reason(response) if status >= 400 else "the response is not JSON"
+    detail = _reason(response) if status >= 400 else "the response is not JSON"
     if status < 400:
         with contextlib.suppress(ValueError):
             return json_text.parse(response.content), getattr(response, "headers", {})
-    failure = refused(status, reason, method=method, url=path, request_id=request_id)
+    failure = refused(status, detail, method=method, url=path, request_id=request_id)
     # A write whose success cannot be read may have been carried out.
     if method not in transport.READS and (status < 400 or status in api_errors.IN_FLIGHT):
         raise api_errors.OutcomeUnknown(

@@ -27,7 +27,7 @@ import requests.adapters
 import urllib3
 import urllib3.exceptions
 
-from osc_placement import errors, microversion
+from osc_placement import address, errors, microversion
 from osc_placement.client import api_errors, retry
 from osc_placement.client.local import LocalPlacement
 from osc_placement.model import json_text
@@ -116,8 +116,8 @@ class Target(str):
 
     @classmethod
     def service(cls, endpoint: str, name: str | None, region: str | None) -> Target:
-        """A service; ``name`` is the operator's. Users and passwords of the URL are removed."""
-        url = errors.without_credentials(endpoint)
+        """A service; ``name`` is the operator's. Of the URL only what a person may see is kept."""
+        url = address.shown(endpoint)
         target = cls(f"{url} ({name})" if name else url)
         target.identity = Identity(url=url.rstrip("/"), region=region or "")
         return target
@@ -342,7 +342,7 @@ class Transport:
             # Not ConnectionFailed: retries could lock the account.
             return api_errors.Unauthorized(401, str(error.message), method=method, url=url)
         if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
-            return api_errors.ConnectionFailed(str(error))
+            return api_errors.ConnectionFailed(address.in_message(str(error)))
         reason = _short(error)
         if is_timeout(error):
             reason = self._slow(error)
@@ -521,11 +521,10 @@ def _reason(error: BaseException) -> object:
 
 def _short(error: keystoneauth1.exceptions.ClientException) -> str:
     """The error's text without urllib3's repetition of it, and the reason."""
-    reason = _reason(error)
-    if reason is None:
-        return str(error)
-    address, _, _ = str(error).partition(": HTTP")
-    return f"{address}: {str(reason).rpartition(': ')[2]}"
+    reason, text = _reason(error), str(error)
+    if reason is not None:
+        text = f"{text.partition(': HTTP')[0]}: {str(reason).rpartition(': ')[2]}"
+    return address.in_message(text)
 
 
 class TooSlow(requests.exceptions.ReadTimeout):
@@ -546,12 +545,16 @@ class Session(requests.Session):
         self._settings: dict[object, Mapping[str, Any]] = {}
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
-        """Complete a request. Errors: InvalidURL, without the part of a password in urllib3's."""
+        """Complete a request. Errors: PlacementError for an address that is not valid."""
+        # The errors of the libraries show it as it is.
+        fault = address.fault(str(request.url))
+        if fault:
+            raise errors.PlacementError(fault)
         try:
             return super().prepare_request(request)
         except requests.exceptions.InvalidURL:
-            url = errors.without_credentials(str(request.url))
-            raise requests.exceptions.InvalidURL(f"{url} is not a valid address") from None
+            fault = f"{address.shown(str(request.url))} is not a valid address"
+            raise errors.PlacementError(fault) from None
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         """Send a request; read its response, within the limits of time and size.

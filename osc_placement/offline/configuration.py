@@ -12,7 +12,7 @@ import sqlalchemy.exc
 from oslo_config import cfg
 from placement import conf, db_api
 
-from osc_placement import errors
+from osc_placement import address, errors
 
 #: oslo.config's errors about a "$"; their texts have what follows it, such as part of a password.
 _SUBSTITUTION = (cfg.NoSuchOptError, cfg.TemplateSubstitutionError)
@@ -43,7 +43,7 @@ class Configuration:
         return pathlib.Path(self.url.database or "")
 
     def __str__(self) -> str:
-        return f"{self.name}: {_address(self.url)}"
+        return f"{self.name}: {address.shown(self.url.render_as_string(hide_password=False))}"
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlalchemy.Connection]:
@@ -80,14 +80,6 @@ class Configuration:
         except (sqlalchemy.exc.ArgumentError, ValueError):
             reason = "is not a database URL"
         raise errors.PlacementError(f"{self.file}: [placement_database] connection {reason}")
-
-
-def _address(url: sqlalchemy.URL) -> str:
-    """Driver, host, port and database: a user, a password and parameters are never shown."""
-    shown = sqlalchemy.URL.create(
-        url.drivername, host=url.host, port=url.port, database=url.database
-    )
-    return shown.render_as_string()
 
 
 def _read(file: pathlib.Path) -> cfg.ConfigOpts:

@@ -306,7 +306,8 @@ class PlacementCommand(command.Command):
         """False: any token will do.
 
         osc-lib asks between the setup of the session and the login, so that the login is checked
-        as all other requests are: keystoneauth would follow a redirect with the password.
+        as all other requests are: keystoneauth would follow a redirect with the password, and its
+        errors have the address with its user.
         """
         prepare_login(self.app)
         return False
@@ -418,9 +419,10 @@ def _check(version: microversion.Microversion, required: Iterable[tuple[str, str
 
 
 def prepare_login(shell: Any) -> None:
-    """Check the redirects of a login over the session of the shell. Sends nothing."""
+    """Check the redirects of a login over the session of the shell, and its logs. Sends nothing."""
     from osc_placement.client import transport
 
+    streams.clean_logs()
     session = getattr(getattr(shell, "client_manager", None), "session", None)
     if session is not None:
         transport.prepare(session)

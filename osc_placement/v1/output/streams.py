@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from osc_placement import errors
+from osc_placement import address, errors
 from osc_placement.v1.output import rows, terminal
 
 #: The exit code of a command whose output could not be written.
@@ -106,11 +106,11 @@ class _Escape(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Accept every record."""
-        text = errors.without_credentials(record.getMessage())
+        text = address.in_text(record.getMessage())
         record.msg, record.args = rows.printable_lines(text), ()
         if record.exc_info and not record.exc_text:
             trace = logging.Formatter().formatException(record.exc_info)
-            record.exc_text = rows.printable_lines(errors.without_credentials(trace))
+            record.exc_text = rows.printable_lines(address.in_text(trace))
         return True
 
 
@@ -138,13 +138,8 @@ def write_message(text: str) -> None:
     _Stderr(sys.stderr).write(f"{text}\n")
 
 
-@contextlib.contextmanager
-def checked(app: Any) -> Iterator[None]:
-    """Use checked streams during the block, and flush stdout at its end.
-
-    ``app`` is cliff's application, which has a ``stdout``. Errors: OutputFailed.
-    """
-    _reserve_descriptors()
+def clean_logs() -> None:
+    """From now on the log has no control characters of names, and no passwords of URLs."""
     for handler in logging.getLogger().handlers:
         if not any(isinstance(item, _Escape) for item in handler.filters):
             handler.addFilter(_Escape())
@@ -152,6 +147,16 @@ def checked(app: Any) -> Iterator[None]:
             if terminal.is_terminal(stream):
                 former = handler.formatter or logging.Formatter()
                 handler.setFormatter(_TerminalFormatter(former, stream))
+
+
+@contextlib.contextmanager
+def checked(app: Any) -> Iterator[None]:
+    """Use checked streams during the block, and flush stdout at its end.
+
+    ``app`` is cliff's application, which has a ``stdout``. Errors: OutputFailed.
+    """
+    _reserve_descriptors()
+    clean_logs()
     stdout, stderr = _Stdout(sys.stdout), _Stderr(sys.stderr)
     before, app.stdout = app.stdout, stdout
     try:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors
+from osc_placement import address
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
 from osc_placement.v1.common import arguments, base, plan_command, services
 from osc_placement.v1.output import rows, tables
@@ -278,7 +278,7 @@ openstack placement plan undo ratios.json"""
 def _target(plan: plan.Plan) -> str:
     """What a plan was made for, and the cloud of a snapshot."""
     text = f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
-    return errors.without_credentials(text)
+    return address.in_text(text)
 
 
 _DAYS = 30
