@@ -82,6 +82,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
             " one per line; # begins a comment. May be repeated.",
         )
         services.add_strict(parser)
+        services.add_check_owners(parser)
         arguments.add_file(
             parser,
             "--since",
@@ -99,7 +100,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
             if parsed_args.since is not None:
                 with health.of_snapshot(parsed_args.since) as earlier:
                     before = health.examine(earlier, context)
-            areas = health.examine(cloud, context)
+            areas = health.examine(cloud, context, check_owners=parsed_args.check_owners)
         today = datetime.datetime.now(datetime.UTC).date()
         mutes = [health.Mute.parse(text) for text in parsed_args.mute]
         lines = health.lines(areas, mutes, today=today, before=before)

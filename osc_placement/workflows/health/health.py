@@ -173,7 +173,9 @@ class HealthServices:
         return None if isinstance(self.neutron, str) else self.neutron
 
 
-def examine(services: HealthServices, context: ReadContext) -> list[Area]:
+def examine(
+    services: HealthServices, context: ReadContext, *, check_owners: bool = False
+) -> list[Area]:
     """Every area, in the order of the answer.
 
     Requests: those of ``audit_cloud``, ``audit_providers``, ``flavors.audit``, ``plan_mirror``,
@@ -182,7 +184,9 @@ def examine(services: HealthServices, context: ReadContext) -> list[Area]:
     of inventories and of traits per provider, and what ``audit_cloud`` needs for owners.
     """
     with read_once(services):
-        audited = functools.cache(functools.partial(_audit_allocations, services, context))
+        audited = functools.cache(
+            functools.partial(_audit_allocations, services, context, check_owners)
+        )
         return [
             _area(name, examine_area)
             for name, examine_area in (
@@ -228,9 +232,11 @@ def _area(name: str, examine_area: Callable[[], Area]) -> Area:
 
 
 def _audit_allocations(
-    services: HealthServices, context: ReadContext
+    services: HealthServices, context: ReadContext, check_owners: bool
 ) -> allocation_audit.AuditReading:
-    audit_request = allocation_audit.AuditRequest(min_age=allocation_audit.MIN_AGE)
+    audit_request = allocation_audit.AuditRequest(
+        min_age=allocation_audit.MIN_AGE, check_owners=check_owners
+    )
     return allocation_audit.read_cloud(
         services.client, services.require_nova(), audit_request, context, services.neutron_or_none
     )

@@ -20,18 +20,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, responses, retry
-from osc_placement.model import inventory
+from osc_placement.engine import state
+from osc_placement.model import allocation, inventory
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
 from osc_placement.workflows.cloud import compute_nodes, moves
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.observe import whole_state
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.allocations import at_rest, expected, owners, ports
 from osc_placement.workflows.repair.allocations.heal_request import WHOLE_CLOUD, HealRequest, Scope
 from osc_placement.workflows.repair.allocations.snapshot import (
     CloudSnapshot,
+    Owner,
     ProjectUser,
     UsageSum,
     with_allocations,
@@ -229,13 +232,18 @@ class HealReader:
     def with_owners(self, snapshot: CloudSnapshot) -> CloudSnapshot:
         """With the consumers that may have a wrong owner.
 
-        Every consumer where there are few, or where the operator wants it. Otherwise the sums of
+        Of a database file, every owner. Every consumer where there are few, or where the operator
+        wants it. Otherwise the sums of
         all owners, consumers that nova does not know, where they may explain these sums, and those
         of servers whose owner has a wrong sum, a part at a time.
-        Requests: one per owner of servers, and one per consumer, at most ``owners.MOST_READS``.
+        Requests: none for a file; one per owner of servers, and one per consumer, at most
+        ``owners.MOST_READS``.
         """
         request = self.request
         readable = _holding_at_rest(snapshot, request)
+        with whole_state(self._client) as base:
+            if base is not None:
+                return self._with_recorded_owners(snapshot, base, readable)
         if request.check_owners or request.scope.is_narrow:
             return self.with_consumers(snapshot, readable)
         usages = self._read_usages(owners.server_owners(snapshot))
@@ -247,6 +255,19 @@ class HealReader:
             snapshot = self.with_consumers(snapshot, chosen)
             search.learn(snapshot, chosen)
         return snapshot
+
+    def _with_recorded_owners(
+        self, snapshot: CloudSnapshot, base: state.CloudState, uuids: Iterable[str]
+    ) -> CloudSnapshot:
+        """With the owners of some consumers, from the records of a file. Requests: none."""
+        typed = microversion.supports(self._client.microversion, "consumer types")
+        read: dict[str, Owner] = {}
+        for uuid in uuids:
+            record = base.consumers.get(uuid)
+            if record is not None and uuid not in snapshot.owners:
+                kind = (record.consumer_type or allocation.UNKNOWN_TYPE) if typed else None
+                read[uuid] = Owner(record.project_id, record.user_id, kind)
+        return dataclasses.replace(snapshot, owners={**snapshot.owners, **read})
 
     def with_missing(self, snapshot: CloudSnapshot, request: HealRequest) -> CloudSnapshot:
         """With what tells what servers lack; each reading decides what the next one reads.

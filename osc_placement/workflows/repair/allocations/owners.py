@@ -5,7 +5,7 @@ No listing reports a consumer's owner, but ``GET /usages`` adds up what the cons
 project and user hold, and from 1.38 how many they are. Where a sum is not the expected one, the
 consumers of this owner are read, a quarter at a time: each wrong owner that is found changes the
 sums of two owners. Two consumers of the same size that have swapped owners do not show in these
-sums; ``--check-owners`` reads every consumer instead.
+sums; ``--check-owners`` reads every consumer instead, and a database file shows all owners.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def unexplained(snapshot: CloudSnapshot, suspected: Collection[str]) -> list[str
 
 def limit_note(snapshot: CloudSnapshot, readable: Iterable[str]) -> list[str]:
     """What the search left out because of ``MOST_READS``; empty if it ended before."""
-    if len(snapshot.owners) < MOST_READS:
+    if len(snapshot.owners) < MOST_READS or not snapshot.usages:
         return []
     left = len(OwnerSearch(snapshot, readable).suspects())
     if not left:

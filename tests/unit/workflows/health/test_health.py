@@ -434,9 +434,9 @@ PER_PROVIDER = "GET /resource_providers/{}/"
 @pytest.mark.parametrize(
     ("paths", "workers", "asked"),
     [
-        # Every area needs the listing, or the candidates of a flavor: each is asked for once.
-        ("GET /resource_providers", 1, {1}),
-        ("GET /resource_providers", 16, {1}),
+        # Every area needs the listing, or that of the hosts with OWNER_NOVA: once each.
+        ("GET /resource_providers", 1, {2}),
+        ("GET /resource_providers", 16, {2}),
         (PER_PROVIDER, 1, {retry.MOST_FAILURES}),
         # Reads under way when the last one fails have their attempts.
         (PER_PROVIDER, 16, set(range(retry.MOST_FAILURES, retry.MOST_FAILURES + 16))),

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from osc_placement import microversion
 from osc_placement.nova import api as nova_api
 from osc_placement.workflows.repair.allocations import audit, heal, owners
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
@@ -120,3 +122,33 @@ def test_the_limit_of_reads_is_reported(cloud: Cloud, monkeypatch: pytest.Monkey
     holding = SERVERS - len(cloud.large.seeded["missing"])
     assert cloud.client.count()["GET /allocations/{}"] == holding + ORPHANS
     assert not any("owners" in note for note in result.not_checked)
+
+
+@pytest.mark.seeds(3, long=30)
+def test_a_file_shows_all_owners_without_a_request(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "MOST_READS", 20)
+    cloud, chance = Cloud(20, 2, 200), random.Random(seed)
+    document = cloud.large.document()
+    consumers = document["consumers"]
+    for first, second in zip(*(chance.sample(sorted(consumers), 20) for _ in "ab"), strict=True):
+        for field in ("project", "user"):
+            pair = consumers[first][field], consumers[second][field]
+            consumers[second][field], consumers[first][field] = pair
+    cloud.client = embedded.Client(load=document)
+    expected = found(cloud.audited(check_owners=True))
+    cloud.client.sent.clear()
+    file = cloud.client.placement.client(microversion.MAXIMUM)
+    result = audit.audit_cloud(file, cloud.nova, audit.AuditRequest())
+    assert found(result) == expected
+    assert not any("owners" in note for note in result.not_checked)
+    assert cloud.client.count().keys() <= {
+        "GET /resource_providers",
+        "GET /allocation_candidates",
+        "GET /resource_providers/{}/allocations",
+        "GET /resource_providers/{}/inventories",
+        # Of consumers that nova does not list.
+        "GET /allocations/{}",
+    }
+    assert cloud.client.count()["GET /allocations/{}"] <= ORPHANS
