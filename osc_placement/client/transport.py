@@ -136,13 +136,17 @@ def identity_of(target: str) -> Identity:
 
 
 class ParsedResponse(NamedTuple):
-    """A successful response; ``body`` is the parsed JSON, None for an empty body."""
+    """A successful response; ``body`` is the parsed JSON, None for an empty body.
+
+    ``seconds``: from the request until the response began.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: Any
     method: str
     url: str
+    seconds: float = 0.0
 
 
 class Answers:
@@ -227,6 +231,10 @@ class Transport:
         endpoint = self._adapter.get_endpoint() or "no endpoint"
         return Target.service(str(endpoint), self._place, self._adapter.region_name)
 
+    def at(self, endpoint: str) -> Transport:
+        """A transport to another Placement, over the same session. Sends nothing."""
+        return over_session(self._adapter.session, endpoint=endpoint, timeout=self._timeout)
+
     def versions(self) -> tuple[microversion.Microversion, microversion.Microversion]:
         """``(lowest, highest)`` microversion of the server. Requests: one GET, the first time."""
         with self._lock:
@@ -248,7 +256,10 @@ class Transport:
             response = self.request(method, url, version=version, body=body)
             check(response, method, url)
             content = _json_of(response, method, url)
-            return ParsedResponse(response.status_code, response.headers, content, method, url)
+            seconds = response.elapsed.total_seconds()
+            return ParsedResponse(
+                response.status_code, response.headers, content, method, url, seconds
+            )
 
         return self.answers.of((url, version), parsed) if method == "GET" else parsed()
 

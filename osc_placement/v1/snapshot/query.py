@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.v1.common import arguments, base
+from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.snapshot import replay
+    from osc_placement.workflows.snapshot import against, replay
+
+#: Answers that the summary names.
+_MOST_NAMED = 3
 
 
 class ReplayQueries(base.ReportLister):
@@ -20,19 +24,37 @@ class ReplayQueries(base.ReportLister):
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
     (--after). Lists the queries that get no candidate any more, and those that lose more than
     --percent of their candidates. Limits in queries are ignored: they would hide lost candidates.
+
+    With --against, sends each query to the Placement of the cloud and to that of a URL, one after
+    the other, and shows their times in milliseconds by the shape of a query: the median, the 95th
+    percentile and the worst. Queries keep their limit then. Two answers that both end at the limit
+    are not compared. The token of the cloud is sent to the URL. Only reads.
     """
 
     auth_required = False
     names_database = False
 
-    exit_codes = {**base.EXIT_CODES, 3: "some queries lose candidates"}
+    exit_codes = {
+        **base.EXIT_CODES,
+        3: "some queries lose candidates; with --against: answers differ, or are too slow",
+    }
     example = """\
 openstack placement query replay monday.sqlite tuesday.sqlite \\
     --queries access.log
 openstack placement query replay cloud.sqlite --after plan.json \\
-    --queries queries.txt"""
+    --queries queries.txt
+openstack --os-placement-rate 20 placement query replay --queries access.log \\
+    --against https://new.example.org/placement --slower 50"""
 
-    table_columns = ("query", "times", "before", "after", "lost_percent", "lost", "error")
+    table_columns: Sequence[str] = (
+        "query",
+        "times",
+        "before",
+        "after",
+        "lost_percent",
+        "lost",
+        "error",
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_file(
@@ -51,6 +73,17 @@ openstack placement query replay cloud.sqlite --after plan.json \\
             "<plan>",
         )
         parser.add_argument(
+            "--against",
+            metavar="<url>",
+            help="Compare the Placement of the cloud with that of this URL",
+        )
+        parser.add_argument(
+            "--slower",
+            metavar="<percent>",
+            type=_slower,
+            help="With --against: exit with 3 also if the median of a shape grows by more",
+        )
+        parser.add_argument(
             "--percent",
             metavar="<percent>",
             type=_percent,
@@ -63,11 +96,17 @@ openstack placement query replay cloud.sqlite --after plan.json \\
         from osc_placement.workflows.snapshot import replay
 
         files, plan = parsed_args.files, parsed_args.after
+        if parsed_args.slower is not None and parsed_args.against is None:
+            self.usage_error("argument --slower: needs --against")
+        if parsed_args.against is not None:
+            if files or plan is not None:
+                self.usage_error("argument --against: not allowed with snapshots and --after")
+            return self._against(parsed_args)
         if not files or len(files) + (plan is not None) != 2:
             self.usage_error("give two snapshots, or one snapshot and --after")
         if len(files) > len({path.resolve() for path in files}):
             self.usage_error("the two snapshots are one file")
-        source = replay.parse(arguments.read_file(parsed_args.queries).splitlines())
+        source = _read_queries(parsed_args)
         applied: list[str] = []
         with contextlib.ExitStack() as stack:
             context = stack.enter_context(self.reading())
@@ -104,6 +143,100 @@ openstack placement query replay cloud.sqlite --after plan.json \\
             "error": lambda item: item.after.error or item.before.error or None,
         }
         return rows.listing(columns, listed)
+
+    def _against(self, parsed_args: argparse.Namespace) -> base.Rows:
+        """The rows by shape."""
+        from osc_placement import errors, plugin
+        from osc_placement.client import api
+        from osc_placement.workflows.snapshot import against
+
+        source = _read_queries(parsed_args)
+        if self.is_local:
+            raise errors.PlacementError("--against compares two services: select a cloud")
+        services.authenticate(self.app, "sends queries to two Placement services")
+        before = self.client()
+        against.check_different(before.target.identity.url, parsed_args.against)
+        after = api.Client(before.transport.at(parsed_args.against), None)
+        after.transport.pace.rate = parsed_args.rate
+        # At the same time they would slow each other down.
+        if self._settings().get(plugin.WORKERS_SETTING) is None:
+            parsed_args.workers = 1
+        with self.reading() as context:
+            shapes = against.compare(before, after, source, context)
+        compared = [item for shape in shapes for item in shape.comparisons]
+        worse = [item for item in compared if item.is_lost or item.is_changed]
+        limit = parsed_args.slower
+        slow = [item for item in shapes if limit is not None and item.slower_percent > limit]
+        self.exit_code = 3 if worse or slow else 0
+        self.table_columns = tuple(_SHAPES)[:8]
+        self.summary = [
+            f"{before.target} and {after.target}: {len(compared)} different queries,"
+            f" {sum(item.query.count for item in compared)} in the log; lost:"
+            f" {sum(item.is_lost for item in compared)}, changed:"
+            f" {sum(item.is_changed for item in compared)}, not compared (both end at the limit):"
+            f" {sum(item.is_cut for item in compared)}. Lines without a query: {source.ignored}",
+            *(f"Differs: {_difference(item)}" for item in worse[:_MOST_NAMED]),
+            *(f"Slower: {item.shape} by {item.slower_percent:.0f} %" for item in slow),
+        ]
+        return rows.listing(_SHAPES, shapes)
+
+
+def _read_queries(parsed_args: argparse.Namespace) -> replay.QuerySource:
+    """The queries of the file. Errors: PlacementError for a file without any."""
+    from osc_placement import errors
+    from osc_placement.workflows.snapshot import replay
+
+    source = replay.parse(arguments.read_file(parsed_args.queries).splitlines())
+    if not source.queries:
+        raise errors.PlacementError(
+            f"{parsed_args.queries} has no query of allocation candidates in"
+            f" {source.ignored} lines: give an access log of Placement, or a list of queries"
+        )
+    return source
+
+
+def _difference(item: against.ServiceComparison) -> str:
+    """What is different about the answers to a query."""
+    before, after = item.before.answer, item.after.answer
+    if item.is_refused:
+        return f"{item.query.text}: {' '.join(after.error.split())}"
+    counts = f"{len(before.candidates)} and {len(after.candidates)} candidates"
+    return f"{item.query.text}: {counts}, {len(item.lost)} lost"
+
+
+def _texts(items: Sequence[against.ServiceComparison]) -> rows.Cell:
+    return rows.lines([item.query.text for item in items])
+
+
+#: Times are in milliseconds.
+_SHAPES: rows.Columns[against.ShapeComparison] = {
+    "shape": lambda item: item.shape,
+    "queries": lambda item: len(item.comparisons),
+    "median": lambda item: item.before.median,
+    "median_after": lambda item: item.after.median,
+    "p95": lambda item: item.before.percentile,
+    "p95_after": lambda item: item.after.percentile,
+    "worst": lambda item: item.before.worst,
+    "worst_after": lambda item: item.after.worst,
+    "times": lambda item: sum(each.query.count for each in item.comparisons),
+    "lost": lambda item: _texts([each for each in item.comparisons if each.is_lost]),
+    "changed": lambda item: _texts([each for each in item.comparisons if each.is_changed]),
+    "not_compared": lambda item: _texts([each for each in item.comparisons if each.is_cut]),
+    "errors": lambda item: rows.lines(
+        dict.fromkeys(each.after.answer.error for each in item.comparisons if each.is_refused)
+    ),
+}
+
+
+def _slower(text: str) -> float:
+    """An argparse type: a positive number of percent."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return value
 
 
 def _percent(text: str) -> float:
