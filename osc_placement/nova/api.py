@@ -38,10 +38,6 @@ _POLICY_RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
 _NUMBER = re.compile(r"\d+\.\d+")
 _URL_VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
 
-
-#: The default of nova's option default_availability_zone.
-DEFAULT_ZONE = "nova"
-
 #: Compute API microversion of zones.
 _ZONES_VERSION = "2.1"
 
@@ -233,9 +229,9 @@ def availability_zones(nova: Nova) -> list[str]:
     try:
         body = ask_or_unsupported(nova, path, _ZONES_VERSION)
     except errors.PlacementError:
-        return [DEFAULT_ZONE]
+        return [values.DEFAULT_ZONE]
     with parsing(path):
-        return [DEFAULT_ZONE, *(zone["zoneName"] for zone in body["availabilityZoneInfo"])]
+        return [values.DEFAULT_ZONE, *(zone["zoneName"] for zone in body["availabilityZoneInfo"])]
 
 
 def maximum_version(nova: Nova) -> str | None:

@@ -170,8 +170,11 @@ def _operations(_: request.ServerSpec, hosts: Hosts) -> str:
     return _OPERATIONS_KEY if any(host.metadata(_OPERATIONS_KEY) for host in hosts) else ""
 
 
-def _zone(server: request.ServerSpec, _: Hosts) -> str:
-    return server.availability_zone or ""
+def _zone(server: request.ServerSpec, hosts: Hosts) -> str:
+    """The zone that a server asks for, if a host is in no zone: nova.conf names its default one."""
+    zone = server.availability_zone or ""
+    is_known = all(host.metadata("availability_zone") for host in hosts)
+    return "" if is_known or zone == values.DEFAULT_ZONE else zone
 
 
 #: ``{filter: (what it compares of this server or these hosts, the data that nova does not show)}``.

@@ -45,13 +45,10 @@ OWNER_UNKNOWN = (
 )
 #: The other case.
 _WITH_OWNER = f" that requires {traits.OWNER}"
-NETWORKS_NOT_CHECKED = (
+NETWORKS = (
     "the aggregates of routed networks are not in the query: they need the segments of the server's"
     " networks"
 )
-
-#: What is not checked for any flavor.
-FOR_EVERY_FLAVOR = frozenset({NETWORKS_NOT_CHECKED})
 
 #: Nova checks all aliases of its nova.conf from this release on.
 _ALIASES_CHECKED_SINCE = 31
@@ -237,7 +234,8 @@ class NovaRequest:
 
     ``sources`` is ``{constraint: its source}`` in nova's order, for every constraint of the query.
     ``assumptions`` are sentences about what was not known; ``not_checked`` about what nova also
-    checks, and the query does not. ``server`` and ``aggregates`` are what the query was computed
+    checks, and the query does not, so that nova can refuse its hosts; ``notes`` about what a flavor
+    alone leaves open. ``server`` and ``aggregates`` are what the query was computed
     from; ``releases`` are the releases of nova that send it, and ``condition`` when they do, if
     that is not known.
     """
@@ -248,6 +246,7 @@ class NovaRequest:
     server: ServerSpec
     aggregates: Sequence[HostAggregate] = ()
     not_checked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     releases: tuple[int, ...] = ()
     condition: str = ""
 
@@ -369,6 +368,7 @@ class _Builder:
         self._sources: dict[Constraint, Source] = {}
         self._assumptions: list[str] = []
         self._not_checked: list[str] = []
+        self._notes: list[str] = []
         self._problems = errors.InputErrors()
 
     def build(self) -> NovaRequest:
@@ -398,6 +398,7 @@ class _Builder:
             self._server,
             self._aggregates,
             tuple(self._not_checked),
+            tuple(self._notes),
         )
 
     @property
@@ -578,7 +579,9 @@ class _Builder:
                 self._require(suffix, {traits.OWNER}, Source(OWNER, ""))
 
     def _routed_networks(self) -> None:
-        self._not_checked.append(NETWORKS_NOT_CHECKED)
+        # A new server has no networks yet.
+        texts = self._notes if self._server.uuid is None else self._not_checked
+        texts.append(NETWORKS)
 
     def unsuffixed(self, read: PropertiesRule) -> None:
         """Add the traits of a rule to the unsuffixed group. Raises FlavorRefused."""

@@ -10,6 +10,9 @@ from osc_placement import errors
 from osc_placement.model import command_line, name
 from osc_placement.nova import flavor
 
+#: The default of nova's option default_availability_zone: the zone of a host in no other.
+DEFAULT_ZONE = "nova"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostAggregate:

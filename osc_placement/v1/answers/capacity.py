@@ -43,7 +43,11 @@ class ShowCapacity(base.ReportLister):
 
     names_database = False
     required_feature = "nested candidates"
-    exit_codes = {**base.EXIT_CODES, services.NOT_CHECKED: services.DIFFERENT}
+    exit_codes = {
+        **base.EXIT_CODES,
+        services.NOT_CHECKED: f"unknown: fewer fit if what was not checked refuses hosts, or"
+        f" {services.DIFFERENT}",
+    }
     example = """\
 openstack placement capacity show --resource VCPU=4 \\
     --resource MEMORY_MB=8192
@@ -105,9 +109,14 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             answer = show.show(client, request, context, names, nova)
         self.summary = self._summary(answer)
         own = (single.not_checked for single in self._requests.values())
-        open_parts = [*answer.not_checked, *itertools.chain.from_iterable(own)]
+        doubts = [*answer.not_checked, *itertools.chain.from_iterable(own)]
         code = services.NOT_CHECKED if self._differ(answer.rows) else 0
-        self.exit_code = services.exit_code(code, open_parts, parsed_args)
+        self.exit_code = services.answer_code(
+            code,
+            doubts,
+            parsed_args,
+            only_placement=not self._requests and nova.compute.hosts is None,
+        )
         if self._refused:
             self.exit_code = 1
         self.answer = _tables(answer.rows, parsed_args)
@@ -116,17 +125,13 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
     def _summary(self, answer: show.Shown) -> list[str]:
         """What was assumed, not applied, not counted and not checked, and the hosts at risk."""
-        from osc_placement.nova import request
-
         requests = self._requests
         refused = {name: why for row in answer.rows for name, why in row.not_counted.items()}
         unsafe = (name for row in answer.rows if row.kept is not None for name in row.kept.unsafe)
         lines = [
             *(f"Assumed: {text}" for single in requests.values() for text in single.assumptions),
             *(
-                f"Not checked: {text}"
-                if text in request.FOR_EVERY_FLAVOR
-                else f"Not checked for {name}: {text}"
+                f"Not checked for {name}: {text}"
                 for name, single in requests.items()
                 for text in single.not_checked
             ),
@@ -135,8 +140,11 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         return [
             *dict.fromkeys(lines),
             *(f"Not applied: {failure}" for failure in answer.failures),
-            *services.judgement_lines(refused, answer.not_checked),
-            *(f"Note: {text}" for text in answer.notes),
+            *services.judgement_lines(
+                refused,
+                answer.not_checked,
+                [*answer.notes, *(text for one in requests.values() for text in one.notes)],
+            ),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
             *(
                 f"The servers of {name} find no room on the other hosts, so nothing more is safe"
@@ -246,6 +254,7 @@ def _columns(
         "not_checked": lambda row: rows.lines(
             [*answer.not_checked, *notes(row, lambda nova: nova.not_checked)]
         ),
+        "notes": lambda row: rows.lines([*answer.notes, *notes(row, lambda nova: nova.notes)]),
     }
 
 

@@ -86,7 +86,7 @@ class ExplainAllocationCandidate(base.ReportLister):
         **base.EXIT_CODES,
         0: "a host can serve the request",
         3: "no host can serve it",
-        services.NOT_CHECKED: services.DIFFERENT,
+        services.NOT_CHECKED: f"{services.UNKNOWN}, or {services.DIFFERENT}",
     }
     example = """\
 openstack allocation candidate explain --flavor m1.large \\
@@ -143,18 +143,23 @@ openstack allocation candidate explain \\
             answers = explain.explain(
                 client, every, context, compute, list(aggregates.values()), judge
             )
-        not_checked = [
-            *(asked.nova.not_checked if asked.nova else ()),
-            *compute.not_checked,
-            *answers[0].not_checked,
-        ]
+        left = answers[0].open
+        doubts, notes = (asked.nova.not_checked, asked.nova.notes) if asked.nova else ((), ())
+        open_parts = nova_filters.Open(
+            (*doubts, *compute.not_checked, *left.doubts), (*notes, *left.notes)
+        )
         code = {
             frozenset({True}): 0,
             frozenset({False}): 3,
         }.get(frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED)
-        self.exit_code = services.exit_code(code, not_checked, parsed_args)
-        self.summary = _summary(client.target, every, answers, not_checked)
-        facts = _facts(every, answers, not_checked, aggregates)
+        self.exit_code = services.answer_code(
+            code,
+            open_parts.doubts,
+            parsed_args,
+            only_placement=asked.nova is None and compute.hosts is None,
+        )
+        self.summary = _summary(client.target, every, answers, open_parts)
+        facts = _facts(every, answers, open_parts, aggregates)
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
@@ -197,12 +202,15 @@ def _summary(
     target: str,
     every: Sequence[explain.ExplainRequest],
     answers: Sequence[explain.Explanation],
-    not_checked: Sequence[str],
+    open_parts: nova_filters.Open,
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not checked."""
     nova, explanation = every[0].nova, answers[0]
     by = f" of {nova.title}" if nova and len(every) > 1 else ""
-    lines = [f"On {target}: {_count(explanation)} can serve the request{by}"]
+    unless = ""
+    if explanation.candidates and open_parts.doubts:
+        unless = ", unless what was not checked refuses them"
+    lines = [f"On {target}: {_count(explanation)} can serve the request{by}{unless}"]
     lines += [
         f"{_count(answer)} can serve the request of {older.nova.title}: {_text(older.query)}"
         for older, answer in zip(every[1:], answers[1:], strict=True)
@@ -214,7 +222,7 @@ def _summary(
         )
     lines += _named(explanation)
     lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
-    return [*lines, *services.judgement_lines(explanation.not_counted, not_checked)]
+    return [*lines, *services.judgement_lines(explanation.not_counted, *open_parts)]
 
 
 def _named(explanation: explain.Explanation) -> list[str]:
@@ -243,7 +251,7 @@ def _count(explanation: explain.Explanation) -> str:
 def _facts(
     every: Sequence[explain.ExplainRequest],
     answers: Sequence[explain.Explanation],
-    not_checked: Sequence[str],
+    open_parts: nova_filters.Open,
     aggregates: Aggregates,
 ) -> list[dict[str, Any]]:
     """The rows of the answer, as ``{column: value}``."""
@@ -268,7 +276,11 @@ def _facts(
             {"section": "not counted", "text": why, "host": name}
             for name, why in explanation.not_counted.items()
         ),
-        *({"section": "not checked", "text": text} for text in dict.fromkeys(not_checked)),
+        *(
+            {"section": section, "text": text}
+            for section, texts in (("not checked", open_parts.doubts), ("note", open_parts.notes))
+            for text in dict.fromkeys(texts)
+        ),
         *({"section": "assumption", "text": text} for text in assumed),
     ]
     for fact in facts:

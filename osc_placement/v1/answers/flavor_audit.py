@@ -26,7 +26,7 @@ class AuditFlavors(base.ReportLister):
     exist, also a forbidden trait); no_host (not even without allocations); full (only without
     the present allocations); out_of_service (nova-compute of the hosts is down or disabled, or
     nova does not have them); one_host; many_candidates (Placement returns only some, so nova
-    may not see all hosts); not_checked (hosts can serve the query, but nova also checks what
+    may not see all hosts); unknown (hosts can serve the query, but nova also checks what
     Placement does not have, such as PCI devices and NUMA nodes). Where releases of nova send
     different queries, a flavor has several rows.
     """
@@ -35,7 +35,7 @@ class AuditFlavors(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "a flavor has a finding, or a code of --fail-on",
-        services.NOT_CHECKED: services.DIFFERENT,
+        services.NOT_CHECKED: f"no finding, but a flavor is unknown, or {services.DIFFERENT}",
     }
     example = """\
 openstack placement flavor audit
@@ -59,7 +59,7 @@ openstack placement flavor audit --fail-on unknown_name \\
             "--fail-on",
             "<code>",
             f"Exit with 3 only if a flavor has this code: {', '.join(codes)}. Default:"
-            " all but not_checked.",
+            " all but unknown.",
             choices=codes,
         )
         arguments.add_file(
@@ -100,7 +100,7 @@ openstack placement flavor audit --fail-on unknown_name \\
             *compute.not_checked,
             *(text for flavor in flavors for text in flavor.not_checked),
         ]
-        self.exit_code = services.exit_code(self.exit_code, open_questions, parsed_args)
+        self.exit_code = services.answer_code(self.exit_code, open_questions, parsed_args)
         counts = collections.Counter(str(flavor.code) for flavor in flavors)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
         refused = {name: why for flavor in flavors for name, why in flavor.not_counted.items()}
@@ -110,6 +110,7 @@ openstack placement flavor audit --fail-on unknown_name \\
             *_notes("Assumed", flavors, [flavor.assumptions for flavor in flavors]),
             *services.judgement_lines(refused, compute.not_checked),
             *_notes("Not checked", flavors, [flavor.not_checked for flavor in flavors]),
+            *_notes("Note", flavors, [flavor.notes for flavor in flavors]),
         ]
         return rows.listing(_columns(compute.not_checked), flavors)
 
@@ -156,5 +157,6 @@ def _columns(not_checked: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
         "assumed": lambda flavor: rows.lines(flavor.assumptions),
         "not_counted": lambda flavor: rows.lines(services.not_counted_rows(flavor.not_counted)),
         "not_checked": lambda flavor: rows.lines([*not_checked, *flavor.not_checked]),
+        "notes": lambda flavor: rows.lines(flavor.notes),
         "nova": lambda flavor: rows.lines(flavor.releases),
     }

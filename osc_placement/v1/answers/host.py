@@ -35,7 +35,7 @@ class CheckHosts(base.ReportShowOne):
         **base.EXIT_CODES,
         0: "yes: the hosts may stop",
         3: "no: some servers find no place",
-        services.NOT_CHECKED: "unknown: what was not checked can make the answer no",
+        services.NOT_CHECKED: services.UNKNOWN,
     }
     example = """\
 openstack placement host check cmp-0001 cmp-0002
@@ -93,13 +93,11 @@ openstack --os-placement-database cloud.sqlite \\
                 context,
             )
         code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[judgement.answer]
-        self.exit_code = services.exit_code(code, judgement.doubts, parsed_args)
+        self.exit_code = services.answer_code(code, judgement.doubts, parsed_args)
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [judgement.reason])),
             *(f"Assumed: {text}" for text in judgement.assumed),
-            *services.judgement_lines(judgement.not_counted, ()),
-            *(f"Not checked: {text}" for text in judgement.doubts),
-            *(f"Note: {text}" for text in judgement.notes),
+            *services.judgement_lines(judgement.not_counted, judgement.doubts, judgement.notes),
         ]
         commands = list(judgement.commands) if parsed_args.commands else []
         self.answer = _tables(judgement, commands)

@@ -151,7 +151,7 @@ def optional_nova(
 
 
 def add_judgement(group: argparse._ActionsContainer) -> None:
-    """Add ``--no-nova`` and ``--strict``, for commands that judge hosts."""
+    """Add ``--no-nova`` and ``--strict``, for commands whose answer is about hosts."""
     arguments.add_flag(
         group,
         "--no-nova",
@@ -172,7 +172,7 @@ def add_strict(group: argparse._ActionsContainer) -> None:
 NOT_CHECKED = 4
 STRICT = "with --strict: something was not checked"
 #: The answer depends on a rule of nova of which it is not known whether it holds.
-DIFFERENT = f"the answers by the rules of nova that may hold differ; {STRICT}"
+DIFFERENT = "the answers by the rules of nova that may hold differ"
 
 
 def exit_code(code: int, not_checked: Collection[str], parsed_args: argparse.Namespace) -> int:
@@ -180,12 +180,38 @@ def exit_code(code: int, not_checked: Collection[str], parsed_args: argparse.Nam
     return NOT_CHECKED if code == 0 and not_checked and parsed_args.strict else code
 
 
-def judgement_lines(not_counted: Mapping[str, str], not_checked: Iterable[str]) -> list[str]:
-    """The lines of a summary for ``{host: why it is not counted}`` and for what was not checked."""
+#: A yes that a fact which was not checked can make a no.
+UNKNOWN = "unknown: what was not checked can make the answer no"
+
+
+def answer_code(
+    code: int,
+    doubts: Collection[str],
+    parsed_args: argparse.Namespace,
+    *,
+    only_placement: bool = False,
+) -> int:
+    """The code of an answer: NOT_CHECKED in place of a yes that one of ``doubts`` can turn.
+
+    ``only_placement``: the operator asks for Placement's answer, without nova. As with
+    ``--no-nova``, only ``--strict`` counts the doubts then.
+    """
+    is_asked = parsed_args.strict or not (parsed_args.no_nova or only_placement)
+    return NOT_CHECKED if code == 0 and doubts and is_asked else code
+
+
+def judgement_lines(
+    not_counted: Mapping[str, str], not_checked: Iterable[str], notes: Iterable[str] = ()
+) -> list[str]:
+    """The lines of a summary for ``{host: why it is not counted}`` and for what was not checked.
+
+    ``not_checked`` can turn the answer, ``notes`` cannot.
+    """
     from osc_placement.workflows.cloud import compute_nodes
 
     lines = [f"Not counted: {text}" for text in compute_nodes.not_counted(not_counted)]
-    return [*lines, *(f"Not checked: {text}" for text in dict.fromkeys(not_checked))]
+    lines += [f"Not checked: {text}" for text in dict.fromkeys(not_checked)]
+    return [*lines, *(f"Note: {text}" for text in dict.fromkeys(notes))]
 
 
 def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:

@@ -93,6 +93,7 @@ def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
     return [
         *(f"Assumed: {text}" for text in latest.assumptions),
         *(f"Not checked: {text}" for text in latest.not_checked),
+        *(f"Note: {text}" for text in latest.notes),
         *(f"The request of {single.title} differs: add {_option(single)}" for single in others),
     ]
 

@@ -39,7 +39,7 @@ class FlavorCode(enum.StrEnum):
     FULL = "full"
     ONE_HOST = "one_host"
     #: Hosts can serve the query, but nova also checks what Placement does not have.
-    NOT_CHECKED = "not_checked"
+    UNKNOWN = "unknown"
     #: Placement returns only some of the candidates.
     MANY_CANDIDATES = "many_candidates"
 
@@ -56,7 +56,8 @@ class AuditedFlavor:
     ``empty_hosts`` is the number without any allocation, None for a flavor without a valid query;
     ``empty_hosts_at_most`` is larger if the max_unit of some full hosts was not read.
     ``reason`` explains the code. ``assumptions`` are sentences about what nova's query was assumed
-    to be; ``not_checked`` about what nova also checks. ``releases`` are the releases of nova that
+    to be; ``not_checked`` about what nova also checks; ``notes`` about what the flavor alone leaves
+    open. ``releases`` are the releases of nova that
     send the query; empty for a flavor that all refuse. ``condition`` is when they do, if that is
     not known. ``not_counted`` is ``{host: why it takes no server}`` for the hosts that Placement
     would use.
@@ -73,13 +74,14 @@ class AuditedFlavor:
     reason: str = ""
     assumptions: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     releases: tuple[int, ...] = ()
     condition: str = ""
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 #: The codes that are no finding.
-NO_FINDING = frozenset({FlavorCode.OK, FlavorCode.NOT_CHECKED})
+NO_FINDING = frozenset({FlavorCode.OK, FlavorCode.UNKNOWN})
 
 
 def audit(
@@ -195,6 +197,7 @@ def _requests(named: flavors.NamedFlavor, rules: nova_request.Rules) -> Iterator
                     found,
                     assumptions=(*rules.notes, *single.assumptions),
                     not_checked=(*single.not_checked, *_hidden(spec)),
+                    notes=single.notes,
                     releases=single.releases,
                     condition=single.condition,
                 ),
@@ -268,9 +271,8 @@ def _judged(
     else:
         code = FlavorCode.ONE_HOST if hosts == 1 else FlavorCode.OK
     reason = _REASONS.get(code, "").format(limit=query.limit)
-    own = [text for text in asked.found.not_checked if text not in request.FOR_EVERY_FLAVOR]
-    if code is FlavorCode.OK and own:
-        code, reason = FlavorCode.NOT_CHECKED, "; ".join(own)
+    if code is FlavorCode.OK and asked.found.not_checked:
+        code, reason = FlavorCode.UNKNOWN, "; ".join(asked.found.not_checked)
     return dataclasses.replace(
         asked.found,
         code=code,

@@ -525,7 +525,7 @@ def _lacks_trait(
 def _outside_zone(server: values.Server, aggregates: Iterable[values.HostAggregate]) -> str:
     zones = {item.metadata.get("availability_zone") for item in aggregates} - {None}
     zone = server.pinned_zone
-    if zone is None or zone in (zones or {nova_api.DEFAULT_ZONE}):
+    if zone is None or zone in (zones or {values.DEFAULT_ZONE}):
         return ""
     return f"not in zone {zone}"
 

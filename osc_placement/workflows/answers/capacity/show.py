@@ -70,16 +70,16 @@ class Row:
 class Shown:
     """The counts; ``failures`` are the changes of the plan that could not be applied.
 
-    ``not_checked`` are lines about the compute services, and about what else may tie the servers of
-    failed hosts; ``assumed`` those about nova's requests for these servers. ``notes`` are about
-    host aggregates of which Placement has other hosts than nova.
+    ``not_checked`` are lines about what can make a count too large: compute services, and what ties
+    the servers of failed hosts. ``notes`` are those that change no count; ``assumed`` those about
+    nova's requests for these servers.
     """
 
     rows: tuple[Row, ...]
     failures: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 def show(
@@ -130,8 +130,8 @@ def show(
             counting = _Counting(title, query, request, aggregates, in_nova, nova.compute)
             for is_after, base in states.items():
                 rows += counting.rows(base, is_after=is_after)
-    not_checked = (*nova.compute.not_checked, *in_nova.doubts, *in_nova.notes)
-    return Shown(tuple(rows), failures, not_checked, in_nova.assumed, notes)
+    not_checked = (*nova.compute.not_checked, *in_nova.doubts)
+    return Shown(tuple(rows), failures, not_checked, (*notes, *in_nova.notes), in_nova.assumed)
 
 
 def known_servers(

@@ -91,9 +91,9 @@ class Explanation:
     uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
-    def not_checked(self) -> list[str]:
+    def open(self) -> nova_filters.Open:
         """Why more hosts may be refused."""
-        return nova_filters.not_checked(self.judged)
+        return nova_filters.not_checked(self.judged, self.candidates)
 
 
 def explain(

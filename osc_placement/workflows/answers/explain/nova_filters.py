@@ -12,7 +12,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.model.name import counted
@@ -121,15 +122,32 @@ def refused(judged: Iterable[FilterJudgement]) -> dict[str, str]:
     return reasons
 
 
-def not_checked(judged: Iterable[FilterJudgement]) -> list[str]:
-    """A line for each filter of which it is not certain whether it refuses hosts."""
-    lines = []
+class Open(NamedTuple):
+    """What is open about the candidates: ``doubts`` can refuse all of them, ``notes`` only some."""
+
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def not_checked(judged: Iterable[FilterJudgement], candidates: Collection[str]) -> Open:
+    """A line for each filter of which it is not certain whether it refuses hosts.
+
+    ``candidates`` are the root providers that no filter certainly refuses.
+    """
+    unseen: list[str] = []
+    optional: list[str] = []
+    maybe: set[str] = set()
     for item in judged:
         if item.verdict is FilterVerdict.NOT_CHECKED:
-            lines.append(item.reason if item.filter == COMPUTE else f"{item.filter}: {item.reason}")
+            unseen.append(
+                item.reason if item.filter == COMPUTE else f"{item.filter}: {item.reason}"
+            )
         elif item.refused and not item.is_enabled:
-            lines.append(f"{item.filter}: nova.conf says whether it is enabled")
-    return lines
+            optional.append(f"{item.filter}: nova.conf says whether it is enabled")
+            maybe |= item.refused.keys()
+    if maybe.issuperset(candidates):
+        return Open((*unseen, *optional))
+    return Open(tuple(unseen), tuple(optional))
 
 
 def _hosts(

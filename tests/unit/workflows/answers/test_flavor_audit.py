@@ -44,7 +44,7 @@ FLAVORS: dict[str, Mapping[str, str]] = {
     "no_host": {"resources:VCPU": "9"},
     "unknown_name": {"trait:CUSTOM_NOPE": "forbidden"},
     "invalid": {"hw:cpu_policy": "bogus"},
-    "not_checked": {"pci_passthrough:alias": "gpu:8"},
+    "unknown": {"pci_passthrough:alias": "gpu:8"},
 }
 
 
@@ -236,7 +236,7 @@ def test_what_placement_does_not_have_is_never_ok(
     client: explained.CountingClient, specs: Mapping[str, str]
 ) -> None:
     [found] = audited(client, recorded(gpu=specs)).values()
-    assert (str(found.code), found.hosts) == ("not_checked", 2)
+    assert (str(found.code), found.hosts) == ("unknown", 2)
     assert next(iter(specs)).partition(":")[2] in found.reason
 
 

@@ -100,7 +100,7 @@ def test_without_the_compute_services_only_what_is_requested_is_judged() -> None
         FilterVerdict.ACCEPTS,
     }
     assert nova_filters.refused(found.values()) == {}
-    lines = nova_filters.not_checked(found.values())
+    lines = nova_filters.not_checked(found.values(), ["up.node"]).doubts
     assert compute_nodes.NOVA_NOT_READ in lines
     assert any(line.startswith("NUMATopologyFilter: ") for line in lines)
 
@@ -110,10 +110,15 @@ def test_only_certain_refusals_are_subtracted() -> None:
     found = judged(specs=specs, metadata=metadata).values()
     assert set(nova_filters.refused(found)) == {"disabled.node", "down.node", "absent.node"}
     name = "AggregateInstanceExtraSpecsFilter"
-    assert f"{name}: nova.conf says whether it is enabled" in nova_filters.not_checked(found)
+    line = f"{name}: nova.conf says whether it is enabled"
+    # A filter that may be off turns the answer only if it refuses all hosts.
+    (judgement,) = (one for one in found if one.filter == name)
+    refused = [*judgement.refused]
+    assert line in nova_filters.not_checked(found, refused).doubts
+    assert line in nova_filters.not_checked(found, [*refused, "other.node"]).notes
     found = judged(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
     assert nova_filters.refused(found)["up.node"] == f"{name}: ssd=true is not false"
-    assert nova_filters.not_checked(found) == []
+    assert nova_filters.not_checked(found, ["other.node"]) == ((), ())
 
 
 def test_filters_of_aggregates_are_judged_by_metadata() -> None:
@@ -192,7 +197,7 @@ def test_each_filter_of_nova_conf_has_a_verdict() -> None:
         "MyOwnFilter": "this filter is not known",
     }
     hints = judged(recorded({"policy": "affinity"}), enabled=("SameHostFilter",), uuid="s0")
-    assert "scheduler hints" in nova_filters.not_checked(hints.values())[0]
+    assert "scheduler hints" in nova_filters.not_checked(hints.values(), ["up.node"]).doubts[0]
 
 
 def test_the_number_of_servers_has_the_limit_of_nova_conf() -> None:
