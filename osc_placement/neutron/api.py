@@ -197,12 +197,17 @@ class Agent:
     """An agent with resource providers: one for itself, ``HOST:TYPE``, and one per device.
 
     ``hypervisors`` is ``{device: hypervisor}``, the compute node above it; without an entry, it
-    is the node of the agent's host.
+    is the node of the agent's host. ``devices`` are those with a bandwidth; ``packet_hypervisors``
+    the compute nodes for which it reports packet rates, on its own provider. ``is_synced``:
+    whether neutron's last update of Placement succeeded, None if there was none.
     """
 
     host: str
     type: str
     hypervisors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    devices: frozenset[str] = frozenset()
+    packet_hypervisors: frozenset[str] = frozenset()
+    is_synced: bool | None = None
 
     @property
     def provider_name(self) -> str:
@@ -233,11 +238,31 @@ def _agent(item: Mapping[str, Any]) -> Agent | None:
     if not isinstance(configuration, Mapping):
         return None
     devices = configuration.get("resource_provider_bandwidths") or {}
-    if not devices:
+    packets = frozenset().union(*(_with_rate(configuration.get(key)) for key in _PACKET_RATES))
+    if not devices and not packets:
         return None
     hypervisors = configuration.get("resource_provider_hypervisors") or {}
     named = {device: hypervisors[device] for device in devices if hypervisors.get(device)}
-    return Agent(item["host"], item["agent_type"], named)
+    synced = item.get("resources_synced")
+    return Agent(
+        item["host"],
+        item["agent_type"],
+        named,
+        _with_rate(devices),
+        frozenset(name or item["host"] for name in packets),
+        synced if isinstance(synced, bool) else None,
+    )
+
+
+#: The options of an agent's packet rates; each is ``{hypervisor: {direction: rate}}``.
+_PACKET_RATES = tuple(
+    f"resource_provider_packet_processing_{kind}_direction" for kind in ("with", "without")
+)
+
+
+def _with_rate(rates: Any) -> frozenset[str]:
+    """The names of ``{name: {direction: rate}}`` with a rate above 0."""
+    return frozenset(name for name, by_way in (rates or {}).items() if any(by_way.values()))
 
 
 #: The key of a binding profile that holds the providers of a port's resources.

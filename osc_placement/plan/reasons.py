@@ -53,6 +53,7 @@ class Code(enum.StrEnum):
     # Providers, compared with nova and neutron.
     DIFFERENT_TOTAL = "different-total"
     NOT_CONFIGURED = "not-configured"
+    NOT_SYNCED = "not-synced"
     OTHER_HOST = "other-host"
     OTHER_NAME = "other-name"
     OUT_OF_SPEC = "out-of-spec"

@@ -58,7 +58,10 @@ class Severity(enum.StrEnum):
 WARNINGS = frozenset(
     {
         findings.UNKNOWN,
+        "agent-not-synced",
+        "agent-other-name",
         "agent-without-host",
+        "agent-without-provider",
         "agent-wrong-host",
         "allocation-ratio",
         "consumer-without-owner",

@@ -52,6 +52,9 @@ FAULTS = {
     "missing-trait": {f"cmp-0009.{DOMAIN}"},
     "agent-without-host": {f"cmp-0009:{AGENT}"},
     "agent-wrong-host": {f"cmp-0005:{AGENT}"},
+    "agent-other-name": {f"cmp-0002:{AGENT}"},
+    "agent-without-provider": {f"cmp-0001:{AGENT}", f"cmp-0009:{AGENT}"},
+    "agent-not-synced": {f"cmp-0006:{AGENT}"},
     "unconfigured-inventory": {f"cmp-0005.{DOMAIN}", f"cmp-0009.{DOMAIN}"},
     "unconfigured-trait": {f"cmp-0003.{DOMAIN}"},
     "used-up": {"bm-1"},
@@ -99,7 +102,10 @@ def spoil(target: targets.Target, nova: dict[str, Any]) -> None:
     services["cmp-0004"]["status"] = "disabled"
     agents = nova["GET /v2.0/agents"]["agents"]
     agents[0] = agent("cmp-0005", f"cmp-0006.{DOMAIN}")
+    agents[1]["resources_synced"] = False
     agents.append(agent("cmp-0009"))
+    agents.append(agent("cmp-0001", f"cmp-0001.{DOMAIN}"))
+    agents.append(agent("cmp-0002", "cmp-0002"))
     for name in ("cmp-0007", f"cmp-0009:{AGENT}"):
         target.ask("POST", "/resource_providers", {"name": name})
     target.ask(

@@ -107,13 +107,35 @@ def test_only_agents_with_resources_are_returned() -> None:
                 "host": "b",
                 "agent_type": "NIC Switch agent",
                 "configurations": {
-                    "resource_provider_bandwidths": {"ens1": {}, "ens2": {}},
+                    "resource_provider_bandwidths": {"ens1": {}, "ens2": {"egress": 5}},
                     "resource_provider_hypervisors": {"ens1": "b.example", "other": "c"},
+                },
+            },
+            {
+                "host": "c",
+                "agent_type": "Open vSwitch agent",
+                "configurations": {
+                    "resource_provider_packet_processing_without_direction": {"": {"any": 9}},
+                    "resource_provider_packet_processing_with_direction": {
+                        "c.example": {"egress": 1, "ingress": None},
+                        "d.example": {"egress": 0},
+                    },
+                },
+                "resources_synced": False,
+            },
+            {
+                "host": "d",
+                "agent_type": "Open vSwitch agent",
+                "configurations": {
+                    "resource_provider_packet_processing_without_direction": {"": {"any": 0}},
                 },
             },
         )
     )
-    assert found == [api.Agent("b", "NIC Switch agent", {"ens1": "b.example"})]
+    assert found == [
+        api.Agent("b", "NIC Switch agent", {"ens1": "b.example"}, frozenset({"ens2"})),
+        api.Agent("c", "Open vSwitch agent", {}, frozenset(), frozenset({"c", "c.example"}), False),
+    ]
     assert found[0].provider_name == "b:NIC Switch agent"
 
 

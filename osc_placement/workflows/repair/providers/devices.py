@@ -2,15 +2,18 @@
 """Devices, and providers of neutron's agents, that do not fit their host. Pure.
 
 Devices that wait to be cleaned, or that nova-compute does not manage any more; SEV-ES guests, which
-stop nova 34; and agents' providers without a compute node above them, or below the wrong one.
+stop nova 34; agents' providers that are missing, or without their compute node above them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from typing import Any
 
+from osc_placement.model import provider
 from osc_placement.model.name import and_more
 from osc_placement.neutron.api import Agent
+from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.repair.findings import Remedy
 from osc_placement.workflows.repair.providers.observe import (
@@ -73,7 +76,36 @@ AGENT_WITHOUT_HOST = ProviderProblem(
 AGENT_WRONG_HOST = ProviderProblem(
     "agent-wrong-host", Code.OTHER_HOST, Remedy.RESTART_AGENT, _RESTART
 )
-AGENT_CODES = (AGENT_WITHOUT_HOST.code, AGENT_WRONG_HOST.code)
+#: Neutron finds the compute node by its name, and creates no provider without one.
+AGENT_OTHER_NAME = ProviderProblem(
+    "agent-other-name",
+    Code.OTHER_NAME,
+    Remedy.CHECK_CONFIGURATION,
+    "set resource_provider_hypervisors of the agent to nova's name of the hypervisor, and restart"
+    " the agent",
+)
+AGENT_WITHOUT_PROVIDER = ProviderProblem(
+    "agent-without-provider",
+    Code.NO_PROVIDER,
+    Remedy.RESTART_AGENT,
+    "restart the agent; if that does not help, the log of neutron-server has the reason",
+)
+AGENT_NOT_SYNCED = ProviderProblem(
+    "agent-not-synced",
+    Code.NOT_SYNCED,
+    Remedy.RESTART_AGENT,
+    "the log of neutron-server has the reason; restart the agent afterwards",
+)
+AGENT_CODES = tuple(
+    item.code
+    for item in (
+        AGENT_WITHOUT_HOST,
+        AGENT_WRONG_HOST,
+        AGENT_OTHER_NAME,
+        AGENT_WITHOUT_PROVIDER,
+        AGENT_NOT_SYNCED,
+    )
+)
 
 
 def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
@@ -81,6 +113,7 @@ def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     by_name = {item.name: item for item in snapshot.providers.values()}
     for agent in snapshot.agents or ():
         item = by_name.get(agent.provider_name)
+        yield from _unreported(snapshot, agent, item, by_name)
         if item is None:
             continue
         root, expected = snapshot.root_of(item.uuid), _expected(snapshot, agent)
@@ -96,9 +129,53 @@ def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
             yield AGENT_WRONG_HOST.about(item, hosts, text, {**fields, "host": node.host})
 
 
+def _unreported(
+    snapshot: ProviderSnapshot,
+    agent: Agent,
+    item: provider.Provider | None,
+    by_name: Container[str],
+) -> Iterator[ProviderFinding]:
+    """Findings about an agent whose bandwidths or packet rates Placement does not have."""
+    subject = item or change.Subject(agent.provider_name, "")
+    fields: dict[str, Any] = {"agent_host": agent.host, "agent_type": agent.type}
+    text = f"neutron's {agent.type} on {agent.host}"
+    unnamed = sorted(_hostnames(agent) - snapshot.hostnames)
+    if item is not None:
+        expected = [f"{agent.provider_name}:{device}" for device in sorted(agent.devices)]
+        missing = [name for name in expected if name not in by_name]
+        if missing:
+            lacking = f"{text} reports bandwidths, and Placement has no {and_more(missing)}"
+            yield AGENT_WITHOUT_PROVIDER.about(
+                subject, (agent.host,), lacking, {**fields, "providers": missing}
+            )
+    elif agent.devices or agent.packet_hypervisors:
+        what = "bandwidths" if agent.devices else "packet rates"
+        text += f" reports {what}"
+        if unnamed and not snapshot.hosts.unreachable:
+            nodes = snapshot.nodes_of_host.get(agent.host, ())
+            known = and_more([node.hostname for node in nodes]) or "no compute node"
+            text += f" for the hypervisor {and_more(unnamed)}, and nova has {known} on this host"
+            more = {**fields, "hypervisors": unnamed}
+            yield AGENT_OTHER_NAME.about(subject, (agent.host,), text, more)
+        else:
+            text += ", and Placement has no provider of it"
+            missing = [agent.provider_name]
+            yield AGENT_WITHOUT_PROVIDER.about(
+                subject, (agent.host,), text, {**fields, "providers": missing}
+            )
+    if item is not None and agent.is_synced is False:
+        text += ": neutron's last update of Placement failed (resources_synced)"
+        yield AGENT_NOT_SYNCED.about(subject, (agent.host,), text, fields)
+
+
+def _hostnames(agent: Agent) -> set[str]:
+    """The hypervisors that the agent names."""
+    return {*agent.hypervisors.values(), *agent.packet_hypervisors}
+
+
 def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
     """The compute nodes that the agent's provider may be below; empty if nova has none."""
-    hostnames = set(agent.hypervisors.values())
+    hostnames = _hostnames(agent)
     return {
         node.uuid
         for node in snapshot.hosts.nodes

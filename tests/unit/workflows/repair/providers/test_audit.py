@@ -16,7 +16,7 @@ from osc_placement.neutron.api import Agent
 from osc_placement.nova import api as nova_api, pci, values
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
-from osc_placement.workflows.repair.providers import audit, identity, observe
+from osc_placement.workflows.repair.providers import audit, devices, identity, observe
 from osc_placement.workflows.repair.providers.observe import ProviderSnapshot
 from tests.support import embedded
 from tests.support.clouds import compute_services
@@ -201,6 +201,57 @@ def test_an_agent_is_below_its_compute_node(
         agents=[Agent("h0", "NIC Switch agent", hypervisors), Agent("h1", "NIC Switch agent")],
     )
     assert codes(snapshot) == ([(code, own.name)] if code else [])
+
+
+BANDWIDTH = frozenset({"ens1"})
+
+
+@pytest.mark.parametrize(
+    ("agent", "code", "text"),
+    [
+        (Agent("h0", "T", {"ens1": "h0.example"}, BANDWIDTH), "agent-without-provider", "no prov"),
+        (Agent("h0", "T", {"ens1": "h0"}, BANDWIDTH), "agent-other-name", "nova has h0.example"),
+        (Agent("h9", "T", {"ens1": "h9"}, BANDWIDTH), "agent-other-name", "no compute node"),
+        (
+            Agent("h0", "T", {}, frozenset(), frozenset({"h0.example"})),
+            "agent-without-provider",
+            "packet rates",
+        ),
+        (Agent("h0", "T", {}, frozenset(), frozenset({"h0"})), "agent-other-name", "packet rates"),
+        # A device without a bandwidth has no inventory to report.
+        (Agent("h0", "T", {"ens1": "h0"}), None, ""),
+        # One with a provider of its own, and without one of its device.
+        (
+            Agent("h1", "T", {"ens1": "h1.example"}, BANDWIDTH),
+            "agent-without-provider",
+            "h1:T:ens1",
+        ),
+        (Agent("h1", "T", {"ens1": "h1.example"}, frozenset({"ens2"})), None, ""),
+        (Agent("h1", "T", {}, frozenset(), frozenset({"h1.example"})), None, ""),
+        (
+            Agent("h1", "T", {}, frozenset(), frozenset({"h1.example"}), False),
+            "agent-not-synced",
+            "resources_synced",
+        ),
+        (Agent("h1", "T", {}, frozenset(), frozenset({"h1.example"}), True), None, ""),
+    ],
+)
+def test_what_an_agent_reports_has_providers(agent: Agent, code: str | None, text: str) -> None:
+    snapshot = cloud(2)
+    own = item("h1:T", parent="h1.example")
+    device = item("h1:T:ens2", parent="h1.example")
+    added = {own.uuid: {}, device.uuid: {}}
+    snapshot = dataclasses.replace(
+        snapshot,
+        providers=provider.by_uuid([*snapshot.providers.values(), own, device]),
+        inventories={**snapshot.inventories, **added},
+        agents=[agent],
+    )
+    found = list(devices.find_agents(snapshot))
+    assert [one.code for one in found] == ([code] if code else [])
+    assert all(text in one.evidence.text for one in found), found
+    down = with_host(snapshot, unreachable=frozenset({"h5"}))
+    assert "agent-other-name" not in [one.code for one in devices.find_agents(down)]
 
 
 def with_stray(**fields: Any) -> ProviderSnapshot:
