@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import address
+from osc_placement.model.name import and_more
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
 from osc_placement.v1.common import arguments, base, plan_command, services
 from osc_placement.v1.output import rows, tables
@@ -46,7 +47,11 @@ class ShowPlan(plan_command.PlanCommand):
     writes = False
     auth_required = False
 
-    exit_codes = {**base.EXIT_CODES, 3: "with --fail-on: the plan has this effect"}
+    exit_codes = {
+        **base.EXIT_CODES,
+        3: "with --fail-on: the plan has this effect",
+        services.NOT_CHECKED: "with --fail-on: it may have, on hosts that are not counted",
+    }
     example = """\
 openstack placement plan show ratios.json
 openstack --os-placement-database cloud.sqlite placement plan show \\
@@ -131,18 +136,22 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             "one-host": sum(item.is_without_spare for item in shown.flavors),
             "stranded": sum(len(item.stranded) for item in shown.flavors),
         }
+        unsure = [item.name for item in shown.flavors if item.may_be_lost]
         if any(effects[effect] for effect in parsed_args.fail_on):
             self.exit_code = 3
+        elif parsed_args.fail_on and (unsure or shown.not_checked):
+            self.exit_code = services.NOT_CHECKED
         self.summary = [
             *self.summary,
-            f"Flavors lost: {effects['flavor-lost']}; on one host only: {effects['one-host']};"
+            f"Flavors lost: {effects['flavor-lost']}; newly on one host only:"
+            f" {effects['one-host']};"
             f" servers stranded: {effects['stranded']}",
             *(f"Not applied to the copy: {line}" for line in shown.failures),
             *(f"Assumed: {note}" for note in shown.notes),
+            *services.judgement_lines(shown.not_counted, shown.not_checked),
+            *([f"Not checked: the effect on {and_more(unsure)}: {_NO_HOST}"] if unsure else []),
         ]
-        self.table_columns = tuple(
-            name for name in _IMPACT_COLUMNS if name not in ("id", "exact", "refused", "n_minus_1")
-        )
+        self.table_columns = tuple(name for name in _IMPACT_COLUMNS if name not in _NOT_IN_TABLES)
         return shown.flavors
 
     def _tables(self, results: Sequence[result.ChangeResult]) -> Sequence[tables.Table]:
@@ -168,6 +177,11 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         ]
 
 
+#: Why a flavor that is on no host before a plan may be lost by it.
+_NO_HOST = "no host was counted before the plan, and hosts that are not counted could serve it"
+
+_NOT_IN_TABLES = ("id", "exact", "refused", "n_minus_1", "not_counted")
+
 _IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
     "flavor": lambda item: item.name,
     "id": lambda item: item.id,
@@ -180,6 +194,7 @@ _IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
     "stranded": lambda item: rows.lines(server.name or server.uuid for server in item.stranded),
     "refused": lambda item: item.refused,
     "n_minus_1": lambda item: item.n_minus_1,
+    "not_counted": lambda item: rows.lines(services.not_counted_rows(item.not_counted)),
 }
 
 

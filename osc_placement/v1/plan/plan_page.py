@@ -10,6 +10,7 @@ from osc_placement.model.name import counted
 from osc_placement.plan import removal_limit, result
 from osc_placement.plan.plan import Plan
 from osc_placement.v1.output import markdown, rows
+from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.health import impact
 
 _EFFECTS = {"lost": "**lost**", "one-host": "one host"}
@@ -71,14 +72,20 @@ def _impact(shown: impact.Impact) -> Iterator[str]:
     alone = sum(item.is_without_spare for item in shown.flavors)
     differing = [item for item in shown.flavors if item.before != item.after or item.stranded]
     yield from ("### Impact", "")
-    yield f"Flavors lost: **{len(shown.lost)}**; on one host only: **{alone}**;"
+    yield f"Flavors lost: **{len(shown.lost)}**; newly on one host only: **{alone}**;"
     yield from (f"servers stranded: **{stranded}**", "")
     yield from markdown.table(*rows.listing(_IMPACT, differing)) if differing else ()
     same = [item for item in shown.flavors if item not in differing]
     if same:
         body = markdown.table(*rows.listing(_IMPACT, same))
         yield from markdown.folded(counted(len(same), "unchanged flavor"), body)
-    for name, texts in (("not applied to the copy", shown.failures), ("assumed", shown.notes)):
+    for name, texts in (
+        ("not counted", compute_nodes.not_counted(shown.not_counted)),
+        ("not checked", shown.not_checked),
+        ("effect not known", [item.name for item in shown.flavors if item.may_be_lost]),
+        ("not applied to the copy", shown.failures),
+        ("assumed", shown.notes),
+    ):
         yield from (f"* {name}: {markdown.code(text)}" for text in texts)
     yield ""
 

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -33,12 +33,14 @@ from osc_placement.workflows.cloud.hosts import HostSearch
 class FlavorFits:
     """On how many hosts a flavor fits, and how often in total.
 
-    ``is_exact``: the total is exact, not only a lower bound.
+    ``is_exact``: the total is exact, not only a lower bound. ``not_counted`` are the root UUIDs of
+    hosts that Placement would use, but that take no server now.
     """
 
     hosts: int = 0
     fits: int = 0
     is_exact: bool = True
+    not_counted: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class FlavorImpact:
 
     ``stranded`` are the servers of this flavor (by the name that nova saved with them) that their
     hosts could not take again after the plan. ``id`` is empty for a deleted flavor with such
-    servers.
+    servers. ``not_counted`` is ``{host that takes no server now: why}`` of the hosts that Placement
+    would use for it before or after.
     """
 
     id: str
@@ -56,6 +59,12 @@ class FlavorImpact:
     after: FlavorFits
     stranded: tuple[values.Server, ...] = ()
     refused: str = ""
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether only hosts that are not counted could serve it before the plan."""
+        return not self.before.hosts and bool(self.before.not_counted)
 
     @property
     def is_lost(self) -> bool:
@@ -83,11 +92,20 @@ class FlavorImpact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Impact:
-    """``failures`` are the changes that could not be applied to the copy; ``notes`` assumptions."""
+    """``failures`` are the changes that could not be applied to the copy; ``notes`` assumptions.
+
+    ``not_checked`` are sentences about the compute services.
+    """
 
     flavors: tuple[FlavorImpact, ...]
     failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+
+    @property
+    def not_counted(self) -> dict[str, str]:
+        """``{host: why it takes no server now}``, of all flavors."""
+        return {host: why for item in self.flavors for host, why in item.not_counted.items()}
 
     @property
     def lost(self) -> list[str]:
@@ -137,8 +155,9 @@ def compare(
         FlavorImpact("", name, nothing, nothing, tuple(stranded[name]))
         for name in sorted(stranded.keys() - {flavor.name for flavor in named})
     ]
-    notes = (*observed.notes, *compute.not_checked)
-    return Impact((*listed, *deleted), changed.failures, notes)
+    return Impact(
+        (*listed, *deleted), changed.failures, tuple(observed.notes), tuple(compute.not_checked)
+    )
 
 
 def fits(
@@ -212,9 +231,18 @@ class _Comparison:
     ) -> FlavorFits:
         if not roots:
             return FlavorFits()
-        fits = count.Counter(base, query, refused=self._refused, among=roots).fits(roots)
+        counter = count.Counter(base, query, refused=self._refused, among=roots)
+        fits = counter.fits(roots)
         is_exact = fits.number.is_exact and fits.is_complete
-        return FlavorFits(fits.hosts, fits.number.least, is_exact)
+        return FlavorFits(fits.hosts, fits.number.least, is_exact, counter.not_counted)
+
+    def not_counted(self, *both: FlavorFits) -> dict[str, str]:
+        """``{host: why it takes no server}`` of the hosts that were not counted."""
+        return {
+            side.providers[root].name: self._refused[root]
+            for side, fits in zip((self.before, self.after), both, strict=True)
+            for root in fits.not_counted
+        }
 
     def stranding(self, query: candidate.CandidateQuery, roots: Iterable[str]) -> frozenset[str]:
         """Those of some hosts that could serve a query if they were empty, and cannot any more."""
@@ -239,6 +267,7 @@ def _sum(first: FlavorFits, second: FlavorFits) -> FlavorFits:
         first.hosts + second.hosts,
         first.fits + second.fits,
         first.is_exact and second.is_exact,
+        (*first.not_counted, *second.not_counted),
     )
 
 
@@ -259,7 +288,10 @@ def _of_flavors(
         except errors.InvalidInput as error:
             refused = str(error)
         servers = tuple(stranded.get(flavor.name, ()))
-        impacts.append(FlavorImpact(flavor.id, flavor.name, before, after, servers, refused))
+        not_counted = comparison.not_counted(before, after)
+        impacts.append(
+            FlavorImpact(flavor.id, flavor.name, before, after, servers, refused, not_counted)
+        )
     return impacts
 
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
+from osc_placement import testing
 from tests.support.peer import fixtures, process, shell
 
 POLICY = process.ROOT / "doc" / "source" / "user" / "reference" / "policy" / "test_plan.py"
@@ -70,3 +73,26 @@ def test_the_impact_is_part_of_the_markdown(openstack: shell.OpenStack) -> None:
     assert shown.code == 0, shown
     assert "| <code>t1.trait</code> | 11 → 2 |" in shown.stdout
     assert "unchanged flavors</summary>" in shown.stdout
+
+
+def test_a_gate_does_not_pass_while_no_host_is_counted(
+    openstack: shell.OpenStack, tmp_path: pathlib.Path
+) -> None:
+    nova = testing.sample_nova("12-hosts")
+    for service in nova["GET /v2.1/os-services"]["services"]:
+        service["state"] = "down"
+    (tmp_path / "nova.json").write_text(json.dumps(nova))
+    amend = "resource provider inventory amend --all --resource VCPU:reserved=1"
+    planned = openstack.run(amend, "--dry-run", "--plan-out", "plan.json", "--max-percent", "100")
+    assert planned.code == 0, planned
+    show = "placement plan show plan.json --impact --fail-on flavor-lost"
+    recorded = ("--os-nova-recording", str(tmp_path / "nova.json"))
+    shown = openstack.run(show, "-f", "markdown", *recorded)
+    assert shown.code == 4, shown
+    assert "not counted: <code>" in shown.stdout
+    assert "cmp-0001.lab.example.org" in shown.stdout
+    rows = json.loads(openstack.run(show, "-f", "json", *recorded).stdout)
+    (small,) = (row for row in rows if row["flavor"] == "m1.small")
+    assert {"host": "cmp-0001.lab.example.org", "reason": "nova-compute down"} in small[
+        "not_counted"
+    ]

@@ -104,6 +104,11 @@ class Counter:
         number = placing.most(list(chosen.values()), self._free)
         return Fits(number, hosts, self._found.is_complete)
 
+    @property
+    def not_counted(self) -> tuple[str, ...]:
+        """The root UUIDs of hosts that Placement would use, but that take no server."""
+        return tuple(self._found.not_counted)
+
     def count(self, roots: Iterable[str]) -> Capacity:
         """How often the request fits on the hosts with these roots, and what remains."""
         requested = list(roots)
@@ -123,7 +128,7 @@ class Counter:
             found,
             fits.hosts,
             tuple(sorted(classes, key=lambda each: each.fits)),
-            tuple(root for root in self._found.not_counted if root in requested),
+            tuple(root for root in self.not_counted if root in requested),
         )
 
     def _providers(self, roots: Sequence[str]) -> list[record.ProviderRecord]:

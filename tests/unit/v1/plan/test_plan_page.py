@@ -112,6 +112,13 @@ def test_the_impact_shows_lost_flavors_and_folds_the_others() -> None:
             impact.FlavorImpact("1", "a|<b>", fits(3, 9), fits(0, 0)),
             impact.FlavorImpact("2", "spare", fits(2, 9), fits(1, 4)),
             impact.FlavorImpact("3", "same", fits(2, 9), fits(2, 9)),
+            impact.FlavorImpact(
+                "4",
+                "hidden",
+                fits(0, 0, not_counted=("uuid",)),
+                fits(0, 0, not_counted=("uuid",)),
+                not_counted={"cmp-7": "nova-compute down"},
+            ),
         ),
         ("inventories <x>: failed",),
     )
@@ -122,8 +129,10 @@ def test_the_impact_shows_lost_flavors_and_folds_the_others() -> None:
         .plan
     )
     reader = rendered(plan_page.page(plan, shown))
-    assert "Flavors lost: 1; on one host only: 1;" in reader.text
+    assert "Flavors lost: 1; newly on one host only: 1;" in reader.text
     assert "3 → 0" in reader.text
-    assert "1 unchanged flavor" in reader.text
-    assert [item.n_minus_1 for item in shown.flavors] == ["lost", "lost", "kept"]
+    assert "2 unchanged flavors" in reader.text
+    assert [item.n_minus_1 for item in shown.flavors] == ["lost", "lost", "kept", "no"]
     assert {"a|<b>", "spare", "same", "inventories <x>: failed"} <= {*reader.code}
+    assert "not counted: cmp-7 (nova-compute down)" in reader.text
+    assert "effect not known: hidden" in reader.text

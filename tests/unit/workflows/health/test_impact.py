@@ -28,6 +28,7 @@ from tests.support import embedded, plans
 CONTEXT = ReadContext(workers=1)
 PATH = pathlib.Path("plan.json")
 SERVERS = "GET /v2.1/servers/detail?all_tenants=1"
+SERVICES = "GET /v2.1/os-services"
 
 MakePlan = Callable[[api.Client], plan.ObservedPlan]
 
@@ -95,6 +96,28 @@ def test_the_impact_equals_a_recount_after_the_plan(seed: int) -> None:
     flavors_shown = [item for item in shown.flavors if not item.refused]
     assert {item.name: (item.before.hosts, item.before.fits) for item in flavors_shown} == before
     assert {item.name: (item.after.hosts, item.after.fits) for item in flavors_shown} == after
+
+
+@pytest.mark.seeds(6, long=100)
+def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> None:
+    chance, make = random.Random(seed), random_plan(seed)
+    nova = testing.sample_nova("12-hosts")
+    for service in nova[SERVICES]["services"]:
+        if seed == 0 or chance.random() < 0.4:
+            service["state"] = "down"
+    with cloud() as client:
+        shown = impact_of(client, make, answers=nova)
+        with observe.file_state(client, "a test") as base:
+            # As if nova were not read: no host is refused.
+            every = impact.fits(base, recorded(nova), compute_nodes.ServerHosts(), CONTEXT)
+    hosts = {item.name: item.before.hosts for item in every if not item.refused}
+    for item in shown.flavors:
+        if not item.refused:
+            assert item.before.hosts + len(item.before.not_counted) == hosts[item.name]
+            assert item.may_be_lost == (not item.before.hosts and hosts[item.name] > 0)
+    if seed == 0:
+        assert any(item.may_be_lost for item in shown.flavors)
+        assert "nova-compute down" in shown.not_counted.values()
 
 
 def on_host(count: int = 1) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
