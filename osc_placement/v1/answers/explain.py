@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -126,7 +125,7 @@ openstack allocation candidate explain \\
             ]
             client = candidate.connected(self, [single.query for single in every])
             scheduler = nova_request.scheduler(parsed_args)
-            judge = functools.partial(nova_filters.judge, opened.nova, scheduler=scheduler)
+            judge = nova_filters.FilterJudge(opened.nova, scheduler).judge
         else:
             client, query = candidate.of_options(self, parsed_args)
             parameters = query if isinstance(query, list) else []

@@ -240,6 +240,17 @@ class ServerHosts:
         service = self._service.get(node.host) if node else None
         return service is not None and service.is_reachable and service.is_enabled
 
+    def enabled(self, root_uuid: str) -> ServerHosts:
+        """The same, after the compute service of a root provider was enabled."""
+        node = self._node.get(root_uuid)
+        if self.hosts is None or node is None:
+            return self
+        services = tuple(
+            dataclasses.replace(each, is_enabled=True) if each.host == node.host else each
+            for each in self.hosts.compute_services
+        )
+        return ServerHosts(dataclasses.replace(self.hosts, compute_services=services))
+
     def is_up(self, root_uuid: str) -> bool:
         """Whether nova-compute of a root provider runs, enabled or not: nova can move servers."""
         node = self._node.get(root_uuid)

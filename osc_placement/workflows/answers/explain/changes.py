@@ -458,8 +458,10 @@ def after(base: state.CloudState, steps: Iterable[Step]) -> state.CloudState:
 
 def _changed(provider: record.ProviderRecord, step: Step) -> record.ProviderRecord:
     replace = functools.partial(dataclasses.replace, provider)
-    if step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT, Action.ENABLE):
-        return replace(traits=provider.traits ^ {step.name})
+    if step.action is Action.ADD_TRAIT:
+        return replace(traits=provider.traits | {step.name})
+    if step.action in (Action.REMOVE_TRAIT, Action.ENABLE):
+        return replace(traits=provider.traits - {step.name})
     if step.action in (Action.JOIN, Action.MIRROR):
         return replace(aggregates=(*provider.aggregates, step.name))
     if step.action is Action.LEAVE:

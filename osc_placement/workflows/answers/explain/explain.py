@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import itertools
 import logging
@@ -20,7 +21,7 @@ from osc_placement.model.name import counted
 from osc_placement.nova.request import NovaRequest
 from osc_placement.nova.values import HostAggregate, Hosts
 from osc_placement.workflows.answers.explain import changes, failures, nova_filters
-from osc_placement.workflows.answers.explain.changes import Action, SmallestChange
+from osc_placement.workflows.answers.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.answers.explain.failures import Failure, FunnelStep
 from osc_placement.workflows.answers.explain.relaxations import Relaxations
 from osc_placement.workflows.cloud import observe, selector, wide
@@ -144,12 +145,12 @@ def _explained(
 
     Requests: those of ``ObservedCloud.refine``.
     """
-    answers: dict[tuple[str, ...], Sequence[nova_filters.FilterJudgement]] = {}
+    answers: dict[object, Sequence[nova_filters.FilterJudgement]] = {}
 
     def judge_once(
         asked: NovaRequest, hosts: Mapping[str, str], services: ServerHosts
     ) -> Sequence[nova_filters.FilterJudgement]:
-        key = tuple(sorted(hosts))
+        key = frozenset(hosts), frozenset(services.refused(hosts.values()).items())
         if key not in answers and judge is not None:
             answers[key] = judge(asked, hosts, services)
         return answers[key]
@@ -285,13 +286,13 @@ class _Explainer:
         every = {root: self._relaxations.step(root) for root in roots}
         steps = {root: step for root, step in every.items() if root in own or step == last}
         names = {base.providers[root].name: root for root in steps if steps[root] == last}
-        judged = self._judged(names) if names else ()
+        judged = self._judged(names, self._compute) if names else ()
         refused = nova_filters.refused(judged)
         serving = [root for name, root in names.items() if name not in refused]
         down = self._compute.refused(roots)
-        excluded = {*down, *(names[name] for name in refused)}
         failing = [root for root, step in steps.items() if step < last]
         failing = [root for root in failing if root not in down] or failing
+        failing = failing or [root for root in down if self._is_only_disabled(root)]
         # Placement has candidates in other trees too: a change with a part that gives one is not
         # the smallest.
         elsewhere = [root for root in roots if root not in steps and root not in down]
@@ -305,11 +306,11 @@ class _Explainer:
         found: list[SmallestChange] = []
         for root in chosen:
             if root not in serving:
-                of_host = changes.of_host(base, query, root, members, serving, excluded)
-                found += map(self._without_enabling, of_host)
+                found += self._changes_of(root, members, names.values())
         if not serving:
             trees = [*failing, *elsewhere]
-            found += changes.of_query(base, query, self._relaxations, trees, excluded)
+            refused_by_nova = self._refused_by_nova
+            found += changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
         return Explanation(
             len(steps),
             tuple(self._funnel(steps)),
@@ -334,23 +335,57 @@ class _Explainer:
             },
         )
 
-    def _without_enabling(self, change: SmallestChange) -> SmallestChange:
-        """The change; the trait of a disabled service goes by itself if the service is enabled."""
-        steps = tuple(
-            dataclasses.replace(step, action=Action.REMOVE_TRAIT)
-            if step.action is Action.ENABLE
-            and self._compute.is_enabled(self._base.named[step.provider])
-            else step
-            for step in change.steps
-        )
-        return dataclasses.replace(change, steps=steps)
+    def _changes_of(
+        self, root: str, members: Mapping[str, Collection[str]], serving: Collection[str]
+    ) -> list[SmallestChange]:
+        """The changes of a host after which Placement returns it, with what nova needs.
 
-    def _judged(self, candidates: Mapping[str, str]) -> Sequence[nova_filters.FilterJudgement]:
+        A service that is only disabled is enabled, whether its provider has the trait or not. If it
+        is enabled, the trait of a disabled one goes by itself. ``serving`` are the hosts that
+        Placement returns. A change of a host that nova still refuses says so with its number.
+        """
+        excluded = self._refused_by_nova
+        enable = Step(self._base.providers[root].name, Action.ENABLE, changes.DISABLED)
+        is_disabled = self._is_only_disabled(root)
+        if is_disabled:
+            names = {self._base.providers[root].name: root}
+            still = nova_filters.refused(self._judged(names, self._compute.enabled(root)))
+            excluded = excluded - {root} if not still else excluded
+        if root in serving:
+            hosts = len({*serving} - excluded)
+            return [SmallestChange(hosts, (enable,), enable.provider)] if is_disabled else []
+        found = []
+        for change in changes.of_host(self._base, self._query, root, members, serving, excluded):
+            steps = change.steps
+            if is_disabled and enable not in steps:
+                steps = (*steps, enable)
+            elif self._compute.is_enabled(root):
+                remove = dataclasses.replace(enable, action=Action.REMOVE_TRAIT)
+                steps = tuple(remove if step == enable else step for step in steps)
+            found.append(dataclasses.replace(change, steps=steps))
+        return found
+
+    def _is_only_disabled(self, root: str) -> bool:
+        """Whether nova places servers on a host as soon as its compute service is enabled."""
+        why_not = self._compute.why_not
+        return bool(why_not(root)) and not self._compute.enabled(root).why_not(root)
+
+    @functools.cached_property
+    def _refused_by_nova(self) -> frozenset[str]:
+        """The roots of all hosts on which nova places no server of this request."""
+        roots = [uuid for uuid, each in self._base.providers.items() if each.root_uuid == uuid]
+        names = {self._base.providers[root].name: root for root in roots}
+        refused = nova_filters.refused(self._judged(names, self._compute))
+        return frozenset(names[name] for name in refused)
+
+    def _judged(
+        self, candidates: Mapping[str, str], compute: ServerHosts
+    ) -> Sequence[nova_filters.FilterJudgement]:
         if self._judge is not None and self._request.nova is not None:
-            return self._judge(self._request.nova, candidates, self._compute)
-        if self._compute.hosts is None:
+            return self._judge(self._request.nova, candidates, compute)
+        if compute.hosts is None:
             return []
-        return [nova_filters.judge_compute(candidates, self._compute)]
+        return [nova_filters.judge_compute(candidates, compute)]
 
     def _funnel(self, steps: Mapping[str, int]) -> list[FunnelStep]:
         return [

@@ -48,22 +48,57 @@ class FilterJudgement:
     is_enabled: bool | None = True
 
 
-def judge(
-    nova: api.Nova,
+class _Group(NamedTuple):
+    """The server group of a server, None without one, and its members by UUID; or why not."""
+
+    group: values.ServerGroup | None = None
+    members: Mapping[str, values.Server] = {}
+    problem: str = ""
+
+
+class FilterJudge:
+    """Judges hosts for requests of nova; the server group of a server is read once."""
+
+    def __init__(self, nova: api.Nova, scheduler: request.SchedulerOptions) -> None:
+        self._nova, self._scheduler = nova, scheduler
+        self._groups: dict[str, _Group] = {}
+
+    def judge(
+        self, asked: request.NovaRequest, candidates: Mapping[str, str], compute: ServerHosts
+    ) -> list[FilterJudgement]:
+        """The judgement of each filter about ``{name: UUID}`` of the root providers of candidates.
+
+        The ComputeFilter is judged first, the others about the hosts that it accepts. With a
+        nova.conf they are the filters that it enables; without one, a filter that nova does not
+        enable by default is left out if it accepts all hosts.
+
+        Requests: for an existing server, the first time, one per 1000 server groups and one more,
+        and one for each of up to five members of its group, or one per 1000 servers.
+        """
+        uuid = asked.server.uuid
+        if uuid is not None and compute.hosts is not None and uuid not in self._groups:
+            self._groups[uuid] = _read_group(self._nova, uuid)
+        group = None if uuid is None else self._groups.get(uuid)
+        return _judge(group, asked, candidates, compute, self._scheduler)
+
+
+def _read_group(nova: api.Nova, uuid: str) -> _Group:
+    try:
+        groups = api.server_groups(nova)
+        group = next((item for item in groups if uuid in item.members), None)
+        members = {} if group is None else servers.find_servers(nova, set(group.members))
+    except errors.PlacementError as error:
+        return _Group(problem=str(error))
+    return _Group(group, members)
+
+
+def _judge(
+    group: _Group | None,
     asked: request.NovaRequest,
     candidates: Mapping[str, str],
     compute: ServerHosts,
     scheduler: request.SchedulerOptions,
 ) -> list[FilterJudgement]:
-    """The judgement of each filter about ``{name: UUID}`` of the root providers of candidates.
-
-    The ComputeFilter is judged first, the others about the hosts that it accepts. With a nova.conf
-    they are the filters that it enables; without one, a filter that nova does not enable by default
-    is left out if it accepts all hosts.
-
-    Requests: for an existing server one per 1000 server groups and one more, and one for each of
-    up to five members of its group, or one per 1000 servers.
-    """
     by_compute = judge_compute(candidates, compute)
     accepted = {name: uuid for name, uuid in candidates.items() if name not in by_compute.refused}
     hosts = _hosts(compute, asked.aggregates, accepted, scheduler.max_instances_per_host)
@@ -72,7 +107,7 @@ def judge(
         names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
         others = [_not_checked(name, data) for name in names]
     else:
-        others = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
+        others = [*_from_rules(asked.server, hosts), *_from_groups(group, asked.server, hosts)]
     hidden = _hidden(asked.server, [host for _, host in hosts.values()])
     judged = [by_compute, *others, *hidden]
     if scheduler.enabled_filters is not None:
@@ -210,19 +245,16 @@ def _without_rule(name: str, server: request.ServerSpec) -> FilterJudgement:
 
 
 def _from_groups(
-    nova: api.Nova, server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
+    read: _Group | None, server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
 ) -> list[FilterJudgement]:
     """What the filters of server groups say; the groups of a new server are not known."""
     names = (ANTI_AFFINITY, AFFINITY)
-    if server.uuid is None:
+    if read is None or server.uuid is None:
         reason = "a new server is in no server group, unless a hint names one"
         return [_judged(name, {}, reason) for name in names]
-    try:
-        groups = api.server_groups(nova)
-        group = next((item for item in groups if server.uuid in item.members), None)
-        members = {} if group is None else servers.find_servers(nova, set(group.members))
-    except errors.PlacementError as error:
-        return [_not_checked(name, str(error)) for name in names]
+    group, members, problem = read
+    if problem:
+        return [_not_checked(name, problem) for name in names]
     if group is None:
         reason = "the server is in no server group"
         return [_judged(name, {}, reason) for name in names]

@@ -19,8 +19,9 @@ from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import report
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
+from osc_placement.nova import flavor, request, values
 from osc_placement.testing import service
-from osc_placement.workflows.answers.explain import changes, explain
+from osc_placement.workflows.answers.explain import changes, explain, nova_filters
 from osc_placement.workflows.answers.explain.changes import SmallestChange
 from osc_placement.workflows.answers.explain.relaxations import MOST_CONDITIONS
 from osc_placement.workflows.cloud import compute_nodes
@@ -109,8 +110,19 @@ def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Clou
             assert found.not_counted.keys() == (returned | set(found.explained)) - names
             for change in found.changes:
                 after = changes.after(base, change.steps)
-                assert change.hosts == len(oracle.hosts(after, change.of(query)) & names)
-                assert change.hosts or change.host not in names
+                enabled = {
+                    base.named[step.provider]
+                    for step in change.steps
+                    if step.action is changes.Action.ENABLE
+                }
+                able = {root for root in enabled if states[root] == "disabled"}
+                up = compute_services.accepted({**states, **dict.fromkeys(able, "up")})
+                names_after = {base.providers[root].name for root in up}
+                assert change.hosts == len(oracle.hosts(after, change.of(query)) & names_after)
+                # Nova places servers on the host after the change, unless its nova-compute is down.
+                assert change.host is None or (change.host in names_after) == (
+                    states[base.named[change.host]] in ("up", "disabled")
+                )
             if not found.candidates:
                 able = {failure.host for failure in found.failures} & names
                 assert able == set(found.explained) or not able
@@ -147,7 +159,7 @@ def smaller(
         (each, range(amount, (each.amount or 0) + 1)) for each, amount in change.amounts.items()
     ]
     for removed in _subsets(change.removed):
-        for chosen in itertools.product(*(values for _, values in kept)):
+        for chosen in itertools.product(*(numbers for _, numbers in kept)):
             lower = dict(zip((each for each, _ in kept), chosen, strict=True))
             if removed != change.removed or lower != change.amounts:
                 yield dataclasses.replace(change, removed=removed, amounts=lower).of(query)
@@ -387,3 +399,47 @@ def test_of_alternatives_a_change_adds_one_that_is_not_forbidden(
     [found] = changes.of_host(base, query, "host", {})
     assert [f"{step.action} {step.name}" for step in found.steps] == steps
     assert found.hosts == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "traits", "tenant", "expected"),
+    [
+        # The service of the host, traits of its provider, the project that its aggregate accepts.
+        ("disabled", "", "mine", ["enable the compute service: 1"]),
+        ("disabled", changes.DISABLED, "mine", ["enable the compute service: 1"]),
+        ("up", changes.DISABLED, "mine", ["remove the trait: 1"]),
+        ("disabled", "", "other", ["enable the compute service: 0"]),
+        ("up", changes.DISABLED, "other", ["remove the trait: 0"]),
+        ("down", "", "mine", []),
+    ],
+)
+def test_a_change_is_counted_with_all_rules_of_nova_after_it(
+    placement: service.InProcessPlacement, state: str, traits: str, tenant: str, expected: list[str]
+) -> None:
+    explained.seed(placement, clouds.cloud(clouds.provider(HOST, traits=traits, VCPU=8)))
+    nova = compute_services.nova({HOST: state})
+    compute = compute_nodes.read_server_hosts(nova)
+    assert compute.hosts is not None
+    [node] = compute.hosts.nodes
+    aggregates = [values.HostAggregate("1", "a", "u", (node.host,), {"filter_tenant_id": tenant})]
+    spec = request.ServerSpec(
+        flavor.Flavor(1, 0, 0, extra_specs={"resources:MEMORY_MB": "0"}), project_id="mine"
+    )
+    asked = request.request_to_placement(spec, aggregates)
+    enabled = ("ComputeFilter", "AggregateMultiTenancyIsolation")
+    scheduler = request.SchedulerOptions(enabled_filters=enabled)
+    [found] = explain.explain(
+        placement.client(VERSION),
+        [explain.ExplainRequest(asked.query, list(asked.sources), [HOST], nova=asked)],
+        CONTEXT,
+        compute,
+        aggregates,
+        nova_filters.FilterJudge(nova, scheduler).judge,
+    )
+    names = {"enable": "enable the compute service", "remove_trait": "remove the trait"}
+    texts = [
+        f"{', '.join(names[step.action] for step in change.steps)}: {change.hosts}"
+        for change in found.changes
+        if change.steps
+    ]
+    assert texts == expected

@@ -77,7 +77,7 @@ def judged(
     compute = compute_nodes.read_server_hosts(nova if reads_services else None)
     limit = None if enabled is None else request.DEFAULT_MAX_INSTANCES
     scheduler = request.SchedulerOptions(enabled_filters=enabled, max_instances_per_host=limit)
-    found = nova_filters.judge(nova, asked, uuids, compute, scheduler)
+    found = nova_filters.FilterJudge(nova, scheduler).judge(asked, uuids, compute)
     return {each.filter: each for each in found}
 
 
@@ -209,7 +209,7 @@ def test_the_number_of_servers_has_the_limit_of_nova_conf() -> None:
     for metadata, by_aggregate in (({}, 2), ({"max_instances_per_host": "9"}, 9)):
         aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata)]
         of_server = request.request_to_placement(spec, aggregates)
-        found = nova_filters.judge(nova, of_server, {"up.node": "up"}, compute, asked)
+        found = nova_filters.FilterJudge(nova, asked).judge(of_server, {"up.node": "up"}, compute)
         assert [bool(item.refused) for item in found] == [True, by_aggregate <= 2]
     assert "NumInstancesFilter" not in judged()
 
