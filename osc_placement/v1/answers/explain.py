@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -217,9 +217,11 @@ def _summary(
     ]
     if explanation.refused:
         lines.append(
-            f"Changes left out because Placement has no candidate for them: {explanation.refused}"
+            "Changes left out because this Placement has no candidate for them, or loses candidates"
+            f" of this request: {explanation.refused}"
         )
     lines += _named(explanation)
+    lines += [f"Note: {text}" for text in _set_back(explanation.changes)]
     lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
     return [*lines, *services.judgement_lines(explanation.not_counted, *open_parts)]
 
@@ -275,6 +277,7 @@ def _facts(
             {"section": "not counted", "text": why, "host": name}
             for name, why in explanation.not_counted.items()
         ),
+        *({"section": "note", "text": text} for text in _set_back(explanation.changes)),
         *(
             {"section": section, "text": text}
             for section, texts in (("not checked", open_parts.doubts), ("note", open_parts.notes))
@@ -324,6 +327,7 @@ def _change_fact(
             "name": step.name,
             "field": step.field or None,
             "amount": step.amount or None,
+            "value": step.value if str(step.action) == "raise" else None,
         }
         for step in change.steps
     ]
@@ -402,15 +406,15 @@ def _amounts(inventory: Inventory, used: int) -> str:
     fields = [f"total {inventory.total}"]
     if inventory.reserved:
         fields.append(f"reserved {inventory.reserved}")
-    if inventory.allocation_ratio != 1:
-        fields.append(f"ratio {inventory.allocation_ratio:.15g}")
-    return ", ".join([*fields, f"used {used}"])
+    return ", ".join([*fields, f"ratio {inventory.allocation_ratio:.15g}", f"used {used}"])
 
 
 #: What a step of a change says.
 _STEPS = {
     "free": "free {amount} {name} on {provider}",
-    "raise": "raise the capacity of {name} on {provider} by {amount}",
+    "raise total": "raise the total of {name} on {provider} to {value:.15g}",
+    "raise reserved": "reserve {value:.15g} {name} on {provider}",
+    "raise allocation_ratio": "raise the ratio of {name} on {provider} to {value:.15g}",
     "amend": "set {field} of {name} on {provider} to {amount}",
     "add_trait": "add the trait {name} to {provider}",
     "remove_trait": "remove the trait {name} from {provider}",
@@ -465,7 +469,7 @@ def _command(step: Step, explanation: explain.Explanation, aggregates: Aggregate
             "compute service set", named, "nova-compute", options=options.items()
         )
     if action == "mirror":
-        options = {"--host-aggregate": step.name, "--host": named}
+        options = {"--host-aggregate": step.name}
         return command_line.line("placement aggregate mirror", options=options.items())
     if aggregate is not None and host is not None and action in _NOVA_COMMANDS:
         is_member = host in aggregate.hosts
@@ -484,8 +488,12 @@ def change_text(item: SmallestChange) -> str:
     """What to change: ``remove required=CUSTOM_X; request VCPU:12 instead of 16``."""
     if item.steps:
         return "; ".join(
-            _STEPS[str(step.action)].format(
-                provider=step.provider, name=step.name, field=step.field, amount=step.amount
+            _STEPS[_kind(step)].format(
+                provider=step.provider,
+                name=step.name,
+                field=step.field,
+                amount=step.amount,
+                value=step.value,
             )
             for step in item.steps
         )
@@ -499,6 +507,32 @@ def change_text(item: SmallestChange) -> str:
         else:
             parts.append(f"request no {name}")
     return "; ".join(parts)
+
+
+def _kind(step: Step) -> str:
+    return f"raise {step.field}" if str(step.action) == "raise" else str(step.action)
+
+
+#: Who sets a change back, by its kind; nova-compute writes what it knows of its own providers.
+_SET_BACK: Mapping[str, str] = {
+    "raise allocation_ratio": "a ratio that nova.conf sets: change it there",
+    "raise total": "a total: it lasts only on a provider that nova-compute does not own",
+    "raise reserved": "a reserved amount that nova.conf sets: change it there",
+    "amend": "min_unit, max_unit and step_size of its own providers",
+    "add_trait": "standard traits of the driver, about 5 minutes later",
+    "remove_trait": "standard traits of the driver, about 5 minutes later",
+}
+
+
+def _set_back(found: Iterable[SmallestChange]) -> list[str]:
+    """What nova-compute sets back of the changes: ``a total``."""
+    steps = [step for change in found for step in change.steps]
+    kinds = dict.fromkeys(
+        _SET_BACK.get(_kind(step), "")
+        for step in steps
+        if "trait" not in str(step.action) or not step.name.startswith("CUSTOM_")
+    )
+    return [f"nova-compute sets back {text}" for text in kinds if text]
 
 
 #: Refused hosts that a text names for each reason.

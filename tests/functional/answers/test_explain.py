@@ -55,21 +55,21 @@ def test_a_request_without_candidates_is_explained(
     ]
     assert {(row["host"], row["text"]) for row in section(rows, "failure")} == {
         ("big", f"not in aggregate {AGGREGATE}"),
-        ("small", "VCPU: 2 free, 4 requested (total 2, used 0)"),
+        ("small", "VCPU: 2 free, 4 requested (total 2, ratio 1, used 0)"),
         ("small", "lacks HW_CPU_X86_AVX"),
     }
     join = f"aggregate add --aggregate={AGGREGATE} big"
     trait = "trait add --trait=HW_CPU_X86_AVX small"
-    total = "inventory amend --resource=VCPU:total=4 small"
+    ratio = "inventory amend --resource=VCPU:allocation_ratio=2 small"
     assert [
         (row["text"], row["hosts"], [c.removeprefix(TYPED) for c in row["commands"] or ()])
         for row in section(rows, "change")
     ] == [
         (f"add big to the aggregate {AGGREGATE}", 1, [join]),
         (
-            "add the trait HW_CPU_X86_AVX to small; raise the capacity of VCPU on small by 2",
+            "add the trait HW_CPU_X86_AVX to small; raise the ratio of VCPU on small to 2",
             1,
-            [trait, total],
+            [trait, ratio],
         ),
         (f"remove member_of={AGGREGATE}", 1, []),
         ("remove required=HW_CPU_X86_AVX; request 2 VCPU instead of 4", 1, []),

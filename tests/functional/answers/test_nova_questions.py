@@ -269,9 +269,7 @@ def test_a_host_that_only_nova_has_in_the_zone_needs_the_mirror(
     )
     commands = {row["host"]: row["commands"] for row in found["change"] if row["host"]}
     assert commands == {
-        "avx": [
-            f"openstack placement aggregate mirror --host-aggregate={AGGREGATE} --host=nova-avx"
-        ],
+        "avx": [f"openstack placement aggregate mirror --host-aggregate={AGGREGATE}"],
         "plain": ["openstack aggregate add host az1 nova-plain"],
     }
 

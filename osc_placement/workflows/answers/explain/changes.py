@@ -14,7 +14,7 @@ import enum
 import functools
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import plans
@@ -37,6 +37,9 @@ _PER_HOST = 3
 
 #: Ways to fill the slots of a request on one host that are examined.
 _MOST_WAYS = 3_000
+
+#: The class that nova sells several times, also where its ratio is 1 now.
+VCPU = "VCPU"
 
 #: The trait of a root whose compute service is disabled.
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -64,10 +67,10 @@ _ROOM = (Action.FREE, Action.RAISE)
 class Step:
     """A change of one ``provider`` (its name).
 
-    FREE an ``amount`` of the class ``name`` that is used, RAISE its capacity by it, or AMEND a
-    ``field`` of its inventory, with ``amount`` as the new value (for RAISE of ``total`` or
-    ``allocation_ratio`` the new value is ``value``). The other actions are about the trait or
-    aggregate ``name``. ENABLE is for the trait of a disabled compute service, MIRROR for an
+    FREE an ``amount`` of the class ``name`` that is used, RAISE its capacity by it (``value`` is
+    the new value of ``field``), or AMEND a ``field`` of its inventory, with ``amount`` as the new
+    value. The other actions are about the trait or aggregate ``name``.
+    ENABLE is for the trait of a disabled compute service, MIRROR for an
     aggregate that nova has, and Placement has not.
     """
 
@@ -85,7 +88,7 @@ class SmallestChange:
 
     ``steps`` change the cloud, for the host ``host``. Otherwise the request changes: without the
     constraints ``removed``, and with the largest ``amounts`` in place of the requested ones; 0
-    removes the class.
+    removes the class. A larger amount is the next one that min_unit and step_size allow.
     """
 
     hosts: int
@@ -112,11 +115,16 @@ def of_query(
     them is left out.
     """
     sets = minimal(each for root in roots for each in relaxations.smallest(root))
-    changes = (
+    of_sets = (
         _of_set(base, query, relaxations, removed, refused) for removed in sets[:MOST_CHANGES]
     )
+    larger = (
+        _larger(base, query, each, refused)
+        for each in constraint.constraints_of(query)
+        if each.kind is Kind.RESOURCES
+    )
     return sorted(
-        (change for change in changes if change is not None),
+        (change for change in (*of_sets, *larger) if change is not None),
         key=lambda each: (len(each.removed) + len(each.amounts), -each.hosts),
     )
 
@@ -142,6 +150,29 @@ def _of_set(
     change = SmallestChange(0, removed=others, amounts=best)
     hosts = set(HostSearch(base, change.of(query)).serving()).difference(refused)
     return dataclasses.replace(change, hosts=len(hosts)) if hosts else None
+
+
+def _larger(
+    base: state.CloudState,
+    query: candidate.CandidateQuery,
+    requested: Constraint,
+    refused: Collection[str],
+) -> SmallestChange | None:
+    """The change to the next larger amount of a class that the units of a host allow."""
+    wanted = requested.amount or 0
+    units = {
+        (held.min_unit, held.step_size)
+        for provider in base.providers.values()
+        if (held := provider.inventories.get(requested.names[0])) is not None
+        and (wanted < held.min_unit or wanted % held.step_size)
+    }
+    steps = {max(-(-max(wanted, least) // step) * step, wanted) for least, step in units}
+    for amount in sorted(steps):
+        change = SmallestChange(0, amounts={requested: amount})
+        hosts = set(HostSearch(base, change.of(query)).serving()).difference(refused)
+        if hosts:
+            return dataclasses.replace(change, hosts=len(hosts))
+    return None
 
 
 def of_host(
@@ -247,8 +278,8 @@ class _Changes:
         high = step.amount
 
         def with_amount(amount: int) -> Step:
-            if step.action in _ROOM:
-                return self._repair.room(provider, step.name, amount)
+            if step.action is Action.RAISE:
+                return self._repair.raise_room(provider, step.name, amount)
             return dataclasses.replace(step, amount=amount)
 
         while high - low > 1:
@@ -263,7 +294,11 @@ class _Changes:
         return HostSearch(after(self._base, steps), self._query).serves(self._root.uuid)
 
     def _hosts(self, steps: Sequence[Step]) -> int:
-        """How many hosts can serve the query after the steps."""
+        """How many hosts can serve the query after the steps.
+
+        An aggregate is mirrored with all its hosts.
+        """
+        steps = [each for step in steps for each in self._repair.mirrored(step)]
         changed = after(self._base, steps)
         search = HostSearch(changed, self._query)
         touched = {self._base.named[step.provider] for step in steps}
@@ -293,14 +328,24 @@ class _Repair:
         uuids = {*base.tree[root_uuid], *forest.sharing_with(root_uuid)}
         self._providers = [base.providers[uuid] for uuid in base.in_order(uuids)]
 
+    def mirrored(self, step: Step) -> Iterator[Step]:
+        """The step; that of a host aggregate for each of its hosts that are not yet members."""
+        if step.action is not Action.MIRROR:
+            yield step
+            return
+        for name in self._nova_members[step.name]:
+            if step.name not in self._base.providers[self._base.named[name]].aggregates:
+                yield dataclasses.replace(step, provider=name)
+
     def sets(self) -> list[tuple[Step, ...]]:
         """Sets of steps that may be sufficient, the smallest ones first."""
         ways = [self.ways(slot) for slot in self._plan.slots]
         found: dict[tuple[Step, ...], tuple[int, float]] = {}
         for chosen in itertools.islice(itertools.product(*ways), _MOST_WAYS):
-            needed = self._steps(chosen)
-            if needed is not None and len(needed[0]) <= MOST_CONDITIONS:
-                found.setdefault(needed[0], (len(needed[0]), needed[1]))
+            for room in (self._free_room, self._raise_room):
+                needed = self._steps(chosen, room)
+                if needed is not None and len(needed[0]) <= MOST_CONDITIONS:
+                    found.setdefault(needed[0], (len(needed[0]), needed[1]))
         return sorted(found, key=lambda steps: (found[steps], steps))
 
     def ways(self, slot: plans.Slot) -> list[_Way]:
@@ -360,7 +405,11 @@ class _Repair:
                 return Step(provider, Action.MIRROR, name)
         return Step(provider, Action.JOIN, min(any_of))
 
-    def _steps(self, chosen: Sequence[_Way]) -> tuple[tuple[Step, ...], float] | None:
+    def _steps(
+        self,
+        chosen: Sequence[_Way],
+        room: Callable[[record.ProviderRecord, str, int], Step],
+    ) -> tuple[tuple[Step, ...], float] | None:
         """All steps for one provider per slot, and the missing share of amounts."""
         steps = {step: None for way in chosen for step in way.steps} | dict(self._of_root())
         slots = self._plan.slots
@@ -391,7 +440,7 @@ class _Repair:
                 steps[Step(provider.name, Action.AMEND, name, "max_unit", amount)] = None
             missing = amount - self._free(provider, name)
             if missing > 0:
-                steps[self.room(provider, name, missing)] = None
+                steps[room(provider, name, missing)] = None
                 short += missing / amount
         return tuple(sorted(steps)), short
 
@@ -406,11 +455,25 @@ class _Repair:
         used = self._base.used(provider.uuid).get(name, 0)
         return provider.inventories[name].capacity - used
 
-    def room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
+    def _free_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
         """Free what is used, if that is enough; otherwise raise the capacity."""
         if self._base.used(provider.uuid).get(name, 0) >= missing:
             return Step(provider.name, Action.FREE, name, amount=missing)
-        field, value = raised(provider.inventories[name], missing)
+        return self.raise_room(provider, name, missing)
+
+    def _raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
+        """Raise the capacity by what nova-compute does not set back; otherwise free what is used.
+
+        The ratio of VCPU may be raised; that of a class which is not sold several times is not.
+        """
+        held = provider.inventories[name]
+        if held.reserved < held.total and (name == VCPU or held.allocation_ratio != 1):
+            return self.raise_room(provider, name, missing)
+        return self._free_room(provider, name, missing)
+
+    def raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
+        """The step that raises the capacity."""
+        field, value = raised(name, provider.inventories[name], missing)
         return Step(provider.name, Action.RAISE, name, field, missing, value)
 
 
@@ -425,18 +488,23 @@ def _covers(smaller: Sequence[Step], steps: Sequence[Step]) -> bool:
 
 
 def _key(step: Step) -> tuple[str, str, str]:
-    kind = "room" if step.action in _ROOM else f"{step.action} {step.field}"
-    return step.provider, step.name, kind
+    return step.provider, step.name, f"{step.action} {step.field}"
 
 
-def raised(held: Inventory, missing: int) -> tuple[str, float]:
-    """The field that raises a capacity by at least an amount, and its new value.
+def raised(name: str, held: Inventory, missing: int) -> tuple[str, float]:
+    """The field that raises the capacity of a class by at least an amount, and its new value.
 
-    The ratio of a class that nova allocates with one, because nova-compute resets the total.
+    The reserved amount if all is reserved. The ratio of a class that is sold several times, because
+    nova-compute resets the total.
     """
     wanted = held.capacity + missing
     available = held.total - held.reserved
-    if available > 0 and held.allocation_ratio != 1:
+    reserved = held.total - math.ceil(wanted / held.allocation_ratio)
+    while int((held.total - reserved) * held.allocation_ratio) < wanted:
+        reserved -= 1
+    if available <= 0 and reserved >= 0:
+        return "reserved", reserved
+    if available > 0 and (name == VCPU or held.allocation_ratio != 1):
         ratio = math.ceil(wanted / available * 100) / 100
         while int(available * ratio) < wanted:
             ratio = round(ratio + 0.01, 2)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates.report import RefusalReason
@@ -70,12 +70,14 @@ class Explanation:
     ``all_hosts`` is the number of hosts of the request, see ``_hosts_of``, and of other trees that
     can serve it; ``candidates`` are the names of the hosts that can serve the query;
     ``explained`` are the names of the explained hosts, ``named`` those of ``{named provider: its
-    host}``. ``refused`` is the number of changes of the query that the model found, and for which
-    Placement has no candidate or answers with an error; they are left out.
+    host}``. ``refused`` is the number of changes that the model found, and that were not proved:
+    Placement has no candidate for the changed query or answers with an error, or it ``may_lose``
+    candidates of this query; they are left out.
     ``judged`` is what the filters of nova say about the hosts that can serve the query in
     Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
     candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
-    nova's name of the host}``, ``uuids`` is ``{name of a provider of a step: its UUID}``.
+    nova's name of the host}``, ``uuids`` is ``{name of a candidate or a provider of a step: its
+    UUID}``.
     """
 
     all_hosts: int
@@ -86,6 +88,7 @@ class Explanation:
     failures: tuple[Failure, ...]
     changes: tuple[SmallestChange, ...]
     refused: int = 0
+    may_lose: bool = False
     judged: tuple[nova_filters.FilterJudgement, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
     nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -194,13 +197,14 @@ def _has_candidate(client: api.Client, request: ExplainRequest) -> bool:
     return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
 
 
-def _lost(found: Explanation) -> Explanation:
-    """The explanation of a query for which Placement has no candidate: no host can serve it.
+def _lost(found: Explanation, roots: Collection[str] = ()) -> Explanation:
+    """The explanation of a query for which Placement has only candidates of these root UUIDs.
 
     openstack-placement loses some candidates of several groups and of sharing providers.
     """
-    lost = dict.fromkeys(found.candidates, LOST)
-    return dataclasses.replace(found, candidates=(), not_counted={**found.not_counted, **lost})
+    kept = tuple(name for name in found.candidates if found.uuids.get(name) in roots)
+    lost = dict.fromkeys((name for name in found.candidates if name not in kept), LOST)
+    return dataclasses.replace(found, candidates=kept, not_counted={**found.not_counted, **lost})
 
 
 def _proved(
@@ -208,26 +212,55 @@ def _proved(
 ) -> Explanation:
     """The explanation without changes of the query for which a service has no candidate.
 
-    Also without those that it refuses: the rest of the explanation holds.
+    Also without those that it refuses: the rest of the explanation holds. If the service may lose
+    candidates, only the hosts of its answers are counted; if it loses some, the changes of hosts,
+    which cannot be tried, are left out too.
     """
     if observe.is_file(client):
         return found
 
-    def is_true(change: SmallestChange) -> bool:
+    def proved(change: SmallestChange) -> SmallestChange | None:
         if change.steps:
-            return True
-        pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=1))
+            return change
+        limit = None if found.may_lose else 1
+        pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=limit))
         try:
-            return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+            answer = retry.read(lambda: client.list_allocation_candidates(pairs))
         except api_errors.ApiError as error:
             if error.status not in (400, 500):
                 raise
             LOG.warning("change of the request not proved: %s", error)
-            return False
+            return None
+        if found.may_lose:
+            hosts = min(change.hosts, len(_roots_of(answer)))
+            return dataclasses.replace(change, hosts=hosts) if hosts else None
+        return change if answer.requests else None
 
-    answers = context.each(is_true, found.changes, "proving changes")
-    kept = tuple(each for each, true in zip(found.changes, answers, strict=True) if true)
+    if found.may_lose and found.candidates:
+        pairs = candidate_pairs(dataclasses.replace(query, limit=None))
+        answer = retry.read(lambda: client.list_allocation_candidates(pairs))
+        found = _lost(found, _roots_of(answer))
+    answers = context.each(proved, found.changes, "proving changes")
+    kept = tuple(each for each in answers if each is not None)
+    of_query = [each for each in found.changes if not each.steps]
+    loses = LOST in found.not_counted.values() or of_query != [e for e in kept if not e.steps]
+    if found.may_lose and loses:
+        kept = tuple(each for each in kept if not each.steps)
     return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
+
+
+def _roots_of(answer: responses.Candidates) -> frozenset[str]:
+    """The UUIDs of the roots of the hosts: what is shared counts where nothing else is taken."""
+    sharing = {
+        uuid
+        for uuid, each in answer.summaries.items()
+        if standard.SHARING_TRAIT in (each.traits or ())
+    }
+    return frozenset(
+        answer.summaries[uuid].root_uuid or uuid
+        for each in answer.requests
+        for uuid in each.allocations.keys() - sharing or each.allocations
+    )
 
 
 def _hosts_of(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
@@ -257,6 +290,19 @@ def _roots(client: api.Client, names: Sequence[str], hosts: Hosts | None) -> dic
     uuids = selector.host_uuids(find, names, hosts)
     named = (providers[uuid] for found in uuids.values() for uuid in found)
     return {item.name: item.root_uuid or item.uuid for item in named}
+
+
+def _without_repeated(
+    of_host: Sequence[SmallestChange], found: Sequence[SmallestChange]
+) -> list[SmallestChange]:
+    """The changes of a host without those that only mirror what a change of another one does."""
+
+    def mirrored(change: SmallestChange) -> frozenset[str]:
+        only = all(step.action is Action.MIRROR for step in change.steps)
+        return frozenset(step.name for step in change.steps) if only else frozenset()
+
+    known = {mirrored(change) for change in found} - {frozenset()}
+    return [change for change in of_host if mirrored(change) not in known]
 
 
 class _Explainer:
@@ -306,7 +352,7 @@ class _Explainer:
         found: list[SmallestChange] = []
         for root in chosen:
             if root not in serving:
-                found += self._changes_of(root, members, names.values())
+                found += _without_repeated(self._changes_of(root, members, names.values()), found)
         if not serving:
             trees = [*failing, *elsewhere]
             refused_by_nova = self._refused_by_nova
@@ -327,11 +373,15 @@ class _Explainer:
                 **{base.providers[root].name: down[root] for root in chosen if root in down},
                 **refused,
             },
+            may_lose=self._relaxations.mixes_groups_and_sharing,
             nova_hosts=self._nova_hosts,
             uuids={
-                step.provider: base.named[step.provider]
-                for change in found
-                for step in change.steps
+                **{base.providers[root].name: root for root in serving},
+                **{
+                    step.provider: base.named[step.provider]
+                    for change in found
+                    for step in change.steps
+                },
             },
         )
 

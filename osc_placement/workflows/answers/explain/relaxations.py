@@ -11,7 +11,7 @@ import functools
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 
-from osc_placement.engine import inventories, record, state
+from osc_placement.engine import inventories, record, standard, state
 from osc_placement.engine.candidates.plans import QueryPlan
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
@@ -59,6 +59,18 @@ class Relaxations:
     def plan(self) -> QueryPlan:
         """The prepared query."""
         return self._search.plan
+
+    @property
+    def mixes_groups_and_sharing(self) -> bool:
+        """Whether sharing providers may serve a query with suffixed groups.
+
+        openstack-placement does not return all candidates of such a query.
+        """
+        sharing = self._base.with_trait[standard.SHARING_TRAIT]
+        return not self._is_plain and any(
+            not self._search.plan.totals.keys().isdisjoint(self._base.providers[uuid].inventories)
+            for uuid in sharing
+        )
 
     @functools.cache  # noqa: B019 (one object per explanation)
     def search(self, removed: Removed) -> HostSearch:

@@ -213,13 +213,21 @@ def check_request(
 
 
 @pytest.mark.parametrize("ratio", [1.0, 1.5, 4.0, 0.5])
-@pytest.mark.parametrize("reserved", [0, 3, 10])
-def test_the_named_field_raises_a_capacity_as_stated(ratio: float, reserved: int) -> None:
+@pytest.mark.parametrize("reserved", [0, 3, 10, 12])
+@pytest.mark.parametrize("name", ["VCPU", "VGPU"])
+def test_the_named_field_raises_a_capacity_as_stated(
+    name: str, ratio: float, reserved: int
+) -> None:
     held = inventory.Inventory(10, reserved=reserved, allocation_ratio=ratio)
     for missing in range(1, 30):
-        field, value = changes.raised(held, missing)
+        field, value = changes.raised(name, held, missing)
         after = dataclasses.replace(held, **{field: value})
         assert after.capacity >= held.capacity + missing
+        if reserved == held.total and missing <= int(held.total * ratio):
+            assert field == "reserved"
+        elif reserved < held.total:
+            is_ratio = name == "VCPU" or ratio != 1
+            assert field == ("allocation_ratio" if is_ratio else "total")
 
 
 @pytest.mark.parametrize("number", [50, 500])
@@ -360,16 +368,30 @@ def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None
             assert (len(found.candidates), found.failures) == (1, ())
 
 
-@pytest.mark.parametrize(("requested", "fits"), [(12, 10), (11, 10), (9, 8), (3, 2)])
-def test_a_service_gets_the_amount_that_fits_its_units(
-    placement: service.InProcessPlacement, requested: int, fits: int
+@pytest.mark.parametrize(
+    ("requested", "fits"),
+    [(12, [10]), (11, [10]), (9, [10, 8]), (3, [4, 2]), (1, [2])],
+)
+def test_a_service_gets_the_amounts_that_fit_its_units(
+    placement: service.InProcessPlacement, requested: int, fits: list[int]
 ) -> None:
     held = inventory.Inventory(10, min_unit=2, step_size=2)
     client = as_service(placement, clouds.provider(HOST, MEMORY_MB=held))
     query = clouds.query(clouds.group(MEMORY_MB=requested))
     found = asked(client, query)
     amount, *_ = constraint.constraints_of(query)
-    assert [dict(each.amounts) for each in found.changes if not each.steps] == [{amount: fits}]
+    offered = [dict(each.amounts) for each in found.changes if not each.steps]
+    assert sorted(each[amount] for each in offered) == sorted(fits)
+
+
+def test_a_full_host_with_a_ratio_of_1_is_freed_or_sold_several_times() -> None:
+    base = clouds.cloud(clouds.provider("host", VCPU=4), used={"host": {"VCPU": 4}})
+    found = changes.of_host(base, clouds.query(clouds.group(VCPU=1)), "host", {})
+    steps = [step for each in found for step in each.steps]
+    assert [(step.action, step.field, step.value) for step in steps] == [
+        (changes.Action.FREE, "", 0.0),
+        (changes.Action.RAISE, "allocation_ratio", 1.25),
+    ]
 
 
 def test_several_groups_on_separate_providers_are_explained_with_numbers(
@@ -443,3 +465,60 @@ def test_a_change_is_counted_with_all_rules_of_nova_after_it(
         if change.steps
     ]
     assert texts == expected
+
+
+def test_a_service_that_loses_candidates_gets_only_what_is_proved_on_it(
+    placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """openstack-placement loses candidates with groups and sharing providers."""
+    share, *hosts = (f"00000000-0000-4000-8000-{n:012}" for n in range(4))
+    together = {"aggregates": cloud_builder.AGGREGATES[0]}
+    client = as_service(
+        placement,
+        clouds.provider(share, traits=standard.SHARING_TRAIT, DISK_GB=100, **together),
+        *(clouds.provider(uuid, VCPU=4, VGPU=2, **together) for uuid in hosts),
+    )
+    query = clouds.query(clouds.group(VCPU=1, DISK_GB=1), clouds.group("1", VGPU=4))
+    complete = asked(client, query)
+    assert complete.may_lose
+    assert [change.hosts for change in complete.changes if not change.steps] == [3]
+    ask = client.list_allocation_candidates
+
+    def lose(pairs: queries.Pairs) -> responses.Candidates:
+        answer = ask([pair for pair in pairs if pair[0] != "limit"])
+        kept = tuple(each for each in answer.requests if hosts[0] not in each.allocations)
+        return answer._replace(requests=kept)
+
+    monkeypatch.setattr(client, "list_allocation_candidates", lose)
+    found = asked(client, query)
+    assert [(change.hosts, change.steps) for change in found.changes] == [(2, ())]
+    assert found.refused == len(complete.changes) - 1
+    found = asked(client, clouds.query(clouds.group(VCPU=1, DISK_GB=1), clouds.group("1", VGPU=2)))
+    assert set(found.candidates) == set(hosts[1:])
+    assert found.not_counted == {hosts[0]: explain.LOST}
+    # Without groups, or without what is shared, nothing is lost.
+    for plain in (clouds.query(clouds.group(VCPU=9)), clouds.query(clouds.group("1", VGPU=4))):
+        assert not asked(client, plain).may_lose
+
+
+def test_a_host_aggregate_is_mirrored_once_with_all_its_hosts(
+    placement: service.InProcessPlacement,
+) -> None:
+    hosts = [f"00000000-0000-4000-8000-{n:012}" for n in range(5)]
+    explained.seed(placement, clouds.cloud(*(clouds.provider(uuid, VCPU=4) for uuid in hosts)))
+    compute = compute_nodes.read_server_hosts(compute_services.nova(dict.fromkeys(hosts, "up")))
+    assert compute.hosts is not None
+    names = tuple(node.host for node in compute.hosts.nodes if node.uuid != hosts[4])
+    aggregate = cloud_builder.AGGREGATES[0]
+    query = clouds.query(clouds.group(VCPU=1, member_of=aggregate))
+    request_of_az = explain.ExplainRequest(query, constraint.constraints_of(query))
+    [found] = explain.explain(
+        placement.client(VERSION),
+        [request_of_az],
+        CONTEXT,
+        compute,
+        [values.HostAggregate("1", "az2", aggregate, names)],
+    )
+    assert len(found.explained) == 3
+    [change] = [each for each in found.changes if each.steps]
+    assert ([step.action for step in change.steps], change.hosts) == ([changes.Action.MIRROR], 4)
