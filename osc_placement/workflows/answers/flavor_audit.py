@@ -281,11 +281,20 @@ def _judged(
         candidates=len(answer.requests),
         empty_hosts=without - len(undecided),
         empty_hosts_at_most=without,
+        notes=(*asked.found.notes, *_bounds(without - len(undecided), without)),
         reason=reason,
         not_counted={
             base.providers[root].name: why for root, why in {**refused_empty, **refused}.items()
         },
     )
+
+
+def _bounds(least: int, most: int) -> Iterator[str]:
+    if least < most:
+        yield (
+            f"hosts_if_empty is {least} to {most}: the max_unit of full hosts was not read; a"
+            " snapshot has it"
+        )
 
 
 _REASONS: Mapping[FlavorCode, str] = {

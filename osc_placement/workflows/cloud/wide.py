@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from osc_placement import microversion
-from osc_placement.client import api, api_errors, responses
+from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.engine import standard, state
 from osc_placement.model import candidate
 from osc_placement.workflows.cloud import observe
@@ -35,6 +35,9 @@ _FEW = 8
 
 #: Sums of the amounts of several groups that are listed; for more, each provider is read.
 _MOST_SUMS = 8
+
+#: Times that a request for all hosts is sent to a service that is busy.
+_ATTEMPTS = 3
 
 #: Statuses of a service that cannot, or will not, answer a request for all hosts.
 _REFUSED = frozenset({400, 413, 414, 429})
@@ -147,18 +150,26 @@ class WideReader(observe.CloudReader):
 
 
 def _asked(request: Callable[[], R]) -> R:
-    """The answer to a request for all hosts; it is not sent again to a service that it is too much
-    for.
+    """The answer to a request for all hosts.
+
+    It is sent again to a service that is busy or restarts, not to one that it is too much for.
     """
     try:
-        return request()
-    except (api_errors.TimedOut, api_errors.TooLarge) as error:
+        return retry.call(request, _is_busy, retry.backoff(_ATTEMPTS))
+    except (api_errors.ConnectionFailed, api_errors.TooLarge) as error:
         raise _Refused(str(error)) from error
     except api_errors.ApiError as error:
         broken = isinstance(error, api_errors.UnexpectedResponse)
         if error.status not in _REFUSED and error.status < 500 and not broken:
             raise
         raise _Refused(f"HTTP {error.status}") from error
+
+
+def _is_busy(error: Exception) -> bool:
+    if isinstance(error, api_errors.TimedOut):
+        return False
+    is_lost = isinstance(error, api_errors.ConnectionFailed)
+    return is_lost or getattr(error, "status", 0) in retry.OVERLOADED
 
 
 class Wide(ObservedCloud):

@@ -18,7 +18,7 @@ from osc_placement.testing import service
 from osc_placement.workflows.answers import flavor_audit as audit
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
-from tests.support.candidates import cloud_builder, explained, oracle
+from tests.support.candidates import cloud_builder, clouds, explained, oracle
 from tests.support.clouds import compute_services
 
 CONTEXT = ReadContext(workers=1)
@@ -116,6 +116,41 @@ def test_a_full_cloud_without_a_suitable_host_has_no_host(
         "no_host": "no_host", "full": "full", "ok": "full",
     }  # fmt: skip
     assert found["ok"].empty_hosts == 2
+
+
+@pytest.mark.parametrize("number", [50, 500])
+def test_the_number_of_requests_does_not_grow_with_full_hosts(
+    number: int, placement: service.InProcessPlacement
+) -> None:
+    base = clouds.cloud(
+        *(clouds.provider(UUID.format(at), VCPU=8, MEMORY_MB=64) for at in range(number))
+    )
+    used = {UUID.format(at): {"VCPU": 6, "MEMORY_MB": 4} for at in range(number)}
+    consumer = record.ConsumerRecord(UUID.format(9999), 1, "p", "u", used)
+    base.apply(record.Changes(consumers={consumer.uuid: consumer}))
+    client = explained.seeded(placement, base)
+    client.transport.local = lambda: None
+    found = audited(client, recorded(**FLAVORS), "ok", "full", "no_host")
+    bounds = {
+        name: (str(each.code), each.empty_hosts, each.empty_hosts_at_most)
+        for name, each in found.items()
+    }
+    assert bounds == {
+        # One host was read.
+        "ok": ("full", 1, number),
+        "full": ("full", 1, number),
+        "no_host": ("no_host", 0, 0),
+    }
+    assert found["ok"].notes
+    assert not found["no_host"].notes
+    assert client.sent == {
+        "allocation_candidates/resources": 4,
+        "resource_providers/": 1,
+        "resource_providers/required": 2,
+        # 1 and the requested amounts of each class.
+        "resource_providers/resources": 6,
+        "resource_providers/inventories/": 1,
+    }
 
 
 @pytest.mark.parametrize("field", [{"max_unit": 3}, {"step_size": 3}, {"min_unit": 5}])

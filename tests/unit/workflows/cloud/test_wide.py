@@ -163,6 +163,7 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
         *(lambda status=status: refusal(status) for status in (400, 413, 429, 500, 504)),
         lambda: api_errors.TimedOut("no answer in 60 seconds"),
         lambda: api_errors.TooLarge("more than 1 GiB"),
+        lambda: api_errors.ConnectionFailed("the connection was closed"),
     ],
 )
 def test_a_refused_wide_request_is_replaced_by_one_for_each_host(
@@ -183,6 +184,24 @@ def test_a_refused_wide_request_is_replaced_by_one_for_each_host(
     assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
     assert client.sent["resource_providers/inventories/"] == 20
     assert "each of the 20 providers is read" in caplog.text
+
+
+def test_a_busy_service_is_asked_again(
+    placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = clouds.cloud(*(clouds.provider(NAME.format(at), VCPU=8) for at in range(20)))
+    client = as_service(placement, base)
+    answers, failures = client.list_allocation_candidates, [refusal(503), refusal(429)]
+
+    def busy(request: Any) -> responses.Candidates:
+        if failures:
+            raise failures.pop()
+        return answers(request)
+
+    monkeypatch.setattr(client, "list_allocation_candidates", busy)
+    wide.read(client, CONTEXT, [clouds.query(clouds.group(VCPU=1))])
+    assert not failures
+    assert not client.sent["resource_providers/inventories/"]
 
 
 def refusal(status: int) -> Exception:
