@@ -21,8 +21,11 @@ _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]*\]|[^:]*)(?::\d*)?")
 _HIDDEN = "***"
 
 #: User and password in a URL, of any service; also one that is not encoded and has "/", "?" or "#".
+#: Of a limited length: a text of a stranger must not take the time of its square.
 _CREDENTIALS = re.compile(
-    r"(?P<start>\w://|\bhttps?:/)(?:[^/?#\s]*|[^/?#\s:\[]*:(?!\d*(?:[/?#\s]|$))\S*)@", re.IGNORECASE
+    r"(?P<start>\w://|\bhttps?:/)"
+    r"(?:[^/?#\s]{0,999}|[^/?#\s:\[]{0,99}:(?!\d{0,9}(?:[/?#\s]|$))\S{0,999})@",
+    re.IGNORECASE,
 )
 _QUERY = re.compile(r"(/[^\s?#]*)[?#]\S*?(?=:?(?:\s|$))")
 

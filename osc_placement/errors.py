@@ -6,21 +6,59 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import pathlib
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
 
 from osc_placement import address
 
+#: The longest word, line and text of an error: a name has 200 characters, and a screen 60 lines.
+MAX_WORD, MAX_LINE, MAX_LINES = 1000, 4000, 100
+
+_LONG_WORD = re.compile(rf"\S{{{MAX_WORD + 1},}}")
+
+
+def shortened(text: str, longest: int = MAX_LINE) -> str:
+    """The text of an error without the middle of long names, lists and lines.
+
+    The beginning says what is wrong, and the end what to do. Names and documents of strangers have
+    any length. ``longest``: characters of a line.
+    """
+    if len(text) <= min(MAX_WORD, longest) and text.count("\n") < MAX_LINES:
+        return text
+    lines = text.split("\n")
+    more = len(lines) - MAX_LINES
+    kept = [_cut(_LONG_WORD.sub(_cut_word, line), longest) for line in lines[:MAX_LINES]]
+    return "\n".join([*kept, *([f"... and {more} more lines"] if more > 0 else [])])
+
+
+def _cut_word(match: re.Match[str]) -> str:
+    return _cut(match[0], MAX_WORD)
+
+
+def _cut(text: str, limit: int) -> str:
+    """A text of at most ``limit`` characters: its first three quarters and its end."""
+    if len(text) <= limit:
+        return text
+    mark = f"...({len(text)} characters)..."
+    first = limit * 3 // 4
+    return f"{text[:first]}{mark}{text[first + len(mark) - limit :]}"
+
 
 class PlacementError(Exception):
-    """The base class of all errors that this package raises; no text shows a URL's password."""
+    """The base class of all errors that this package raises.
+
+    No text shows a URL's password, and none is long: see ``shortened``.
+    """
 
     #: Whether the request that failed is not sent again: its attempts are used up.
     is_final = False
 
     def __init__(self, *texts: object) -> None:
-        clean = [address.in_text(text) if isinstance(text, str) else text for text in texts]
+        clean = [
+            address.in_text(shortened(text)) if isinstance(text, str) else text for text in texts
+        ]
         super().__init__(*clean)
         # A second base may have an __init__ that leaves what __new__ got.
         self.args = tuple(clean)

@@ -333,8 +333,7 @@ def _check(name: str, document: Any, place: str = "") -> None:
     if error is not None:
         path = error.json_path.removeprefix("$").removeprefix(".")
         where = ".".join(part for part in (place, path) if part)
-        text = error.message
-        short = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+        short = errors.shortened(error.message, _QUOTED)
         raise ValueError(f"{where}: {short}" if where else short)
 
 

@@ -106,7 +106,11 @@ class _Escape(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Accept every record."""
-        text = address.in_text(record.getMessage())
+        text = record.getMessage()
+        if record.levelno >= logging.ERROR:
+            # Errors of libraries too.
+            text = errors.shortened(text)
+        text = address.in_text(text)
         record.msg, record.args = rows.printable_lines(text), ()
         if record.exc_info and not record.exc_text:
             trace = logging.Formatter().formatException(record.exc_info)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The length of an error, whatever it quotes."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import api_errors
+from osc_placement.model import json_text, yaml_lines
+from osc_placement.plan import plan
+from osc_placement.v1.output import streams
+
+MIB = 1 << 20
+
+#: No error is longer, in characters.
+LONGEST = errors.MAX_LINES * (errors.MAX_LINE + 1) + 100
+
+
+def test_a_usual_text_stays_as_it_is() -> None:
+    for text in ("", "a b", "x" * errors.MAX_WORD, "\n".join(["line"] * errors.MAX_LINES)):
+        assert errors.shortened(text) == text
+
+
+def test_names_lists_and_lines_lose_their_middle() -> None:
+    name = errors.shortened(f"the provider {'n' * MIB} is gone: run this")
+    assert name.startswith("the provider nnn")
+    assert "(1048576 characters)" in name
+    assert name.endswith("nnn is gone: run this")
+    assert len(name) < errors.MAX_WORD + 50
+    hosts = errors.shortened(f"no such hosts: {', '.join(['host'] * MIB)}: check them")
+    assert len(hosts) == errors.MAX_LINE
+    assert hosts.endswith("host: check them")
+    rows = errors.shortened("\n".join(["a row"] * 1000))
+    assert rows.endswith("a row\n... and 900 more lines")
+
+
+@pytest.mark.parametrize(
+    "text", ["n" * MIB, "n " * MIB, "n\n" * MIB, "http://a:b@" * MIB, "http://a:b" * MIB]
+)
+def test_no_error_is_long(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    for error in (
+        errors.PlacementError(f"the provider {text} is gone"),
+        errors.InvalidInput([f"the provider {text} is gone"] * 3),
+        errors.InvalidInput([f"line {number}: wrong" for number in range(MIB)]),
+        api_errors.NotFound(404, text),
+        api_errors.Forbidden(403, text),
+        api_errors.InventoryInUse(409, text),
+        plan.PlanRefused(text),
+        json_text.NotJson(text),
+    ):
+        assert 0 < len(str(error)) <= LONGEST
+    record = logging.LogRecord("x", logging.ERROR, "x", 1, "%s", (text,), None)
+    assert streams._Escape().filter(record)
+    assert len(record.getMessage()) <= 4 * LONGEST
+
+
+def test_the_error_of_a_document_with_many_faults_is_short() -> None:
+    with pytest.raises(errors.InvalidInput, match=r"^moves\.yaml:2: ") as caught:
+        yaml_lines.load("host: 1\n" * 2_000, "moves.yaml")
+    assert len(str(caught.value)) <= LONGEST
