@@ -16,14 +16,25 @@ from osc_placement.model import allocation, inventory, provider, shared
 Json = Any
 
 
+def _text(value: Json) -> str:
+    """Errors: TypeError for what is no text: such a UUID would fail somewhere else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _text_or_none(value: Json) -> str | None:
+    return None if value is None else _text(value)
+
+
 def read_provider(body: Json, updated: str | None = None) -> provider.Provider:
     """One provider; ``updated`` is the last-modified header."""
     return provider.Provider(
-        uuid=body["uuid"],
-        name=body["name"],
-        generation=body["generation"],
-        root_uuid=body.get("root_provider_uuid"),
-        parent_uuid=body.get("parent_provider_uuid"),
+        uuid=_text(body["uuid"]),
+        name=_text(body["name"]),
+        generation=int(body["generation"]),
+        root_uuid=_text_or_none(body.get("root_provider_uuid")),
+        parent_uuid=_text_or_none(body.get("parent_provider_uuid")),
         updated=updated,
     )
 
@@ -70,7 +81,7 @@ def inventory_body(generation: int, item: inventory.Inventory) -> dict[str, Json
 def read_aggregates(body: Json) -> responses.ProviderAggregates:
     """The aggregates of a provider; with a generation from 1.19."""
     return responses.ProviderAggregates(
-        body.get("resource_provider_generation"), tuple(body["aggregates"])
+        body.get("resource_provider_generation"), tuple(map(_text, body["aggregates"]))
     )
 
 
@@ -85,7 +96,9 @@ def aggregates_body(
 
 def read_traits(body: Json) -> responses.ProviderTraits:
     """The traits of a provider."""
-    return responses.ProviderTraits(body["resource_provider_generation"], tuple(body["traits"]))
+    return responses.ProviderTraits(
+        body["resource_provider_generation"], tuple(map(_text, body["traits"]))
+    )
 
 
 def traits_body(generation: int, traits: Iterable[str]) -> dict[str, Json]:

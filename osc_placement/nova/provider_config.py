@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
+from osc_placement.model import json_text
 
 #: In a file, the compute nodes of the host that has the file.
 COMPUTE_NODE = "$COMPUTE_NODE"
@@ -93,7 +94,7 @@ def read(paths: Iterable[pathlib.Path]) -> ProviderConfig:
     documents = []
     for path in paths:
         try:
-            documents.append(_parse(path.read_text(encoding="utf-8"), str(path)))
+            documents.append(_parse(json_text.read_bytes(path).decode(), str(path)))
         except (OSError, UnicodeDecodeError) as error:
             reason = errors.file_reason(error)
             input_errors.add(f"--provider-config {path} cannot be read: {reason}")

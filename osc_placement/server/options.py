@@ -238,7 +238,7 @@ def _document(path: str | None) -> Any:
     if path in sample.sample_cloud_names():
         return sample.sample_cloud(path)
     try:
-        return json_text.read(pathlib.Path(path))
+        document = json_text.read(pathlib.Path(path))
     except OSError as error:
         samples = ", ".join(sample.sample_cloud_names())
         raise CannotStart(
@@ -246,3 +246,7 @@ def _document(path: str | None) -> Any:
         ) from error
     except ValueError as error:
         raise CannotStart(f"{error}: this is not a JSON document") from error
+    if document is None:
+        # None is the state of a server without --load.
+        raise CannotStart(f"{path}: it is not a JSON object")
+    return document

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, query
+from osc_placement.model import json_text
 from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.v1.output import help_text
 
@@ -70,10 +71,10 @@ def percent(text: str) -> int:
 def read_file(path: pathlib.Path) -> str:
     """The text of a file that the operator names; ``-`` is standard input.
 
-    Raises PlacementError.
+    Raises PlacementError, which names the file; also for a device.
     """
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        return sys.stdin.read() if str(path) == "-" else json_text.read_bytes(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise errors.PlacementError(
             f"{path} cannot be read: {errors.file_reason(error)}"

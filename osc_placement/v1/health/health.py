@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from osc_placement import errors
 from osc_placement.model.name import counted
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
@@ -120,12 +121,12 @@ def _mutes(text: str) -> list[str]:
     texts = [text]
     try:
         if text.startswith("@"):
-            content = pathlib.Path(text[1:]).read_text(encoding="utf-8")
+            content = arguments.read_file(pathlib.Path(text[1:]))
             words = (line.partition("#")[0].strip() for line in content.splitlines())
             texts = [word for word in words if word]
         for mute in texts:
             health.Mute.parse(mute)
-    except (OSError, ValueError) as error:
+    except (errors.PlacementError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return texts
 

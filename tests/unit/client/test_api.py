@@ -114,7 +114,18 @@ def test_a_request_is_sent_only_from_the_version_that_supports_it(
 
 
 def test_a_response_of_another_shape_is_a_placement_error() -> None:
-    for body in ({}, [], {"resource_providers": [1]}, {"resource_providers": None}):
+    wrong = (
+        {"uuid": 7},
+        {"uuid": None},
+        {"name": ["node"]},
+        {"generation": "x"},
+        {"root_provider_uuid": 7},
+        {"parent_provider_uuid": {}},
+    )
+    usual = {"uuid": "u", "name": "node", "generation": 1, "root_provider_uuid": "u"}
+    damaged = [{"resource_providers": [{**usual, **fields}]} for fields in wrong]
+    others = ({}, [], {"resource_providers": [1]}, {"resource_providers": None})
+    for body in (*others, *damaged):
         placement, _ = client(Reply(body=body))
         with pytest.raises(api_errors.UnexpectedResponse, match="not a response of Placement"):
             placement.list_providers()

@@ -81,6 +81,7 @@ def test_an_unwritable_export_is_reported(tmp_path: pathlib.Path, capsys: Captur
     [
         ("--load", "no json", "this is not a JSON document"),
         ("--load", "[]", "it is not a JSON object"),
+        ("--load", "null", "it is not a JSON object"),
         ("--load", "{}", "'providers' is missing"),
         ("--policy-file", None, "cannot be read: No such file"),
         ("--policy-file", "just some text", "is not a policy file"),
