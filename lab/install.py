@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -55,9 +56,15 @@ def release_python(lab: place.Place, release: int) -> str:
     python, mark = str(folder / "bin" / "python"), folder / "installed"
     packages = "\n".join(NOVA_RELEASES[release])
     if not (mark.exists() and mark.read_text() == packages):
-        lab.run(os.environ.get(PYTHON_VARIABLE, sys.executable), "-m", "venv", str(folder))
-        pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+        base = os.environ.get(PYTHON_VARIABLE, sys.executable)
+        # The resolver of pip takes more than ten minutes for an old release.
+        if uv := shutil.which("uv"):
+            lab.run(uv, "venv", "-q", "--clear", "--python", base, str(folder))
+            install_with = (uv, "pip", "install", "-q", "--python", python)
+        else:
+            lab.run(base, "-m", "venv", str(folder))
+            install_with = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
         # Older releases use pkg_resources.
-        lab.run(*pip, *NOVA_RELEASES[release], "setuptools<81", log="pip.log")
+        lab.run(*install_with, *NOVA_RELEASES[release], "setuptools<81", log="pip.log")
         mark.write_text(packages)
     return python

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from osc_placement import errors
@@ -174,6 +174,7 @@ def parse(text: str) -> Pairs:
 def read_candidates(pairs: Pairs) -> candidate.CandidateQuery:
     """The query of these parameters, the inverse of ``candidate_pairs``.
 
+    Of equal parameters with one value the last counts, as in Placement.
     Errors: InvalidInput names every parameter that cannot be read. Names and amounts are not
     checked: the server refuses them.
     """
@@ -192,18 +193,18 @@ def read_candidates(pairs: Pairs) -> candidate.CandidateQuery:
             group = groups.setdefault(name.removeprefix(kind), {})
             group.setdefault(kind, []).append(value)
     read = tuple(_read_group(suffix, values, problems) for suffix, values in groups.items())
-    limit = whole.get("limit", [""])[-1]
-    if limit and not limit.isdecimal():
-        problems.add(f"limit={limit} in the query is not a number")
+    limit = whole.get("limit", [None])[-1]
+    if limit is not None and not (limit.isdecimal() and int(limit)):
+        problems.add(f"limit={limit} in the query is not a number from 1 on")
     problems.check()
-    required, forbidden = signed(whole.get("root_required", []))
+    required, forbidden = signed(whole.get("root_required", [])[-1:])
     return candidate.CandidateQuery(
         read,
-        isolate="isolate" in whole.get("group_policy", []),
+        isolate=whole.get("group_policy", [""])[-1] == "isolate",
         same_subtree=tuple(frozenset(value.split(",")) for value in whole.get("same_subtree", [])),
         root_required=frozenset(name for names in required for name in names),
         root_forbidden=forbidden,
-        limit=int(limit) if limit else None,
+        limit=None if limit is None else int(limit),
     )
 
 
@@ -226,10 +227,10 @@ def _read_group(
 
 
 def _read_resources(
-    parameter: str, values: Iterable[str], problems: errors.InputErrors
+    parameter: str, values: Sequence[str], problems: errors.InputErrors
 ) -> dict[str, int]:
     amounts = {}
-    for item in ",".join(values).split(",") if values else ():
+    for item in values[-1].split(",") if values else ():
         name, _, amount = item.partition(":")
         if name and amount.isdecimal() and int(amount):
             amounts[name] = int(amount)

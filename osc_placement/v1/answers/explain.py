@@ -210,6 +210,8 @@ def _summary(
     if explanation.candidates and open_parts.doubts:
         unless = ", unless what was not checked refuses them"
     lines = [f"On {target}: {_count(explanation)} can serve the request{by}{unless}"]
+    if explanation.cause:
+        lines.append(f"Reason: Placement refuses nova's request: {explanation.cause}")
     lines += [
         f"{_count(answer)} can serve the request of {older.nova.title}: {_text(older.query)}"
         for older, answer in zip(every[1:], answers[1:], strict=True)
@@ -246,6 +248,8 @@ def _count(explanation: explain.Explanation) -> str:
     """``3 of 12 hosts``, or ``no compute host (0 of 12)``."""
     if explanation.candidates:
         return f"{len(explanation.candidates)} of {counted(explanation.all_hosts, 'host')}"
+    if explanation.cause:
+        return "no compute host"
     return f"no compute host (0 of {explanation.all_hosts})"
 
 
@@ -277,6 +281,7 @@ def _facts(
             {"section": "not counted", "text": why, "host": name}
             for name, why in explanation.not_counted.items()
         ),
+        *([{"section": "failure", "text": explanation.cause}] if explanation.cause else []),
         *({"section": "note", "text": text} for text in _set_back(explanation.changes)),
         *(
             {"section": section, "text": text}

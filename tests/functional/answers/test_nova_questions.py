@@ -392,11 +392,28 @@ INVALID = (
     (["--flavor", "absent"], "nova has no flavor with the name or ID 'absent'"),
     (["--server", LOST], "its cell is down"),
     (["--server", PORT], "nova"),
-    (["--flavor", "typo"], "CUSTOM_TYPO"),
     (["--flavor", "small", "--port", SERVER], "neutron has no port"),
     (["--flavor", "small", "--resource", "VCPU=1"], "not allowed with options of a query"),
     (["--server", SERVER, "--flavor", "small"], "--server: not allowed with"),
 )
+
+
+def test_what_placement_does_not_have_is_a_no_with_its_cause(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    hosts = {item["name"]: item["uuid"] for item in openstack("resource provider list")}
+    absent = {"resources:CUSTOM_ABSENT": "1"}
+    more = {**flavor("class", 2), "extra_specs": absent}
+    both = {**flavor("both", 2), "extra_specs": {**absent, "trait:CUSTOM_TYPO": "required"}}
+    flavors = {"GET /v2.1/flavors/detail": {"flavors": [*FLAVORS, more, both]}}
+    options = nova_recording({**recorded(hosts), **flavors}, "typos.json")
+    for name, cause in (("typo", "CUSTOM_TYPO"), ("class", "CUSTOM_ABSENT"), ("both", "CUSTOM_")):
+        ended = openstack.run(EXPLAIN, "--flavor", name, *options)
+        assert ended.code == 3
+        first, reason, *_ = ended.messages.splitlines()
+        assert first.endswith("no compute host can serve the request")
+        assert reason.startswith("Reason: Placement refuses nova's request: ")
+        assert cause in ended.messages
 
 
 def test_invalid_input_is_named(openstack: OpenStack, nova: tuple[str, str]) -> None:

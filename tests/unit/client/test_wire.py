@@ -283,5 +283,5 @@ def test_every_parameter_that_cannot_be_read_is_named() -> None:
         "resources: 'VCPU' in the query is not CLASS:amount",
         "resources: 'MEMORY_MB:x' in the query is not CLASS:amount",
         "resources: 'DISK_GB:0' in the query is not CLASS:amount",
-        "limit=many in the query is not a number",
+        "limit=many in the query is not a number from 1 on",
     ]

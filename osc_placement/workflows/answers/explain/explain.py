@@ -77,7 +77,8 @@ class Explanation:
     Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
     candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
     nova's name of the host}``, ``uuids`` is ``{name of a candidate or a provider of a step: its
-    UUID}``.
+    UUID}``. ``cause`` is why Placement refuses a request of nova, which is not explained further:
+    nova finds no host then.
     """
 
     all_hosts: int
@@ -89,6 +90,7 @@ class Explanation:
     changes: tuple[SmallestChange, ...]
     refused: int = 0
     may_lose: bool = False
+    cause: str = ""
     judged: tuple[nova_filters.FilterJudgement, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
     nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -118,12 +120,38 @@ def explain(
     candidates; those of ``lookup.find_providers`` for named hosts; on a service also those of
     ``wide.read`` for all queries together and of ``refine`` for the explained hosts and the changes
     of the query, and one to prove each of these changes.
-    Errors: ApiError as Placement refuses a query; InvalidInput for traits that Placement does not
-    have; UnknownProvider.
+    Errors: ApiError as Placement refuses a query that is not nova's; InvalidInput for traits that
+    Placement does not have; UnknownProvider.
     """
-    wanted = [request.query for request in requests]
     compute = compute or ServerHosts()
     answered = _have_candidates(client, requests)
+    valid = [
+        (request, answer)
+        for request, answer in zip(requests, answered, strict=True)
+        if isinstance(answer, bool)
+    ]
+    explained = iter(_explain_valid(client, valid, context, compute, aggregates, judge))
+    return [
+        Explanation(0, (), (), (), {}, (), (), cause=answer)
+        if isinstance(answer, str)
+        else next(explained)
+        for answer in answered
+    ]
+
+
+def _explain_valid(
+    client: api.Client,
+    valid: Sequence[tuple[ExplainRequest, bool]],
+    context: ReadContext,
+    compute: ServerHosts,
+    aggregates: Sequence[HostAggregate],
+    judge: JudgeFilters | None,
+) -> list[Explanation]:
+    """Explain the requests that Placement accepts, with whether it has candidates."""
+    if not valid:
+        return []
+    requests = [request for request, _ in valid]
+    wanted = [request.query for request in requests]
     roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
     with wide.observed(client, wanted, context) as cloud:
         explanations = [
@@ -132,7 +160,7 @@ def explain(
         ]
     return [
         _proved(client, query, explanation if is_served else _lost(explanation), context)
-        for query, explanation, is_served in zip(wanted, explanations, answered, strict=True)
+        for query, explanation, (_, is_served) in zip(wanted, explanations, valid, strict=True)
     ]
 
 
@@ -168,26 +196,38 @@ def _explained(
     raise AssertionError("the loop ends when all is known")
 
 
-def _have_candidates(client: api.Client, requests: Sequence[ExplainRequest]) -> list[bool]:
-    """Whether Placement has candidates.
+def _have_candidates(client: api.Client, requests: Sequence[ExplainRequest]) -> list[bool | str]:
+    """Whether Placement has candidates; for a request of nova that it refuses, why.
 
-    Placement does not look at the traits of a group if another group has no provider.
-    Errors: InvalidInput for unknown traits; ApiError.
+    Placement does not look at the traits of a group if another group has no provider. Errors:
+    ApiError for other requests that it refuses, InvalidInput if the reason is an unknown trait.
     """
-    try:
-        answered = [_has_candidate(client, request) for request in requests]
-    except api_errors.BadRequest:
-        _check_traits(client, requests)
-        raise
-    pairs = zip(requests, answered, strict=True)
-    _check_traits(client, [request for request, is_served in pairs if not is_served])
-    return answered
+    answers: list[bool | api_errors.BadRequest] = []
+    for request in requests:
+        try:
+            answers.append(_has_candidate(client, request))
+        except api_errors.BadRequest as error:
+            answers.append(error)
+    pairs = list(zip(requests, answers, strict=True))
+    names = observe.traits(request.query for request, answer in pairs if answer is not True)
+    unknown = selector.unknown_traits(client, sorted(names))
+    return [_checked(request, answer, unknown) for request, answer in pairs]
 
 
-def _check_traits(client: api.Client, requests: Sequence[ExplainRequest]) -> None:
-    """Refuse traits that Placement does not have. Errors: InvalidInput."""
-    unknown = selector.unknown_traits(client, sorted(observe.traits(r.query for r in requests)))
-    errors.InputErrors(map(selector.unknown_trait_message, unknown)).check()
+def _checked(
+    request: ExplainRequest, answer: bool | api_errors.BadRequest, unknown: Collection[str]
+) -> bool | str:
+    own = sorted(observe.traits([request.query]).intersection(unknown))
+    if answer is True or not (own or isinstance(answer, api_errors.BadRequest)):
+        return answer is True
+    reasons = [selector.unknown_trait_message(name) for name in own]
+    if request.nova is None:
+        errors.InputErrors(reasons).check()
+    if isinstance(answer, api_errors.BadRequest):
+        if request.nova is None:
+            raise answer
+        reasons = reasons or [" ".join(answer.detail.split())]
+    return "; ".join(reasons)
 
 
 def _has_candidate(client: api.Client, request: ExplainRequest) -> bool:

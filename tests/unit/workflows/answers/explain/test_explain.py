@@ -522,3 +522,48 @@ def test_a_host_aggregate_is_mirrored_once_with_all_its_hosts(
     assert len(found.explained) == 3
     [change] = [each for each in found.changes if each.steps]
     assert ([step.action for step in change.steps], change.hosts) == ([changes.Action.MIRROR], 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resources=VCPU:9999&resources=MEMORY_MB:1",
+        "resources=MEMORY_MB:1&resources=VCPU:9999",
+        "resources=VCPU:1&in_tree={other}&in_tree={host}",
+        "resources=VCPU:1&in_tree={host}&in_tree={other}",
+        "resources=VCPU:1&required=HW_CPU_X86_AVX&required=!HW_CPU_X86_SSE",
+        "resources=VCPU:1&member_of={first}&member_of={second}",
+        "resources=VCPU:1&limit=1",
+        "resources=VCPU:1&limit=0",
+        "resources=VCPU:1&limit=x",
+        "resources=VCPU:1&limit=",
+    ],
+)
+def test_a_query_is_read_as_placement_reads_it(
+    placement: service.InProcessPlacement, text: str
+) -> None:
+    other = HOST.replace("1", "2")
+    first, second = cloud_builder.AGGREGATES[:2]
+    explained.seed(
+        placement,
+        clouds.cloud(
+            clouds.provider(HOST, aggregates=f"{first} {second}", VCPU=2, MEMORY_MB=64),
+            clouds.provider(other, aggregates=first, traits="HW_CPU_X86_AVX", VCPU=2, MEMORY_MB=64),
+        ),
+    )
+    client = placement.client(VERSION)
+    pairs = queries.parse(text.format(host=HOST, other=other, first=first, second=second))
+    try:
+        answer = client.list_allocation_candidates(pairs)
+    except api_errors.BadRequest:
+        with pytest.raises(errors.InvalidInput):
+            queries.read_candidates(pairs)
+        return
+    query = queries.read_candidates(pairs)
+    request = explain.ExplainRequest(query, constraint.constraints_of(query), parameters=pairs)
+    [found] = explain.explain(client, [request], CONTEXT)
+    hosts = {uuid for each in answer.requests for uuid in each.allocations}
+    if query.limit is None:
+        assert set(found.candidates) == hosts
+    else:
+        assert len(hosts) == query.limit <= len(found.candidates)
