@@ -62,8 +62,7 @@ class SnapshotMetadata:
     cloud and region. ``started`` and ``finished`` are seconds since the epoch; ``finished`` is
     None until the save has ended. ``owners``: projects, users and types of consumers were read.
     ``requests`` were sent to Placement by the last save. ``digest`` covers everything in the
-    state, generations included. ``refreshes``: how often the file was refreshed since it was saved
-    whole. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
+    state, generations included. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
     identifies the key that has the real ones.
     """
 
@@ -79,7 +78,6 @@ class SnapshotMetadata:
     requests: int = 0
     digest: str = ""
     anonymized: bool = False
-    refreshes: int = 0
 
     @property
     def is_finished(self) -> bool:
@@ -181,10 +179,7 @@ class SqliteStore:
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._write("provider", _PROVIDER, changes.providers, from_provider)
-                self._write("consumer", _CONSUMER, changes.consumers, from_consumer)
-                self._write("trait", _NAMED, changes.traits, None)
-                self._write("resource_class", _NAMED, changes.resource_classes, None)
+                write_records(self._connection, changes)
         except sqlite3.Error as error:
             raise errors.NotWritable(
                 f"the database {self.path} could not be written ({error}); nothing was changed"
@@ -194,19 +189,34 @@ class SqliteStore:
         """Close the file."""
         self._connection.close()
 
-    def _write(
-        self, table: str, columns: tuple[str, ...], changes: Mapping[str, Any], to_row: Any
-    ) -> None:
-        deleted = [(key,) for key, value in changes.items() if value is None]
-        if deleted:
-            self._connection.executemany(f"DELETE FROM {table} WHERE {columns[0]} = ?", deleted)  # noqa: S608
-        rows = [
+
+def write_records(connection: sqlite3.Connection, changes: record.Changes) -> None:
+    """Write the changes, in the caller's transaction."""
+    _write(connection, "provider", _PROVIDER, changes.providers, from_provider)
+    _write(connection, "consumer", _CONSUMER, changes.consumers, from_consumer)
+    _write(connection, "trait", _NAMED, changes.traits, None)
+    _write(connection, "resource_class", _NAMED, changes.resource_classes, None)
+
+
+def _write(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: tuple[str, ...],
+    changes: Mapping[str, Any],
+    to_row: Any,
+) -> None:
+    connection.executemany(
+        f"DELETE FROM {table} WHERE {columns[0]} = ?",  # noqa: S608
+        ((key,) for key, value in changes.items() if value is None),
+    )
+    connection.executemany(
+        _upsert(table, columns),
+        (
             to_row(value) if to_row else (key, value)
             for key, value in changes.items()
             if value is not None
-        ]
-        if rows:
-            self._connection.executemany(_upsert(table, columns), rows)
+        ),
+    )
 
 
 def _saved_cloud(connection: sqlite3.Connection, path: str) -> StoredCloud | None:

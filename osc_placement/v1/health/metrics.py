@@ -25,8 +25,8 @@ class WriteMetrics(base.Command):
 
     Capacity and usage of each provider with the names of openstack-exporter; consumers by type;
     on how many hosts each flavor fits, and how often; and the findings of placement health show.
-    On a service the command first saves a snapshot with nova's data: to a temporary file, or with
-    --refresh to one that stays, which reads only what changed. Then it reads that file alone.
+    On a service the command first saves a snapshot with nova's data to a temporary file. Then it
+    reads that file alone.
     """
 
     writes = False
@@ -35,7 +35,7 @@ class WriteMetrics(base.Command):
     required_feature = "consumer generation"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     example = """\
-openstack placement metrics write --refresh cloud.sqlite \\
+openstack placement metrics write \\
     --textfile /var/lib/prometheus/node-exporter/placement.prom"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -47,12 +47,6 @@ openstack placement metrics write --refresh cloud.sqlite \\
         )
         arguments.add_repeated(
             parser, "--trait", "<trait>", "Also list the providers with this trait."
-        )
-        arguments.add_file(
-            parser,
-            "--refresh",
-            "Save or refresh this snapshot of the service, instead of a temporary one",
-            "<snapshot>",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -91,11 +85,8 @@ openstack placement metrics write --refresh cloud.sqlite \\
 
         finished: float | None = None
         database = self._database()
-        if database is not None:
-            if parsed_args.refresh is not None:
-                self.usage_error("--refresh reads a service, not a database file")
-            if pathlib.Path(database).exists():
-                finished = _finished(pathlib.Path(database))
+        if database is not None and pathlib.Path(database).exists():
+            finished = _finished(pathlib.Path(database))
         live = services.or_reasons(self, parsed_args)
         if database is not None:
             yield live, finished
@@ -103,18 +94,11 @@ openstack placement metrics write --refresh cloud.sqlite \\
         also = None
         if not isinstance(live.nova, str):
             also = nova.Recording(live.nova, live.neutron_or_none)
-        with contextlib.ExitStack() as stack:
-            path = parsed_args.refresh
-            if path is None:
-                path = stack.enter_context(save.saved(live.client, context, also=also))
-            else:
-                save.save(live.client, save.SaveRequest(path, refresh=True, also=also), context)
-            finished = _finished(path)
-            read = stack.enter_context(health.of_snapshot(path))
+        with save.saved(live.client, context, also=also) as path, health.of_snapshot(path) as read:
             if isinstance(live.nova, str):
-                # A snapshot that is refreshed without nova keeps the old responses.
+                # The reason why there is no nova.
                 read = health.HealthServices(read.client, live.nova, live.neutron)
-            yield read, finished
+            yield read, _finished(path)
 
 
 def _finished(path: pathlib.Path) -> float | None:

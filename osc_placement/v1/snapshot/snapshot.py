@@ -53,11 +53,6 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
         arguments.add_file(parser, "file", "The new file")
         arguments.add_flag(
             parser,
-            "--refresh",
-            "Update the file, if it exists: read only what changed since it was saved",
-        )
-        arguments.add_flag(
-            parser,
             "--without-owners",
             "Do not read project, user and type of each consumer, which needs one request"
             " per consumer; they are 'unknown' in the file",
@@ -85,7 +80,6 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
         request = save.SaveRequest(
             parsed_args.file,
             owners=not parsed_args.without_owners,
-            refresh=parsed_args.refresh,
             also=also,
         )
         try:
@@ -107,8 +101,7 @@ class ShowSnapshot(base.ReportShowOne):
     """Show the content, the source and the consistency of a snapshot
 
     Reads only the file. state_hash is equal for equal states, regardless of generations.
-    unchanged says whether the file still has the state that was saved. refreshes says how often
-    the file was refreshed; 0 means that it was saved whole.
+    unchanged says whether the file still has the state that was saved.
     """
 
     auth_required = False
@@ -255,7 +248,6 @@ def _source_fields(
         "saved_until": _time(metadata.finished),
         "microversion": metadata.microversion,
         "server_versions": metadata.server_versions,
-        "refreshes": metadata.refreshes,
         "saved_by": f"osc-placement {metadata.program}",
         "unchanged": content.is_unchanged,
         "owners": metadata.owners,

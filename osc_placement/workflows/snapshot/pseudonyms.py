@@ -22,7 +22,7 @@ from osc_placement.model import allocation, json_text
 from osc_placement.model.name import CUSTOM_PREFIX, canonical_uuid, is_uuid
 from osc_placement.nova import flavor
 from osc_placement.plan import file as plan_file
-from osc_placement.workflows.snapshot import staging
+from osc_placement.workflows.snapshot import readings
 
 FORMAT_VERSION = 1
 
@@ -154,7 +154,7 @@ def _make(kind: NameKind, text: str, number: int) -> str:
 Replace = Callable[[NameKind, str], str]
 
 #: Values of owners that are not a project or a user.
-_NO_OWNER = frozenset({allocation.PLACEHOLDER, staging.UNKNOWN_OWNER})
+_NO_OWNER = frozenset({allocation.PLACEHOLDER, readings.UNKNOWN_OWNER})
 _NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION, allocation.UNKNOWN_TYPE})
 
 #: What separates the labels in the name of a provider; the address of a PCI device stays:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves a cloud in a snapshot file; a save that was killed continues, and a file is refreshed.
+"""Saves a cloud in a snapshot file; a save that was killed continues.
 
-All three are one procedure: list the providers, read those that the file does not have at their
+Both are one procedure: list the providers, read those that the file does not have at their
 generation, then list them again and read what changed in between. Readings go to the file at
-once, and one batch is in memory. On the database of Placement itself (--os-placement-config) one
-transaction takes their place: it sees one moment, so nothing is read twice.
+once. On the database of Placement itself (--os-placement-config) one transaction takes their
+place: it sees one moment, so nothing is read twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from osc_placement.model import command_line
 from osc_placement.plan import file as plan_file, plan
 from osc_placement.server.store.errors import InUse, StoreError
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.snapshot import file as snapshot_file, staging
+from osc_placement.workflows.snapshot import file as snapshot_file, readings, staging
 
 if TYPE_CHECKING:
     from osc_placement.workflows.snapshot.nova import Recording
@@ -57,12 +57,11 @@ _NEVER_STABLE = "never stable: it changed during each of the attempts to read it
 class SaveRequest:
     """The operator's arguments. ``owners``: read the project, user and type of each consumer.
 
-    ``refresh``: update the file if it exists. ``also`` reads nova into the file, at the end.
+    ``also`` reads nova into the file, at the end.
     """
 
     path: pathlib.Path
     owners: bool = True
-    refresh: bool = False
     also: Recording | None = None
 
 
@@ -84,15 +83,14 @@ class SaveReport:
 def save(
     client: api.Client, request: SaveRequest, context: ReadContext | None = None
 ) -> SaveReport:
-    """Save the state of a cloud in a new file, continue a save, or refresh a file.
+    """Save the state of a cloud in a new file, or continue a save.
 
     Each provider and each consumer is saved in a state that existed, except where a note of the
     file says otherwise. Requests: two listings of providers, one of traits and one of resource
     classes; one per provider, and four more (five without inventories) if the file does not have
-    it in its state; one per consumer on these providers. To continue or refresh also one per
-    project, and one per provider with allocations of a project whose usage differs; or, if that
-    is less, one per provider with allocations. Without owners none per consumer and project, but
-    one per provider with allocations. For a provider that changes during the save, up to 15 more
+    it in its state; one per consumer on these providers; to continue, one more per provider with
+    allocations that the file has. Without owners none per consumer, but one more per
+    provider with allocations. For a provider that changes during the save, up to 15 more
     and one per consumer on it in each of three rounds, and a listing per round; for a consumer
     that changes, one and one per provider of it; for one that is gone, one. With the tables of
     Placement (``client.tables``): none.
@@ -107,10 +105,10 @@ def save(
     continued = partial.exists()
     with snapshot_file.explained():
         if request.path.exists():
-            check_refresh(request.path, client.target, refresh=request.refresh)
-            if not continued:
-                with snapshot_file.SnapshotFile(str(request.path)) as existing:
-                    existing.copy_to(str(partial))
+            raise errors.PlacementError(
+                f"{command_line.quote(str(request.path))} exists: give another file; nothing was"
+                " changed"
+            )
         with continuable(partial), _opened(partial, is_kept=client.tables is None) as file:
             saving = _Save(client, file, request, context)
             metadata = saving.run()
@@ -150,6 +148,7 @@ class _Save:
         self._client, self._file = client, file
         self._request, self._context = request, context
         self._requests = 0
+        self._readings = readings.Readings()
         # Providers that were read, by UUID as all these sets.
         self._read: set[str] = set()
         # Providers whose last reading was a state that existed, and those that still had it later.
@@ -160,69 +159,55 @@ class _Save:
         # Providers that changed during each attempt to read them.
         self._unstable: set[str] = set()
         self._failures: dict[str, api_errors.ApiError] = {}
+        self._notes: list[snapshot_file.SaveNote] = []
         self._metadata = _metadata(client, request)
-        self._providers_in_tables = self.consumers_read = 0
-
-    @property
-    def providers_read(self) -> int:
-        """How many providers were read."""
-        return self._providers_in_tables or len(self._read)
+        self.providers_read = self.consumers_read = 0
 
     def run(self) -> snapshot_file.SnapshotMetadata:
         """All steps, from the first listing to the finished file."""
-        continues = self._begin()
+        if self._file.metadata is not None:
+            check_origin(self._file.path, self._file.metadata, self._client.target)
+        self._readings = self._file.begin(self._metadata)
         tables = self._client.tables
-        traits_and_classes = (
-            self._read_tables(tables) if tables else self._read_service(continues=continues)
-        )
+        traits, classes = self._read_tables(tables) if tables else self._read_service()
         if self._request.also is not None:
             self._request.also.record(self._file)
             self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
         self._add_notes()
-        ended = dataclasses.replace(self._metadata, finished=time.time(), requests=self._requests)
-        return self._file.finish(ended, *traits_and_classes)
+        now = time.time()
+        changes, notes = readings.records(
+            self._readings, traits, classes, owners=self._request.owners, now=now
+        )
+        ended = dataclasses.replace(self._metadata, finished=now, requests=self._requests)
+        return self._file.finish(ended, changes, [*self._notes, *notes])
 
     def _read_tables(self, tables: local.StateTables) -> tuple[Sequence[str], Sequence[str]]:
         """Read all in one transaction; the traits and the resource classes."""
-        self._metadata = dataclasses.replace(self._metadata, refreshes=0)
         with tables.reading() as reading:
-            owners = self._request.owners
-            counts = self._file.replace_all(reading, owners=owners)
-            self._providers_in_tables, self.consumers_read = counts
+            self._readings = readings.of_tables(reading, owners=self._request.owners)
+            self.providers_read = len(self._readings.providers)
+            self.consumers_read = len(self._readings.consumers)
             return reading.traits, reading.resource_classes
 
-    def _read_service(self, *, continues: bool) -> tuple[Sequence[str], Sequence[str]]:
+    def _read_service(self) -> tuple[Sequence[str], Sequence[str]]:
         """Read over the API; the traits and the resource classes."""
+        continues = bool(self._readings.providers)
         self._list()
-        self._read_providers(self._file.outdated())
+        self._read_providers(self._readings.to_read())
         if continues:
             self._check_providers()
-            self._read_providers(self._file.outdated())
-        self._read_owners()
+            self._read_providers(self._readings.to_read())
         if continues or not self._request.owners:
             self._read_hidden_changes()
+        self._read_owners()
         self._settle()
+        self.providers_read = len(self._read)
         traits = self._ask(self._client.list_traits)
         return traits, self._ask(self._client.list_resource_classes)
 
-    def _begin(self) -> bool:
-        """Record the source; whether the file has readings of an earlier run."""
-        client, earlier = self._client, self._file.metadata
-        if earlier is not None:
-            check_origin(self._file.path, earlier, client.target)
-            refreshes = earlier.refreshes + earlier.is_finished
-            self._metadata = dataclasses.replace(
-                self._metadata, nova_saved=earlier.nova_saved, refreshes=refreshes
-            )
-        self._file.begin(self._metadata)
-        if not self._request.owners:
-            self._file.clear_owners()
-        return self._file.has_readings
-
     def _list(self) -> None:
         """List the providers; those that were read and are gone are dropped."""
-        listing = self._ask(self._client.list_providers)
-        gone = self._file.replace_listing(listing)
+        gone = self._readings.replace_listing(self._ask(self._client.list_providers))
         self._note(self._read.intersection(gone), _DELETED)
 
     def _read_providers(self, uuids: Sequence[str], *, verify: bool = False) -> None:
@@ -231,29 +216,31 @@ class _Save:
         for batch in _batches(results):
             for provider in batch:
                 self._note_outcome(provider)
-            self._doubtful |= self._file.save_readings(
-                provider.reading for provider in batch if provider.reading is not None
-            )
+            new = [provider.reading for provider in batch if provider.reading is not None]
+            for reading in new:
+                self._doubtful |= self._readings.add(reading)
+            self._file.keep(new)
 
     def _check_providers(self) -> None:
         """Mark what was deleted and created again, with its old generation, since it was read."""
-        stamps, empty = self._file.stamps(), self._file.without_inventories()
+        kept, outdated = self._readings.providers, self._readings.outdated
+        unchecked = sorted(kept.keys() - outdated - self._verified - self._checked)
 
         def check(uuid: str) -> bool:
+            with_inventories = bool(kept[uuid].inventories)
             try:
-                stamp = read_stamp(self._client, uuid, with_inventories=uuid not in empty)
+                stamp = read_stamp(self._client, uuid, with_inventories=with_inventories)
             except api_errors.ApiError as error:
                 if error.status in api_errors.ACCESS_DENIED:
                     raise
                 return False
-            return stamp == stamps[uuid]
+            return stamp == kept[uuid].stamp
 
-        unchecked = sorted(stamps.keys() - self._verified - self._checked)
         equal = list(self._context.each(check, unchecked, "checking providers"))
         self._requests += len(unchecked)
         changed = [uuid for uuid, is_equal in zip(unchecked, equal, strict=True) if not is_equal]
         self._checked.update(set(unchecked).difference(changed))
-        self._file.outdate(changed)
+        outdated.update(changed)
 
     def _note_outcome(self, provider: ProviderRead) -> None:
         """Count the requests; sort the provider into the sets. Errors: ApiError for too many."""
@@ -278,13 +265,13 @@ class _Save:
         answers = self._context.each(read, uuids, "reading allocations")
         for uuid, allocations in zip(uuids, answers, strict=True):
             self._requests += 1
-            self._doubtful |= self._file.save_allocations(uuid, allocations)
+            self._doubtful |= self._readings.replace_allocations(uuid, allocations)
 
     def _read_owners(self, torn: Iterable[str] = ()) -> None:
         """Read consumers that have changed, and those that may be ``torn`` or gone."""
         if not self._request.owners:
             return
-        uuids = sorted({*self._file.owners_to_read(), *torn})
+        uuids = sorted({*self._readings.consumers_to_read(), *torn})
         results = self._context.each(
             lambda uuid: retry.read(lambda: self._client.show_allocations(uuid)),
             uuids,
@@ -293,34 +280,24 @@ class _Save:
         for batch in _batches(results):
             self._requests += len(batch)
             self.consumers_read += len(batch)
-            self._file.save_owners(batch)
+            self._readings.consumers.update((one.uuid, one) for one in batch)
+            self._file.keep_consumers(batch)
 
     def _read_hidden_changes(self) -> None:
-        """Find what has changed without a new generation.
+        """Find allocations that were deleted: that leaves the generation of their provider.
 
-        A deleted allocation leaves the generation of its provider. The usage of each project shows
-        it: the file cannot have less than Placement. Without owners only the providers show it, in
-        a second reading: a consumer may have been deleted between the first ones.
+        So a reading of an earlier run, and the only reading of a consumer without owners, is
+        compared with a second one.
         """
-        holding = self._file.with_allocations()
-        if self._request.owners:
-            usages = self._file.usages()
-            if len(usages) <= len(holding):
-                projects = sorted(usages)
-                totals = self._context.each(
-                    self._client.show_total_usage, projects, "reading usages"
-                )
-                self._requests += len(projects)
-                differing = [
-                    project
-                    for project, total in zip(projects, totals, strict=True)
-                    if _differs(usages[project], total)
-                ]
-                holding = self._file.providers_of_projects(differing)
-            holding = [uuid for uuid in holding if uuid not in self._read]
+        first = self._read if self._request.owners else set[str]()
         self._doubtful.clear()
-        self._read_allocations(holding)
-        self._read_owners()
+        self._read_allocations(
+            [
+                uuid
+                for uuid, reading in self._readings.providers.items()
+                if reading.allocations and uuid not in first
+            ]
+        )
 
     def _settle(self) -> None:
         """Read again what changed since it was read, a limited number of times."""
@@ -328,50 +305,43 @@ class _Save:
         for _ in range(_ROUNDS):
             self._check_providers()
             self._list()
-            changed = [uuid for uuid in self._file.outdated() if uuid not in self._verified]
+            changed = [uuid for uuid in self._readings.to_read() if uuid not in self._verified]
             torn = self._torn_consumers()
             if not changed and not torn:
                 return
             LOG.info("%d providers, %d consumers changed during the save", len(changed), len(torn))
             self._note(changed, _CHANGED)
-            providers = self._file.providers_of_consumers(torn)
+            providers = self._readings.providers_of(torn)
             self._read_providers(changed, verify=True)
             self._read_allocations([uuid for uuid in providers if uuid not in changed])
             self._read_owners(torn)
 
     def _torn_consumers(self) -> list[str]:
         """The consumers of which only a part may have been read."""
-        torn = self._file.torn_consumers(owners=self._request.owners)
+        torn = self._readings.torn(owners=self._request.owners)
         if self._request.owners:
             return torn
         doubtful, self._doubtful = self._doubtful, set()
         return sorted(doubtful.union(torn))
 
     def _add_notes(self) -> None:
-        changed = [uuid for uuid in self._file.outdated() if uuid not in self._failures]
+        changed = [uuid for uuid in self._readings.to_read() if uuid not in self._failures]
         self._note(changed, _CHANGED)
         self._note(self._unstable, _NEVER_STABLE)
         if not self._request.owners:
-            self._note(self._doubtful, staging.TORN_NOTE)
-        self._file.add_notes(
+            self._note(self._doubtful, readings.TORN_NOTE)
+        self._notes += [
             snapshot_file.SaveNote(uuid, f"not read: {error}")
             for uuid, error in self._failures.items()
-        )
+        ]
 
     def _note(self, uuids: Iterable[str], text: str) -> None:
-        self._file.add_notes(snapshot_file.SaveNote(uuid, text) for uuid in uuids)
+        self._notes += [snapshot_file.SaveNote(uuid, text) for uuid in uuids]
 
     def _ask(self, call: Callable[[], T]) -> T:
         """The result of one request, which is counted, and sent again after a passing failure."""
         self._requests += 1
         return retry.read(call)
-
-
-def _differs(in_file: responses.Usage, in_placement: responses.Usage) -> bool:
-    """Whether a project has other amounts, or another number of consumers, than in the file."""
-    resources = {name: amount for name, amount in in_placement.resources.items() if amount}
-    count = in_placement.consumer_count or in_file.consumer_count
-    return resources != in_file.resources or count != in_file.consumer_count
 
 
 def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.SnapshotMetadata:
@@ -407,7 +377,7 @@ class ProviderRead:
     """
 
     uuid: str
-    reading: staging.Reading | None
+    reading: readings.Reading | None
     is_stable: bool = True
     is_verified: bool = False
     requests: int = 0
@@ -453,7 +423,7 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
         generations.append(last.generation)
         stable = not inventories.inventories or last.modified == modified
         modified = last.modified
-    reading = staging.Reading(
+    reading = readings.Reading(
         uuid,
         inventories.generation,
         inventories.inventories,
@@ -466,7 +436,7 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
     return ProviderRead(uuid, reading, stable, stable and verify, len(generations))
 
 
-def read_stamp(client: api.Client, uuid: str, *, with_inventories: bool) -> staging.Stamp:
+def read_stamp(client: api.Client, uuid: str, *, with_inventories: bool) -> readings.Stamp:
     """What shows whether a provider has changed since it was read. Requests: one.
 
     ``with_inventories``: it had some, which change when the provider is created again, and not
@@ -474,9 +444,9 @@ def read_stamp(client: api.Client, uuid: str, *, with_inventories: bool) -> stag
     """
     if with_inventories:
         inventories = retry.read(lambda: client.list_inventories(uuid))
-        return staging.Stamp(inventories.generation, _seconds(inventories.updated))
+        return readings.Stamp(inventories.generation, _seconds(inventories.updated))
     shown = retry.read(lambda: client.show_provider(uuid))
-    return staging.Stamp(shown.generation, _seconds(shown.updated))
+    return readings.Stamp(shown.generation, _seconds(shown.updated))
 
 
 def _seconds(header: str | None) -> float | None:
@@ -498,36 +468,6 @@ def read_allocations(client: api.Client, uuid: str) -> Mapping[str, responses.Pr
 def partial_path(path: pathlib.Path) -> pathlib.Path:
     """The file of an unfinished save."""
     return path.with_name(f"{path.name}.partial")
-
-
-def check_refresh(path: pathlib.Path, target: str, *, refresh: bool) -> None:
-    """Refuse to replace a file that is not an unchanged snapshot of the cloud ``target``.
-
-    Errors: PlacementError, StoreError.
-    """
-    shown = command_line.quote(str(path))
-    if not refresh:
-        raise errors.PlacementError(
-            f"{shown} exists: update it with --refresh, or give another file; nothing was changed"
-        )
-    with snapshot_file.SnapshotFile(str(path)) as existing:
-        metadata = existing.metadata
-        if metadata is None:
-            raise errors.PlacementError(
-                f"{shown} is a database, not a snapshot of a cloud: give another file; nothing was"
-                " changed"
-            )
-        if metadata.anonymized:
-            raise errors.PlacementError(
-                f"{shown} is anonymized: refresh the snapshot that it was made of, and anonymize"
-                " that with the same key (placement snapshot anonymize); nothing was changed"
-            )
-        check_origin(shown, metadata, target)
-        if existing.state_hash(generations=True) != metadata.digest:
-            raise errors.PlacementError(
-                f"{shown} was changed after it was saved, by a rehearsal: generations no longer"
-                " show what changed in the cloud. Give another file; nothing was changed"
-            )
 
 
 def check_origin(path: str, metadata: snapshot_file.SnapshotMetadata, target: str) -> None:

@@ -64,7 +64,8 @@ def test_the_cloud_equals_its_snapshot_until_it_changes(
     assert (row["kind"], row["name"], row["change"]) == ("provider", host, "changed")
     assert row["after"] == {"VCPU:allocation_ratio": 3.0}
 
-    openstack.do("placement snapshot save", CLOUD, "--refresh")
+    pathlib.Path(CLOUD).unlink()
+    openstack.do("placement snapshot save", CLOUD)
     assert openstack.run("placement snapshot diff", "live", CLOUD).code == 0
     assert saved() == plain(sample)
 
@@ -130,9 +131,10 @@ def test_a_file_of_another_cloud_is_refused(
     openstack("placement snapshot save", CLOUD)
     other = ["--os-placement-database", "other.sqlite"]
     shell.run([*other, "resource", "provider", "create", "one"])
-    outcome = shell.run([*other, "placement", "snapshot", "save", CLOUD, "--refresh"])
+    pathlib.Path(CLOUD).rename(f"{CLOUD}.partial")
+    outcome = shell.run([*other, "placement", "snapshot", "save", CLOUD])
     assert outcome.code == 1
-    assert f"{CLOUD} is a snapshot of" in outcome.stderr
+    assert f"{CLOUD}.partial is a snapshot of" in outcome.stderr
     assert "nothing was changed" in outcome.stderr
 
 

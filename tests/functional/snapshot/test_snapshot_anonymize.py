@@ -181,7 +181,7 @@ def test_the_same_key_gives_the_same_pseudonyms_to_the_next_snapshot(
         ((ANONYMIZE, ANONYMIZED, "b", "--key-file", KEY), 1, "is already anonymized"),
         ((ANONYMIZE, REAL, "b", "--key-file", REAL), 1, "is not a key file"),
         ((ANONYMIZE, REAL, "b", "--key-file", "other.json"), 1, "is the key of snapshots of"),
-        ((SAVE, ANONYMIZED, "--refresh"), 1, "is anonymized: refresh the snapshot"),
+        ((SAVE, ANONYMIZED), 1, "exists: give another file; nothing was changed"),
         ((ANONYMIZE, REAL, "b", "--key-file", "b"), 1, "cannot be the key file too"),
         ((ANONYMIZE, REAL, "b", "--key-file", "no/key"), 1, "folder no does not exist"),
         ((ANONYMIZE, REAL, "no/b", "--key-file", KEY), 1, "folder no does not exist"),

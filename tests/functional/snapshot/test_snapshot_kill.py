@@ -135,19 +135,6 @@ def test_a_full_disk_is_reported_and_the_save_continues(sample: targets.Loopback
     assert saved(CLOUD) == plain_reading.comparable(plain_reading.read(sample.ask))
 
 
-def test_a_refresh_on_a_full_disk_leaves_the_file(sample: targets.Loopback) -> None:
-    openstack = shell.OpenStack(sample)
-    openstack.do(SAVE)
-    before = pathlib.Path(CLOUD).read_bytes()
-    sample.ask("PUT", "/traits/CUSTOM_NEW")
-    with full_disk(64 * 1024):
-        code, _ = openstack.fails(f"{SAVE} --refresh")
-    assert code == 1
-    assert pathlib.Path(CLOUD).read_bytes() == before
-    openstack.do(f"{SAVE} --refresh")
-    assert "CUSTOM_NEW" in saved(CLOUD)["custom_traits"]
-
-
 def test_no_anonymized_file_is_left_on_a_full_disk(sample: targets.Loopback) -> None:
     openstack = shell.OpenStack(sample)
     openstack.do(SAVE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random clouds that change between, during and after interrupted saves and refreshes.
+"""Random clouds that change between, during and after interrupted saves.
 
 Whatever happens, a provider and a consumer in the file are as they were at one moment of the last
 run, or the notes name them. A run without changes gives the same file as a fresh save.
@@ -274,15 +274,16 @@ def test_a_file_has_states_of_the_last_run_or_names_what_it_lacks(
         rate, interrupt = chance.choice((0.0, 0.1, 0.3)), chance.random() < 0.4
         world.forget()
         disturb(world, rate, interrupt)
-        request = save.SaveRequest(path, owners=owners, refresh=path.exists())
+        request = save.SaveRequest(path, owners=owners)
         try:
             save.save(world.client, request, ReadContext(workers=1))
         except Interrupted:
             continue
         check(world, path, owners=owners, quiet=not rate)
+        path.unlink()
     world.forget()
     disturb(world, 0.0, interrupt=False)
-    request = save.SaveRequest(path, owners=owners, refresh=path.exists())
+    request = save.SaveRequest(path, owners=owners)
     save.save(world.client, request, ReadContext(workers=1))
     check(world, path, owners=owners, quiet=True)
     world.placement.stop()
