@@ -94,11 +94,13 @@ openstack placement metrics write \\
         also = None
         if not isinstance(live.nova, str):
             also = nova.Recording(live.nova, live.neutron_or_none)
-        with save.saved(live.client, context, also=also) as path, health.of_snapshot(path) as read:
-            if isinstance(live.nova, str):
-                # The reason why there is no nova.
-                read = health.HealthServices(read.client, live.nova, live.neutron)
-            yield read, _finished(path)
+        with save.saved(live.client, context, also=also) as path:
+            finished = _finished(path)
+            with health.of_snapshot(path) as read:
+                if isinstance(live.nova, str):
+                    # The reason why there is no nova.
+                    read = health.HealthServices(read.client, live.nova, live.neutron)
+                yield read, finished
 
 
 def _finished(path: pathlib.Path) -> float | None:

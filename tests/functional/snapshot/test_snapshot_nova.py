@@ -48,9 +48,13 @@ def test_a_command_gives_the_same_answers_on_the_snapshot_alone(
     words = ["--os-placement-database", CLOUD, *command.split(), "-f", "json"]
     outcome = shell.run(words)
     assert outcome.code == expected.code, outcome.stderr
-    rows = json.loads(outcome.stdout)
+    rows, expected_rows = json.loads(outcome.stdout), json.loads(expected.stdout)
     assert rows
-    assert rows == json.loads(expected.stdout)
+    for row in (*rows, *expected_rows):
+        # The seconds since a migration was updated.
+        if isinstance(row.get("evidence"), dict):
+            row["evidence"].pop("age", None)
+    assert rows == expected_rows
 
 
 def test_host_aggregates_select_providers_on_the_snapshot(
@@ -59,12 +63,11 @@ def test_host_aggregates_select_providers_on_the_snapshot(
     target.load("12-hosts")
     openstack("placement snapshot save", CLOUD, "--with-nova", *RECORDING)
     name = sample.sample_nova("12-hosts")["GET /v2.1/os-aggregates"]["aggregates"][0]["name"]
-    outcome = shell.run(
-        [
-            *("--os-placement-database", CLOUD, "resource", "provider", "trait", "add"),
-            *("--trait", "HW_CPU_X86_SGX", "--member-of", name, "--dry-run", "-f", "json"),
-        ]
-    )
+    on_file = ("--os-placement-database", CLOUD)
+    mirror = f"placement aggregate mirror --host-aggregate {name} -f json"
+    assert shell.run([*on_file, *mirror.split()]).code == 0
+    add = f"resource provider trait add --trait HW_CPU_X86_SGX --member-of {name} --dry-run"
+    outcome = shell.run([*on_file, *add.split(), "-f", "json"])
     assert outcome.code == 0, outcome.stderr
     assert json.loads(outcome.stdout)
 
