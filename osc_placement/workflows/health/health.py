@@ -16,7 +16,7 @@ import datetime
 import enum
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from osc_placement import errors
@@ -24,7 +24,7 @@ from osc_placement.client import api
 from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
-from osc_placement.nova import api as nova_api, filters, request, values
+from osc_placement.nova import api as nova_api, request
 from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.answers import flavor_audit
@@ -33,7 +33,11 @@ from osc_placement.workflows.cloud import compute_nodes, moves, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair import findings, status
-from osc_placement.workflows.repair.allocations import audit as allocation_audit, missing
+from osc_placement.workflows.repair.allocations import (
+    admission,
+    audit as allocation_audit,
+    missing,
+)
 from osc_placement.workflows.repair.allocations.observe import unchecked_owners
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
@@ -443,112 +447,27 @@ def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnap
 
     Requests: one listing per required trait, and the host aggregates.
     """
-    aggregates = nova_api.host_aggregates(services.require_nova())
     placed = {
-        server: node
-        for server in map(str, snapshot.servers)
-        if (node := _node_at_rest(snapshot, snapshot.servers[server])) is not None
+        uuid: node
+        for uuid, server in snapshot.servers.items()
+        if (node := admission.node_at_rest(snapshot, server)) is not None
     }
-    by_need: dict[str, _AnyOf] = {}
-    required: dict[str, _AnyOf] = {}
-    for uuid in placed:
-        # Many servers have equal flavors and images.
-        need = repr((snapshot.servers[uuid].flavor, snapshot.servers[uuid].image_properties))
-        if need not in by_need:
-            by_need[need] = _required_traits(snapshot.servers[uuid])
-        required[uuid] = by_need[need]
-    wanted = {trait for any_of in required.values() for traits in any_of for trait in traits}
-    having = PlacementReader(services.client, context).with_traits(sorted(wanted))
-    on_host: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
-    for aggregate in aggregates:
-        for host in aggregate.hosts:
-            on_host[host].append(aggregate)
+    admitted = admission.observe(
+        PlacementReader(services.client, context),
+        services.require_nova(),
+        snapshot,
+        [snapshot.servers[uuid] for uuid in placed],
+    )
     problems = []
     for uuid, node in placed.items():
-        server, host_aggregates = snapshot.servers[uuid], on_host[node.host]
-        for code, why in (
-            ("server-trait", _lacks_trait(snapshot, node, required[uuid], having)),
-            ("server-zone", _outside_zone(server, host_aggregates)),
-            ("server-aggregate", _outside_aggregate(server, host_aggregates)),
-        ):
-            if why:
-                text = f"{_short(server.name or uuid)} on {node.host}: {why}"
-                show = f"allocation candidate explain --server {uuid}"
-                problems.append(HealthProblem(code, uuid, text, show))
+        server = snapshot.servers[uuid]
+        for code, why in admitted.broken(server, node):
+            text = f"{_short(server.name or uuid)} on {node.host}: {why}"
+            show = f"allocation candidate explain --server {uuid}"
+            problems.append(HealthProblem(code, uuid, text, show))
     hidden = sum(not server.known for server in snapshot.servers.values())
     unread = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
     return Area("servers", problems, counted(len(placed), "server"), unread=unread)
-
-
-def _node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.ComputeNode | None:
-    """The compute node of a server that does not move and has a provider; None otherwise."""
-    if not server.known or server.flavor is None:
-        return None
-    where = moves.move_of(snapshot, server)
-    is_there = where.node is not None and where.node.uuid in snapshot.providers
-    return where.node if is_there and not where.moving else None
-
-
-#: ``((trait, trait), (trait,))``: of each inner tuple a provider of the tree has one trait.
-_AnyOf = tuple[tuple[str, ...], ...]
-
-
-def _required_traits(server: values.Server) -> _AnyOf:
-    """The traits that nova requires for the flavor and the image, without those of the cloud."""
-    if server.flavor is None:
-        return ()
-    try:
-        spec = request.ServerSpec(server.flavor, image=server.image_properties)
-        query = request.request_to_placement(spec).query
-    except errors.InvalidInput:
-        # The audit of flavors reports it.
-        return ()
-    any_of = [traits for group in query.groups for traits in group.required]
-    any_of += [frozenset({trait}) for trait in query.root_required]
-    return tuple(sorted({tuple(sorted(traits)) for traits in any_of}))
-
-
-def _lacks_trait(
-    snapshot: CloudSnapshot,
-    node: values.ComputeNode,
-    required: _AnyOf,
-    having: Mapping[str, frozenset[str]],
-) -> str:
-    """The required traits that neither the tree nor a provider that shares with it has."""
-    tree = {item.uuid for item in snapshot.trees.get(node.uuid, ())}
-    tree |= {*snapshot.sharing.get(node.uuid, ())}
-    lacking = [
-        " or ".join(traits)
-        for traits in required
-        if not any(tree & having.get(trait, frozenset()) for trait in traits)
-    ]
-    return f"no {', '.join(lacking)}" if lacking else ""
-
-
-def _outside_zone(server: values.Server, aggregates: Iterable[values.HostAggregate]) -> str:
-    zones = {item.metadata.get("availability_zone") for item in aggregates} - {None}
-    zone = server.pinned_zone
-    if zone is None or zone in (zones or {values.DEFAULT_ZONE}):
-        return ""
-    return f"not in zone {zone}"
-
-
-def _outside_aggregate(server: values.Server, aggregates: Sequence[values.HostAggregate]) -> str:
-    """Why the host's aggregates do not match the flavor; empty if they do.
-
-    Only of extra specs with the scope of the filter: other keys may be for other filters.
-    """
-    if server.flavor is None:
-        return ""
-    scoped = {
-        key: value
-        for key, value in server.flavor.extra_specs.items()
-        if key.startswith(f"{filters.AGGREGATE_SCOPE}:")
-    }
-    if not scoped:
-        return ""
-    spec = request.ServerSpec(dataclasses.replace(server.flavor, extra_specs=scoped))
-    return filters.extra_specs(spec, filters.Host(aggregates))
 
 
 # The answer.
