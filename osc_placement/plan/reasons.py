@@ -71,6 +71,7 @@ class Code(enum.StrEnum):
     NO_CAPACITY = "no-capacity"
     NO_FLAVOR = "no-flavor"
     NO_HOST = "no-host"
+    NOT_ALLOWED = "not-allowed"
     NOT_POSSIBLE = "not-possible"
     REQUESTS_NOTHING = "requests-nothing"
     SOFT_DELETED = "soft-deleted"

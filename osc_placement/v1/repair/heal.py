@@ -25,7 +25,9 @@ class HealAllocations(plan_command.PlanCommand):
 
     The command skips a server that is moving, is on no host, does not fit, or could use one
     of several devices, which only its host knows, and shows the reason. --assign or
-    --strategy decide which device it uses; the result shows a guess.
+    --strategy decide which device it uses; the result shows a guess. A server whose host nova's
+    scheduler would not choose may have skipped it (OSSA-2026-022): the reason says so, and
+    --only-allowed leaves it out.
     """
 
     required_feature = "consumer generation"
@@ -52,6 +54,12 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             group, "Only servers on", "Only servers on hosts of this host aggregate"
         )
         group.add_argument("--instance", dest="server", action="append", help=argparse.SUPPRESS)
+        arguments.add_flag(
+            group,
+            "--only-allowed",
+            "Leave out servers whose host nova's scheduler would not choose: another zone, or a"
+            " missing trait or host aggregate",
+        )
         services.add_check_owners(group)
         services.add_skip_port_allocations(group)
         group = parser.add_argument_group("how to heal")
@@ -94,6 +102,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             parsed_args.consumer_type or allocation.INSTANCE,
             heal_request.HealOptions(parsed_args.strategy, assigned),
             check_owners=parsed_args.check_owners,
+            only_allowed=parsed_args.only_allowed,
         )
         return heal.plan_healing(
             run.client, nova, request, run.context, neutron=run.services.neutron_for_ports

@@ -42,6 +42,7 @@ class OldCloud:
                 **compute_hosts((name, name, uuid_of(name)) for name in names),
                 "GET /servers/detail?all_tenants=1": {"servers": self.listed},
                 "GET /os-migrations": {"migrations": self.migrations},
+                "GET /os-aggregates": {"aggregates": []},
             }
         )
         self.client.write_allocations(self._present())

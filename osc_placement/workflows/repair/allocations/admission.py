@@ -21,6 +21,8 @@ from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
 TRAIT, ZONE, AGGREGATE = "server-trait", "server-zone", "server-aggregate"
 
+NOT_READ = "whether nova would choose the hosts of servers without allocations: {error}"
+
 #: ``((trait, trait), (trait,))``: of each inner tuple a provider of the tree has one trait.
 _AnyOf = tuple[tuple[str, ...], ...]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
@@ -23,6 +23,7 @@ from osc_placement.workflows.cloud.compute_nodes import host_names
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.allocations import (
+    admission,
     leaked,
     missing,
     observe,
@@ -32,6 +33,7 @@ from osc_placement.workflows.repair.allocations import (
     stuck,
     wrong,
 )
+from osc_placement.workflows.repair.allocations.admission import BrokenRule
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.observe import HealReader
 from osc_placement.workflows.repair.allocations.repair import (
@@ -218,13 +220,20 @@ def audit_cloud(
     has reported its capacities; one for the providers with the trait COMPUTE_NODE; one for the
     one-time-use devices, if a class without capacity is in use; those of
     ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement and one
-    to nova; for servers without allocations and for ports those of ``plan_healing``. To
-    repair: one read per consumer to change.
+    to nova; for servers without allocations and for ports those of ``plan_healing``. With
+    ``only`` MISSING those of ``HealReader.admission``. To repair: one read per consumer to change.
     Errors: as ``read_cloud``; InvalidInput for unknown hosts and consumers.
     """
     reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
     selected = _find(snapshot, audit_context, request)
     not_checked = observe.unchecked_owners(snapshot, reader.request)
+    rules: dict[str, list[BrokenRule]] = {}
+    if missing.MISSING in request.only:
+        try:
+            rules = _admission(reader, snapshot, selected)
+        except errors.PlacementError as error:
+            not_checked.append(admission.NOT_READ.format(error=error))
+    selected = _with_admission(selected, snapshot, rules)
     if neutron is None:
         not_checked.append("allocations of ports: neutron was not read")
     notes = [f"nova's responses come from {nova.source}"] if nova.source else []
@@ -233,9 +242,31 @@ def audit_cloud(
     repairable = [item.subject.uuid for item in selected if item.repair]
     snapshot = reader.with_consumers(snapshot, repairable)
     # A consumer may have changed since its allocations were read.
-    selected = _find(snapshot, audit_context, request)
+    selected = _with_admission(_find(snapshot, audit_context, request), snapshot, rules)
     planned = _plan(snapshot, selected, notes)
     return AuditResult(selected, repair.observed_plan(planned, snapshot), not_checked)
+
+
+def _admission(
+    reader: HealReader, snapshot: CloudSnapshot, selected: Iterable[AllocationFinding]
+) -> dict[str, list[BrokenRule]]:
+    """``{uuid: the rules that its host breaks}`` of servers without allocations."""
+    uuids = {item.subject.uuid for item in selected} & snapshot.servers.keys()
+    uuids -= snapshot.allocations.keys()
+    return reader.admission(snapshot, [snapshot.servers[uuid] for uuid in sorted(uuids)])
+
+
+def _with_admission(
+    selected: Iterable[AllocationFinding],
+    snapshot: CloudSnapshot,
+    rules: Mapping[str, Sequence[BrokenRule]],
+) -> list[AllocationFinding]:
+    return [
+        missing.with_admission(item, snapshot.servers[uuid], rules[uuid])
+        if (uuid := item.subject.uuid) in rules
+        else item
+        for item in selected
+    ]
 
 
 class AuditReading(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
@@ -15,8 +15,10 @@ from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.repair.allocations import observe
+from osc_placement.workflows.repair.allocations import admission, observe
+from osc_placement.workflows.repair.allocations.admission import BrokenRule
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.observe import HealReader
@@ -42,7 +44,8 @@ def plan_healing(
     an owner whose sums differ, at most ``owners.MOST_READS`` (with
     ``check_owners``: one per consumer); one for each host on which
     servers lack something and for each provider that shares with it; for devices one per
-    provider of the tree, and one query per host and flavor. To neutron one for 64 servers that
+    provider of the tree, and one query per host and flavor; those of ``HealReader.admission`` for
+    servers without allocations. To neutron one for 64 servers that
     lack something or are on a host with devices. To nova one for each server without
     allocations that has an image and volumes.
     Applying the plan: one write for 64 servers; one read and one write for a server with ports.
@@ -51,7 +54,20 @@ def plan_healing(
     reader = HealReader(client, nova, neutron, context, request)
     snapshot = reader.with_owners(reader.read_cloud())
     snapshot = reader.with_missing(snapshot, reader.request)
-    return _plan(snapshot, reader.request, nova.source)
+    lacking = [
+        server
+        for server in reader.request.scope.select(snapshot.servers.values())
+        if server.uuid not in snapshot.allocations
+    ]
+    notes: list[str] = []
+    rules: dict[str, list[BrokenRule]] = {}
+    try:
+        rules = reader.admission(snapshot, lacking)
+    except errors.PlacementError as error:
+        if request.only_allowed:
+            raise
+        notes.append(admission.NOT_READ.format(error=error))
+    return _plan(snapshot, reader.request, nova.source, rules, notes)
 
 
 def plan_missing(
@@ -75,26 +91,70 @@ def plan_missing(
         yield max(scope.hosts or ()), _plan(complete, part, nova.source)
 
 
-def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.ObservedPlan:
+def _plan(
+    snapshot: CloudSnapshot,
+    request: HealRequest,
+    source: str,
+    rules: Mapping[str, Sequence[BrokenRule]] | None = None,
+    unread: Sequence[str] = (),
+) -> plan.ObservedPlan:
     """The plan; ``source`` names the recording if nova's responses are recorded."""
-    notes = observe.unchecked_owners(snapshot, request)
+    notes = [*observe.unchecked_owners(snapshot, request), *unread]
     if source:
         notes.append(f"nova's responses come from {source}")
     if source and snapshot.ports:
         notes.append(
             f"neutron's responses come from {source}: the binding profiles of ports are not written"
         )
-    planned = plan_heal(snapshot, request)
+    planned = plan_heal(snapshot, request, rules)
+    legalized = [
+        item.subject.uuid
+        for item in planned.changes
+        if item.subject.uuid not in snapshot.allocations and (rules or {}).get(item.subject.uuid)
+    ]
+    if legalized:
+        notes.append(_LEGALIZED.format(servers=name.counted(len(legalized), "server")))
     return observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
 
 
-def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
+_NOT_ALLOWED = "nova would not choose its host: {why}"
+_LEGALIZED = (
+    "the allocations make legal what nova's scheduler would not do, for {servers} (--only-allowed"
+    " leaves them out)"
+)
+
+
+def plan_heal(
+    snapshot: CloudSnapshot,
+    request: HealRequest,
+    rules: Mapping[str, Sequence[BrokenRule]] | None = None,
+) -> plan.Plan:
     """The changes that give servers what they lack; every other server with its reason.
 
+    ``rules``: ``{server uuid: the rules of nova's scheduler that its host does not meet}``.
     ``snapshot`` contains what ``HealReader.with_missing`` reads.
     """
-    planned = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
+    decisions = (
+        _by_rules(decision, rules or {}, only_allowed=request.only_allowed)
+        for decision in decide(snapshot, request)
+    )
+    planned = plan.make(_item(snapshot, decision) for decision in decisions)
     return dataclasses.replace(planned, names=provider_names(planned, snapshot))
+
+
+def _by_rules(
+    decision: HealDecision, rules: Mapping[str, Sequence[BrokenRule]], *, only_allowed: bool
+) -> HealDecision:
+    """The decision about a server without allocations, with the rules that its host breaks."""
+    broken = rules.get(decision.server.uuid, ())
+    if decision.repair is None or decision.before.allocations or not broken:
+        return decision
+    why = _NOT_ALLOWED.format(why="; ".join(rule.text for rule in broken))
+    if only_allowed:
+        reason = Reason(Code.NOT_ALLOWED, f"{why} (--only-allowed)")
+        return HealDecision(decision.server, decision.before, reason)
+    reason = Reason(text=f"{decision.reason.text}; {why}")
+    return dataclasses.replace(decision, reason=reason)
 
 
 def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change | change.Skipped:

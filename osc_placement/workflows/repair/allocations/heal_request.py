@@ -105,6 +105,7 @@ class HealRequest:
 
     ``consumer_type`` is for new consumers, None below 1.38. ``bind``: write the providers of
     ports to their binding profiles. ``check_owners``: read every consumer for its owner.
+    ``only_allowed``: leave out servers whose host nova's scheduler would not choose.
     """
 
     scope: Scope = WHOLE_CLOUD
@@ -112,3 +113,4 @@ class HealRequest:
     options: HealOptions = dataclasses.field(default_factory=HealOptions)
     bind: bool = True
     check_owners: bool = False
+    only_allowed: bool = False

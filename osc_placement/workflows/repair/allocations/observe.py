@@ -30,7 +30,13 @@ from osc_placement.workflows.cloud import compute_nodes, moves
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.observe import whole_state
 from osc_placement.workflows.cloud.reading import PlacementReader
-from osc_placement.workflows.repair.allocations import at_rest, expected, owners, ports
+from osc_placement.workflows.repair.allocations import (
+    admission,
+    at_rest,
+    expected,
+    owners,
+    ports,
+)
 from osc_placement.workflows.repair.allocations.heal_request import WHOLE_CLOUD, HealRequest, Scope
 from osc_placement.workflows.repair.allocations.snapshot import (
     CloudSnapshot,
@@ -191,6 +197,24 @@ class HealReader:
         snapshot = self._with_servers(snapshot, scope, input_errors, with_deleted=with_deleted)
         input_errors.check()
         return snapshot
+
+    def admission(
+        self, snapshot: CloudSnapshot, servers: Iterable[values.Server]
+    ) -> dict[str, list[admission.BrokenRule]]:
+        """``{uuid: the rules that its host does not meet}`` of servers at rest.
+
+        Requests: those of ``admission.observe``, none without such a server.
+        """
+        placed = {
+            server.uuid: (server, node)
+            for server in servers
+            if (node := admission.node_at_rest(snapshot, server)) is not None
+        }
+        if not placed:
+            return {}
+        listed = [server for server, _ in placed.values()]
+        admitted = admission.observe(self._reader, self._nova, snapshot, listed)
+        return {uuid: admitted.broken(*pair) for uuid, pair in placed.items()}
 
     def read_parts(self, after: str = "") -> Iterator[tuple[Scope, CloudSnapshot]]:
         """The hosts that have servers, 64 at a time in the order of their names.

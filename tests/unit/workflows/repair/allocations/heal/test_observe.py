@@ -109,6 +109,7 @@ def test_requests_grow_with_hosts_and_not_with_servers(hosts: int, servers: int)
         "/os-hypervisors/detail": 1,
         # For the plan, and just before the first write.
         "/servers/detail": 2,
+        "/os-aggregates": 1,
         "/os-migrations": 2,
     }
 
