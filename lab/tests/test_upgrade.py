@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts about releases that ``placement upgrade check`` knows, measured on nova's releases."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from lab import install, place
+from osc_placement.nova import releases
+from osc_placement.workflows.repair import status
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
+
+#: Nova's names of releases; later ones are those that OpenStack has beside the number.
+ALIASES = {
+    "Yoga": 25, "Zed": 26, "Antelope": 27, "Bobcat": 28, "Caracal": 29, "Dalmatian": 30,
+    "Epoxy": 31, "Flamingo": 32, "Gazpacho": 33, "Hibiscus": 34,
+}  # fmt: skip
+
+
+@functools.cache
+def facts(release: int) -> dict[str, Any]:
+    """What the code of a release answers; see ``lab/release_facts.py``."""
+    lab = place.find()
+    completed = subprocess.run(
+        [
+            *(install.release_python(lab, release), "-P", "-W", "ignore"),
+            str(place.HERE / "release_facts.py"),
+        ],
+        env=dict(lab.environment()),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert completed.returncode == 0, completed.stderr
+    answer: dict[str, Any] = json.loads(completed.stdout)
+    return answer
+
+
+NEWEST = max(releases.NAMES)
+RELEASES = [
+    release if release >= NEWEST - 3 else pytest.param(release, marks=pytest.mark.long)
+    for release in releases.NAMES
+]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_tables_equal_what_the_installed_release_says(release: int) -> None:
+    measured = facts(release)
+    oldest = ALIASES[measured["oldest"]]
+    assert oldest == releases.OLDEST_COMPUTE.get(release, oldest)
+    assert measured["minimum"] == str(status.NOVA_NEEDS)
+    written = {name for name, since in releases.WRITTEN_SINCE.items() if since <= release}
+    assert written == releases.WRITTEN_SINCE.keys() & set(measured["traits"])
+    assert measured["encryption"] is (release >= releases.ENCRYPTION_PROVIDERS_SINCE)
+    refused = "requires pci.report_in_placement" in measured["one_time_use"]
+    assert refused is (release >= releases.ONE_TIME_USE_SINCE)
