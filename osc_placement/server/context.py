@@ -165,14 +165,14 @@ def json_response(
     status: int = 200,
     updated: Iterable[float] | None = None,
 ) -> webob.Response:
-    """A JSON response; a ``payload`` of bytes is encoded already.
+    """A JSON response; a ``payload`` that is a list of bytes is the encoded text, in parts.
 
     ``updated`` are the update times of the records in it; the latest one becomes
     last-modified. None means now, an empty ``updated`` means no such header.
     """
-    body = payload if isinstance(payload, bytes) else encode(payload)
-    headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
-    response = webob.Response(status=status, app_iter=[body], headerlist=headers)
+    parts = payload if isinstance(payload, list) else [encode(payload)]
+    headers = [("Content-Type", JSON), ("Content-Length", str(sum(map(len, parts))))]
+    response = webob.Response(status=status, app_iter=parts, headerlist=headers)
     set_dates(context, response, updated)
     return response
 

@@ -17,6 +17,9 @@ from osc_placement.model.candidate import Candidate, CandidateQuery
 from osc_placement.server import query, schemas
 from osc_placement.server.context import Limits, RequestContext, encode, json_response
 
+#: Bytes of a part of a response: as large as the C library returns to the system at once.
+_PART = 1 << 20
+
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /allocation_candidates
@@ -27,19 +30,46 @@ def list_all(context: RequestContext) -> webob.Response:
     parameters = context.checked_query(schemas.CANDIDATES_QUERY)
     candidate_query = query.parse_candidates(list(parameters.items()), context.version)
     limits, form = context.limits, _request_form(context.version)
-    text = bytearray(b'{"allocation_requests": [')
+    text = _Text()
+    text.add(b'{"allocation_requests": [')
     providers: dict[str, None] = {}
     with limits.search_slot() as budget, context.repository.snapshot() as base:
         for candidate in _candidates(base, candidate_query, limits, budget):
             if providers:
-                text += b", "
-            text += orjson.dumps(form(candidate))
-            limits.check_size(len(text))
+                text.add(b", ")
+            text.add(orjson.dumps(form(candidate)))
+            limits.check_size(text.size)
             providers.update(dict.fromkeys(candidate.allocations))
         summaries = _summaries(context.version, base, candidate_query, providers)
-    text += b'], "provider_summaries": ' + encode(summaries) + b"}"
-    limits.check_size(len(text))
-    return json_response(context, bytes(text))
+    text.add(b'], "provider_summaries": ')
+    text.add(encode(summaries))
+    text.add(b"}")
+    limits.check_size(text.size)
+    return json_response(context, text.parts())
+
+
+class _Text:
+    """A text that is kept, and sent, in parts: no second copy of a large one is made.
+
+    ``size`` is the number of bytes.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._parts: list[bytes] = []
+        self._last = bytearray()
+
+    def add(self, text: bytes) -> None:
+        """Append some bytes."""
+        self.size += len(text)
+        self._last += text
+        if len(self._last) > _PART:
+            self._parts.append(bytes(self._last))
+            self._last.clear()
+
+    def parts(self) -> list[bytes]:
+        """The whole text."""
+        return [*self._parts, bytes(self._last)]
 
 
 def _candidates(
