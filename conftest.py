@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--serve",
         choices=("embedded", "placement"),
         default="embedded",
-        help="the server that the gabbi tests check: the embedded server or openstack-placement",
+        help="the server that the gabbi tests check: the reference server or openstack-placement",
     )
     parser.addoption(
         "--peer",
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-targets",
         action="store_true",
-        help="run all functional tests also on the embedded server behind a port, and on"
+        help="run all functional tests also on the reference server behind a port, and on"
         " openstack-placement in process, without a service",
     )
     parser.addoption(

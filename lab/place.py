@@ -17,12 +17,12 @@ FOLDER_VARIABLE = "OSC_PLACEMENT_LAB"
 PORT_VARIABLE = "OSC_PLACEMENT_LAB_PORT"
 DEFAULT_PORT = 24000
 
-#: In the order of their ports; a test starts its embedded server on the port of ``embedded``.
+#: In the order of their ports; a test starts its reference server on the port of ``embedded``.
 NAMES = ("keystone", "placement", "nova", "neutron", "embedded")
 
 PASSWORD = "lab"
 REGION = "RegionOne"
-#: The region whose placement is the embedded server, and the region without placement.
+#: The region whose placement is the reference server, and the region without placement.
 EMBEDDED_REGION = "RegionEmbedded"
 EMPTY_REGION = "RegionEmpty"
 

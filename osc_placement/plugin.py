@@ -66,7 +66,7 @@ _OPTIONS = {
     _DATABASE_OPTION: (
         "<file>",
         "OSC_PLACEMENT_DATABASE",
-        "Run on this database file with the embedded Placement server in process: no cloud, no"
+        "Run on this database file with the reference server in process: no cloud, no"
         f" endpoint, no authentication (Env: OSC_PLACEMENT_DATABASE, {_IN_PLACE_OF_FILES})",
     ),
     _CONFIG_OPTION: (
@@ -160,7 +160,7 @@ def _transport(instance: Any, settings: Mapping[str, Any]) -> transport.Transpor
 
 
 def embedded_database(settings: Mapping[str, Any]) -> str | None:
-    """The database file of the embedded server; None when commands use a service."""
+    """The database file of the reference server; None when commands use a service."""
     return settings.get(_DATABASE_SETTING) or None
 
 

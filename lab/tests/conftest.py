@@ -52,7 +52,7 @@ def _up(services: Sequence[str]) -> Iterator[place.Place]:
 
 @contextlib.contextmanager
 def embedded_server(lab: place.Place) -> Iterator[str]:
-    """Run the embedded server with ``--auth keystone`` at the URL of the lab's catalog."""
+    """Run the reference server with ``--auth keystone`` at the URL of the lab's catalog."""
     port, config = str(lab.port("embedded")), str(lab.path("etc", "embedded.conf"))
     arguments = ["--auth", "keystone", "--config-file", config, "--port", port]
     with lab.path("log", "embedded.out").open("w") as log:
@@ -124,7 +124,7 @@ class OpenStack:
 def openstack(
     request: pytest.FixtureRequest, lab: place.Place, tmp_path: pathlib.Path
 ) -> Iterator[OpenStack]:
-    """``openstack`` with an empty placement: the real one, and the embedded server."""
+    """``openstack`` with an empty placement: the real one, and the reference server."""
     if request.param == "embedded":
         with embedded_server(lab):
             yield OpenStack(lab, tmp_path, "embedded")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A VGPU reshape with real tokens, on the real placement and the embedded server.
+"""A VGPU reshape with real tokens, on the real placement and the reference server.
 
 One compute node has the inventory of 4 + 4 VGPU and of network functions; servers use both.
 The reshape moves them to one child provider per GPU. It needs the role service, not admin.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded server and the real placement give the same responses for every token."""
+"""The reference server and the real placement give the same responses for every token."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def tokens(lab: place.Place, projects: dict[str, str]) -> Tokens:
 
 @pytest.fixture(scope="module")
 def servers(lab: place.Place) -> Iterator[tuple[str, str]]:
-    """The real placement and the embedded server, both empty."""
+    """The real placement and the reference server, both empty."""
     database.reset(lab, database.EMPTY, "placement")
     with conftest.embedded_server(lab) as url:
         yield lab.url("placement"), url

@@ -22,7 +22,7 @@ def connect(
     timeout: float = transport.READ_TIMEOUT,
     create: bool = False,
 ) -> api.Client:
-    """A client of the Placement in a session's catalog, or of the embedded server on a file.
+    """A client of the Placement in a session's catalog, or of the reference server on a file.
 
     ``session``: of keystoneauth, with ``region``, ``interface``, or an ``endpoint`` in place of
     the catalog. ``database``: an SQLite file; with ``create`` it may be missing, and the first
@@ -56,7 +56,7 @@ def connect(
 
 
 def embedded(database: str) -> transport.Transport:
-    """A transport to the embedded server on a file, which the first request opens."""
+    """A transport to the reference server on a file, which the first request opens."""
 
     def open_server() -> wsgi.WsgiApp:
         from osc_placement import server

@@ -61,7 +61,7 @@ READ_TIMEOUT = 60.0
 
 MAX_REDIRECTS = 5
 
-#: The URL of the embedded server; it is never resolved.
+#: The URL of the reference server; it is never resolved.
 EMBEDDED_URL = "http://placement.embedded"
 
 #: How often a request is sent that is refused with 429.

@@ -17,7 +17,7 @@ import requests.adapters
 from osc_placement.client.local import LocalPlacement
 from osc_placement.client.transport import EMBEDDED_URL, Transport
 
-#: The identity of requests to the embedded server: access to the file grants every right.
+#: The identity of requests to the reference server: access to the file grants every right.
 _EMBEDDED_TOKEN = "admin"  # noqa: S105
 _EMBEDDED_HEADERS = {"x-roles": "admin,service"}
 

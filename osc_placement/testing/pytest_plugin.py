@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pytest fixtures for the embedded server; pytest loads this module by entry point.
+"""Pytest fixtures for the reference server; pytest loads this module by entry point.
 
 ``placement_server`` is a running Placement with a URL, empty and in memory;
 ``placement_client`` is this package's client of it. A marker sets its content and any other
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def placement_server(request: pytest.FixtureRequest) -> Iterator[service.LoopbackPlacement]:
-    """The embedded Placement on a port of 127.0.0.1, for this test alone."""
+    """The reference server on a port of 127.0.0.1, for this test alone."""
     from osc_placement.testing import service
 
     marker = request.node.get_closest_marker(MARKER)

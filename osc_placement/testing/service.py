@@ -128,7 +128,7 @@ class EmbeddedPlacement(Fixture):
     def rival(self) -> api.Client:
         """Another client, for actions: its requests are not recorded, and meet no action."""
         unrecorded = _SharedApp(self, lambda *arguments: self.app(*arguments))
-        in_process = wsgi.in_process(lambda: unrecorded, "the embedded server")
+        in_process = wsgi.in_process(lambda: unrecorded, "the reference server")
         return api.Client(in_process, microversion.MAXIMUM)
 
     def start(self) -> Self:
@@ -208,7 +208,7 @@ class InProcessPlacement(EmbeddedPlacement):
         return session
 
     def client(self, version: str | microversion.Microversion | None = None) -> api.Client:
-        return api.Client(wsgi.in_process(self._shared(), "the embedded server"), _pinned(version))
+        return api.Client(wsgi.in_process(self._shared(), "the reference server"), _pinned(version))
 
     def _shared(self) -> Callable[[], wsgi.WsgiApp]:
         if self._app is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the HTTP contract tests, which run on the embedded server and openstack-placement."""
+"""Fixtures of the HTTP contract tests, for the reference server and openstack-placement."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded server with one fault, which other implementations of Placement may have.
+"""The reference server with one fault, which other implementations of Placement may have.
 
 A fault is a function of a request and of the right server; it returns the response.
 """
@@ -276,7 +276,7 @@ class _Quiet(wsgiref.simple_server.WSGIRequestHandler):
 
 @contextlib.contextmanager
 def served(name: str) -> Iterator[str]:
-    """The URL of an empty embedded server with this fault; an empty name: without one."""
+    """The URL of an empty reference server with this fault; an empty name: without one."""
     app, fault = server.create_app(legacy_rbac=True), FAULTS.get(name, NONE)
 
     def send(request: webob.Request) -> webob.Response:

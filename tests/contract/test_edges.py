@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unusual tokens, paths and headers: the embedded server answers as openstack-placement does.
+"""Unusual tokens, paths and headers: the reference server answers as openstack-placement does.
 
 Leading slashes are in ``tests/functional/server``, because the web server of the peer removes them.
 """

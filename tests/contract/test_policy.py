@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roles and scopes on every route: the embedded server allows what openstack-placement allows."""
+"""Roles and scopes on every route: the reference server allows what openstack-placement allows."""
 
 from __future__ import annotations
 

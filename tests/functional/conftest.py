@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands, against the embedded server in process, on a port, and openstack-placement."""
+"""The commands, against the reference server in process, on a port, and openstack-placement."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random requests: the embedded server answers what openstack-placement answers.
+"""Random requests: the reference server answers what openstack-placement answers.
 
 ``tools/differential-sequences`` does the same for as long as one likes.
 """

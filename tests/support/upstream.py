@@ -35,7 +35,7 @@ def load_tests(folder: pathlib.Path) -> unittest.TestSuite:
 
 
 def load_embedded(*_: Any) -> reference_server.App:
-    """Placement's ``deploy.loadapp``, for the embedded server."""
+    """Placement's ``deploy.loadapp``, for the reference server."""
     return reference_server.create_app()
 
 

@@ -59,7 +59,7 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("Smallest changes", "change", {"change": "text", "hosts": "hosts"}),
     (
         "Filters of nova's scheduler",
-        "nova filter",
+        "nova-filter",
         {"filter": "reason", "verdict": "verdict", "evidence": "text"},
     ),
 )
@@ -278,14 +278,14 @@ def _facts(
         *(_change_fact(change, explanation, aggregates) for change in explanation.changes),
         *map(_filter_fact, explanation.judged),
         *(
-            {"section": "not counted", "text": why, "host": name}
+            {"section": "not-counted", "text": why, "host": name}
             for name, why in explanation.not_counted.items()
         ),
         *([{"section": "failure", "text": explanation.cause}] if explanation.cause else []),
         *({"section": "note", "text": text} for text in _set_back(explanation.changes)),
         *(
             {"section": section, "text": text}
-            for section, texts in (("not checked", open_parts.doubts), ("note", open_parts.notes))
+            for section, texts in (("not-checked", open_parts.doubts), ("note", open_parts.notes))
             for text in dict.fromkeys(texts)
         ),
         *({"section": "assumption", "text": text} for text in assumed),
@@ -294,7 +294,7 @@ def _facts(
         fact["text"] = with_names(fact["text"], aggregates)
     of_releases = [
         {
-            "section": "nova release",
+            "section": "nova-release",
             "text": _text(older.query),
             "source": older.nova and older.nova.title,
             "hosts": len(answer.candidates),
@@ -352,7 +352,7 @@ def _change_fact(
 
 def _filter_fact(judged: nova_filters.FilterJudgement) -> dict[str, Any]:
     return {
-        "section": "nova filter",
+        "section": "nova-filter",
         "text": judgement(judged),
         "reason": judged.filter,
         "hosts": len(judged.refused),

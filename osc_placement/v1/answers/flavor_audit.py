@@ -21,11 +21,11 @@ class AuditFlavors(base.ReportLister):
     """Find flavors that no host, one host or too many candidates can serve
 
     Sends nova's query for each flavor, without an image and an availability zone. The code is
-    ok; unknown_flavor (nova does not have a named flavor); invalid (nova or Placement refuses the
-    query); unknown_name (a trait or class does not
-    exist, also a forbidden trait); no_host (not even without allocations); full (only without
-    the present allocations); out_of_service (nova-compute of the hosts is down or disabled, or
-    nova does not have them); one_host; many_candidates (Placement returns only some, so nova
+    ok; unknown-flavor (nova does not have a named flavor); invalid (nova or Placement refuses the
+    query); unknown-name (a trait or class does not
+    exist, also a forbidden trait); no-host (not even without allocations); full (only without
+    the present allocations); out-of-service (nova-compute of the hosts is down or disabled, or
+    nova does not have them); one-host; many-candidates (Placement returns only some, so nova
     may not see all hosts); unknown (hosts can serve the query, but nova also checks what
     Placement does not have, such as PCI devices and NUMA nodes). Where releases of nova send
     different queries, a flavor has several rows.
@@ -39,8 +39,8 @@ class AuditFlavors(base.ReportLister):
     }
     example = """\
 openstack placement flavor audit
-openstack placement flavor audit --fail-on unknown_name \\
-    --fail-on no_host m1.large"""
+openstack placement flavor audit --fail-on unknown-name \\
+    --fail-on no-host m1.large"""
 
     table_columns = ("name", "code", "hosts", "hosts_if_empty", "reason")
 

@@ -37,7 +37,7 @@ def add_options(
 ) -> None:
     """Add the options of nova's request; ``several``: of requests for new servers only.
 
-    ``judged``: with those of commands that judge hosts.
+    ``judged``: with those of commands that check hosts.
     """
     group = parser.add_argument_group("nova's request for a server")
     if several:

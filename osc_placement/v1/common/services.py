@@ -162,7 +162,7 @@ def add_judgement(group: argparse._ActionsContainer) -> None:
 
 
 def add_strict(group: argparse._ActionsContainer) -> None:
-    """Add ``--strict``, for commands that list what they did not judge."""
+    """Add ``--strict``, for commands that list what they did not check."""
     arguments.add_flag(
         group, "--strict", "Exit with 4 instead of 0 if the answer lists something as not checked"
     )

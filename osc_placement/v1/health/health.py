@@ -17,12 +17,10 @@ from osc_placement.v1.output import rows
 if TYPE_CHECKING:
     from osc_placement.workflows.health import health
 
-_PARTLY_READ = ("not checked", "not judged")
-
 _COLUMNS: rows.Columns[health.HealthLine] = {
     "severity": lambda line: str(line.severity),
     "code": lambda line: line.code,
-    "count": lambda line: None if line.severity in _PARTLY_READ else len(line.subjects),
+    "count": lambda line: None if line.severity == "not checked" else len(line.subjects),
     "since": lambda line: line.since,
     "first": lambda line: line.text,
     "subjects": lambda line: rows.lines(sorted(line.subjects)),
@@ -32,7 +30,7 @@ _COLUMNS: rows.Columns[health.HealthLine] = {
     "repair": lambda line: line.repair,
 }
 
-_OTHERS = (*_PARTLY_READ, "muted")
+_OTHERS = ("not checked", "muted")
 
 #: Problems whose commands the summary shows.
 _MOST_COMMANDS = 3
@@ -47,8 +45,8 @@ class ShowHealth(base.ReportLister):
     with the command that shows each problem; an area without problems is one row.
 
     Errors: servers do not start or land on wrong hosts, or capacity is lost or counted twice.
-    Everything else is a warning. An area that could not be read is "not checked",
-    and what else could not be judged is "not judged".
+    Everything else is a warning. What could not be read, or cannot be known, is
+    "not checked", with the reason.
     """
 
     required_feature = "consumer generation"
@@ -106,8 +104,8 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         mutes = [health.Mute.parse(text) for text in parsed_args.mute]
         lines = health.lines(areas, mutes, today=today, before=before)
         code = _exit_code(lines, parsed_args.fail_on)
-        not_judged = [line.text for line in lines if line.severity == "not judged"]
-        self.exit_code = services.exit_code(code, not_judged, parsed_args)
+        not_checked = [line.text for line in lines if line.severity == "not checked"]
+        self.exit_code = services.exit_code(code, not_checked, parsed_args)
         self.summary = _summary(cloud.client.target, lines)
         if before is None:
             self.table_columns = tuple(name for name in self.table_columns if name != "since")
@@ -135,7 +133,7 @@ def _exit_code(lines: Sequence[health.HealthLine], fail_on: str) -> int:
     severities = {str(line.severity) for line in lines}
     if severities & {"error", fail_on}:
         return 3
-    return services.NOT_CHECKED if "not checked" in severities else 0
+    return services.NOT_CHECKED if any(line.is_unread for line in lines) else 0
 
 
 def _summary(target: str, lines: Sequence[health.HealthLine]) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement status show`` examines a Placement service; ``placement options show`` prints help.
+"""``placement status show`` shows a Placement service; ``placement options show`` prints help.
 
 The second prints the options that many commands share, and that their own help only names.
 """

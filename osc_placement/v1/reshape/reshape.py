@@ -37,7 +37,7 @@ class Reshape(plan_command.SelectorCommand):
     "placement recipe vgpu", "recipe pcpu", "recipe replace-host", "recipe sev" and
     "recipe pci" write a file for frequent tasks.
 
-    Every plan is first applied to a copy of the trees in an embedded Placement; --dry-run
+    Every plan is first applied to a copy of the trees in a reference server; --dry-run
     stops after this.
     """
 

@@ -43,7 +43,8 @@ openstack placement query replay monday.sqlite tuesday.sqlite \\
     --queries access.log
 openstack placement query replay cloud.sqlite --after plan.json \\
     --queries queries.txt
-openstack --os-placement-rate 20 placement query replay --queries access.log \\
+openstack --os-placement-rate 20 placement query replay \\
+    --queries access.log \\
     --against https://new.example.org/placement --slower 50"""
 
     table_columns: Sequence[str] = (

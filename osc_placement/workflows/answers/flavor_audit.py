@@ -28,20 +28,20 @@ class FlavorCode(enum.StrEnum):
     #: Nova refuses the flavor, or its query is invalid.
     INVALID = "invalid"
     #: Nova has no flavor with this name or ID.
-    UNKNOWN_FLAVOR = "unknown_flavor"
+    UNKNOWN_FLAVOR = "unknown-flavor"
     #: Placement refuses the query: a trait or class does not exist.
-    UNKNOWN_NAME = "unknown_name"
+    UNKNOWN_NAME = "unknown-name"
     #: No host can serve it, not even without any allocation.
-    NO_HOST = "no_host"
+    NO_HOST = "no-host"
     #: Placement has hosts for it, but nova places no server on any of them.
-    OUT_OF_SERVICE = "out_of_service"
+    OUT_OF_SERVICE = "out-of-service"
     #: A host could serve it if nothing were allocated.
     FULL = "full"
-    ONE_HOST = "one_host"
+    ONE_HOST = "one-host"
     #: Hosts can serve the query, but nova also checks what Placement does not have.
     UNKNOWN = "unknown"
     #: Placement returns only some of the candidates.
-    MANY_CANDIDATES = "many_candidates"
+    MANY_CANDIDATES = "many-candidates"
 
 
 #: Hosts that are read only to count those that could serve a flavor if nothing were allocated.

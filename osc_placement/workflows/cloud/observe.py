@@ -33,7 +33,7 @@ def _repository(client: api.Client) -> StateRepository | None:
 
 
 def is_file(client: api.Client) -> bool:
-    """Whether the client runs on a database file of the embedded server. Requests: none."""
+    """Whether the client runs on a database file of the reference server. Requests: none."""
     return _repository(client) is not None
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of a cloud: clients of embedded Placements, and plans that are applied to them.
+"""Copies of a cloud: clients of reference servers, and plans that are applied to them.
 
-The embedded Placement is the reference server: it accepts and refuses what Placement does. Nothing
+The reference server is the reference server: it accepts and refuses what Placement does. Nothing
 of a run on a copy is kept, and no other service is asked or changed.
 """
 

@@ -50,10 +50,8 @@ class Severity(enum.StrEnum):
     ERROR = "error"
     #: It will hurt later, or may be intended.
     WARNING = "warning"
-    #: The area, or a part of it, could not be read.
+    #: The area, or a part of it, could not be read, or cannot be known.
     NOT_CHECKED = "not checked"
-    #: A part of the area could not be judged.
-    NOT_JUDGED = "not judged"
     MUTED = "muted"
     OK = "ok"
 
@@ -112,17 +110,17 @@ class HealthProblem(NamedTuple):
 
 
 class Area(NamedTuple):
-    """What one command checks: ``problems``, and how much was examined ("16 providers").
+    """What one command checks: ``problems``, and how much was checked ("16 providers").
 
-    ``error`` says why it was not examined. ``unread`` are parts that could not be read now;
-    ``not_judged`` are parts that cannot be judged.
+    ``error`` says why it was not checked. ``unread`` are parts that could not be read now;
+    ``not_checked`` are parts that cannot be known.
     """
 
     name: str
     problems: Sequence[HealthProblem] = ()
     examined: str = ""
     error: str = ""
-    not_judged: Sequence[str] = ()
+    not_checked: Sequence[str] = ()
     unread: Sequence[str] = ()
 
     @property
@@ -136,6 +134,7 @@ class HealthLine:
     """One row of the answer. ``subjects`` are UUIDs or names; ``text`` names the first ones.
 
     ``new`` and ``gone`` are the subjects that an earlier state lacks or had; None without one.
+    ``is_unread``: a part of the area could not be read now.
     """
 
     severity: Severity
@@ -146,6 +145,12 @@ class HealthLine:
     repair: str = ""
     new: frozenset[str] | None = None
     gone: frozenset[str] | None = None
+    is_unread: bool = False
+
+    @property
+    def is_unknowable(self) -> bool:
+        """Whether it names what cannot be known, and not what could not be read."""
+        return self.severity is Severity.NOT_CHECKED and not self.is_unread
 
     @property
     def since(self) -> str:
@@ -256,7 +261,7 @@ def _allocations(services: HealthServices, audited: allocation_audit.AuditReadin
         "allocations",
         [_of_finding(item, "placement allocation audit") for item in problems],
         counted(len(audited.snapshot.allocations), "consumer"),
-        not_judged=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
+        not_checked=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
     )
 
 
@@ -369,7 +374,7 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
         "providers",
         [_of_finding(item, "placement provider audit") for item in audited.findings],
         counted(count, "provider"),
-        not_judged=audited.not_checked,
+        not_checked=audited.not_checked,
     )
 
 
@@ -381,7 +386,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
     )
     problems = [
         HealthProblem(
-            f"flavor-{item.code}".replace("_", "-"),
+            f"flavor-{item.code}",
             item.id,
             item.name,
             "placement flavor audit",
@@ -389,12 +394,12 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         for item in audited
         if item.code not in flavor_audit.NO_FINDING and not item.condition
     ]
-    not_judged = sorted(
+    not_checked = sorted(
         {text for item in audited for text in item.not_checked}
         | {request.OWNER_UNKNOWN for item in audited if item.condition}
     )
     count = len({item.id for item in audited})
-    return Area("flavors", problems, counted(count, "flavor"), "", not_judged, compute.not_checked)
+    return Area("flavors", problems, counted(count, "flavor"), "", not_checked, compute.not_checked)
 
 
 def _placement(services: HealthServices) -> Area:
@@ -526,13 +531,17 @@ def lines(
             # One service that fails is said once.
             text = f"as {first[area.error]}" if area.error in first else area.error
             first.setdefault(area.error, area.name)
-            rows.append(HealthLine(Severity.NOT_CHECKED, area.name, text=text))
+            rows.append(_unchecked(area, text, is_unread=True))
         elif not area.problems and not area.unread:
             rows.append(HealthLine(Severity.OK, area.name, text=area.examined))
-        rows += [HealthLine(Severity.NOT_CHECKED, area.name, text=text) for text in area.unread]
-        rows += [HealthLine(Severity.NOT_JUDGED, area.name, text=text) for text in area.not_judged]
+        rows += [_unchecked(area, text, is_unread=True) for text in area.unread]
+        rows += [_unchecked(area, text, is_unread=False) for text in area.not_checked]
     order = list(Severity)
     return sorted(rows, key=lambda row: (order.index(row.severity), -len(row.subjects), row.code))
+
+
+def _unchecked(area: Area, text: str, *, is_unread: bool) -> HealthLine:
+    return HealthLine(Severity.NOT_CHECKED, area.name, text=text, is_unread=is_unread)
 
 
 def _line(code: str, problems: Sequence[HealthProblem], *, muted: bool) -> HealthLine:

@@ -185,7 +185,7 @@ def _findings(areas: Sequence[health.Area]) -> Iterator[Family]:
     reasons = {
         (area.name, reason): None
         for area in areas
-        for reason in (*filter(None, [area.error]), *area.unread, *area.not_judged)
+        for reason in (*filter(None, [area.error]), *area.unread, *area.not_checked)
     }
     help_text = "What health did not check, with the reason."
     not_checked = [Sample(labels, 1) for labels in sorted(reasons)]

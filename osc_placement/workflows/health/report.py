@@ -222,7 +222,7 @@ def read(
         figures = _figures(base, nova, report_plan, context)
     today = datetime.datetime.now(datetime.UTC)
     lines = tuple(health.lines(areas, today=today.date())) if with_health else None
-    notes = tuple(f"{area.name}: {note}" for area in areas for note in area.not_judged)
+    notes = tuple(f"{area.name}: {note}" for area in areas for note in area.not_checked)
     return build(services.client.target, today, base, figures, lines, notes, report_plan)
 
 

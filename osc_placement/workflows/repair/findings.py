@@ -140,7 +140,7 @@ def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> F
 def unchecked(text: str) -> Finding[Any]:
     """The row about what may be wrong without a finding."""
     evidence = Evidence(Code.NONE, text, {"not_checked": text})
-    return Finding("not_checked", change.Subject("", ""), (), evidence, Proposal(Remedy.NONE, ""))
+    return Finding("not-checked", change.Subject("", ""), (), evidence, Proposal(Remedy.NONE, ""))
 
 
 def select(

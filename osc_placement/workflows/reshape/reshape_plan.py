@@ -5,7 +5,7 @@
 decision is a pure function of the snapshot: a document or a target tree gives moves of inventories
 (``resolve``), these give the allocations that move (``consumers``), and both give the snapshot
 after the reshape, which ``checks`` checks. ``changes`` are the differences of both snapshots.
-The rehearsal applies them to an embedded Placement that holds the first snapshot, and compares the
+The rehearsal applies them to a reference server that holds the first snapshot, and compares the
 result with the second::
 
     - {from: cn1, resources: {VGPU: 8}, to: {name: cn1_gpu}}
@@ -192,7 +192,7 @@ def rehearse(
     planned: plan.Plan,
     version: microversion.Microversion,
 ) -> None:
-    """Apply a plan to ``before`` in an embedded Placement: the result must be ``after``.
+    """Apply a plan to ``before`` in a reference server: the result must be ``after``.
 
     Errors: RehearsalFailed with all failures or differences; PlacementError if ``before`` is not
     a valid state; UnsupportedVersion.

@@ -77,7 +77,7 @@ def _providers(answer: QueryAnswer) -> frozenset[str]:
 
 @contextlib.contextmanager
 def opened(path: pathlib.Path) -> Iterator[api.Client]:
-    """A client of the embedded server on a snapshot."""
+    """A client of the reference server on a snapshot."""
     with file.opened(path):
         # Only a check: it names an unusable file before the first request.
         pass

@@ -116,7 +116,7 @@ def test_a_server_is_explained_by_its_flavor_and_zone(
         f"member_of={AGGREGATE} (az1)": ("request filter: availability zone: az1", 1),
         "root_required=!COMPUTE_STATUS_DISABLED": ("request filter: compute status", 1),
     }
-    verdicts = {row["reason"]: row["verdict"] for row in found["nova filter"]}
+    verdicts = {row["reason"]: row["verdict"] for row in found["nova-filter"]}
     assert verdicts["ComputeFilter"] == "accepts"
     assert verdicts["ServerGroupAffinityFilter"] == "accepts"
 
@@ -134,7 +134,7 @@ def test_the_commands_name_a_host_with_a_compute_service_that_is_down(
     options = down(openstack)
     code, found = explained(openstack, "--flavor", "avx", *options)
     assert (code, "candidate" in found) == (3, False)
-    ((text, host),) = ((row["text"], row["host"]) for row in found["not counted"])
+    ((text, host),) = ((row["text"], row["host"]) for row in found["not-counted"])
     assert (text, host) == ("nova-compute down", "avx")
     # The next nearest host is explained.
     assert {row["host"] for row in found["failure"]} == {"plain"}
@@ -144,7 +144,7 @@ def test_the_commands_name_a_host_with_a_compute_service_that_is_down(
     ended = openstack.run(AUDIT, "avx", *options, "-f", "json")
     (row,) = json.loads(ended.stdout)
     assert ended.code == 3
-    assert (row["code"], row["hosts"], row["hosts_if_empty"]) == ("out_of_service", 0, 0)
+    assert (row["code"], row["hosts"], row["hosts_if_empty"]) == ("out-of-service", 0, 0)
     assert row["not_counted"] == [{"host": "avx", "reason": "nova-compute down"}]
     (row,) = openstack("placement capacity show", "--flavor", "avx", *options)
     assert (row["fits"], row["hosts"], row["not_counted"][0]["host"]) == (0, 0, "avx")
@@ -163,7 +163,7 @@ def test_a_filter_that_nova_conf_enables_refuses_hosts(
     # It refuses both hosts if it is enabled.
     assert (code, len(found["candidate"])) == (4, 2)
     name = "AggregateInstanceExtraSpecsFilter"
-    lines = [row["text"] for row in found["not checked"]]
+    lines = [row["text"] for row in found["not-checked"]]
     assert f"{name}: nova.conf says whether it is enabled" in lines
     assert explained(openstack, "--flavor", "ssd", "--no-nova", *options)[0] == 0
     pathlib.Path("nova.conf").write_text(
@@ -171,8 +171,8 @@ def test_a_filter_that_nova_conf_enables_refuses_hosts(
     )
     conf = ("--nova-conf", "nova.conf")
     code, found = explained(openstack, "--flavor", "ssd", *conf, *options)
-    assert (code, len(found["not counted"])) == (3, 2)
-    assert {row["text"] for row in found["not counted"]} == {f"{name}: no aggregate has ssd"}
+    assert (code, len(found["not-counted"])) == (3, 2)
+    assert {row["text"] for row in found["not-counted"]} == {f"{name}: no aggregate has ssd"}
 
 
 _ALIAS = '[pci]\nalias = {"name": "nic", "vendor_id": "8086", "product_id": "154d"}\n'
@@ -216,7 +216,7 @@ def test_what_was_not_checked_makes_a_yes_unknown_because_it_can_be_a_no(
     hidden = {path: answer for path, answer in answers.items() if path != unread}
     hidden |= dict.fromkeys([unread], None) if unread else {}
     code, found = explained(openstack, *asked, *nova_recording(hidden))
-    assert (code, bool(found["candidate"]), bool(found["not checked"])) == (4, True, True)
+    assert (code, bool(found["candidate"]), bool(found["not-checked"])) == (4, True, True)
     code, found = explained(openstack, *asked, *options, *nova_recording(known))
     assert (code, "candidate" in found) == (3, False)
 
@@ -354,7 +354,7 @@ def test_an_unknown_flavor_does_not_hide_the_audit_of_others(
 ) -> None:
     rows = openstack.rows(AUDIT, "small", "absent", *nova, code=3)
     assert [(row["name"], row["code"]) for row in rows] == [
-        ("small", "ok"), ("absent", "unknown_flavor")
+        ("small", "ok"), ("absent", "unknown-flavor")
     ]  # fmt: skip
     assert "None" not in openstack.run(AUDIT, "small", "absent", *nova).stdout
 
@@ -427,9 +427,9 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
     assert ended.code == 3
     assert {row["name"]: (row["code"], row["hosts"], row["hosts_if_empty"]) for row in rows} == {
         "small": ("ok", 2, 2),
-        "large": ("no_host", 0, 0),
-        "avx": ("one_host", 1, 1),
-        "typo": ("unknown_name", 0, None),
+        "large": ("no-host", 0, 0),
+        "avx": ("one-host", 1, 1),
+        "typo": ("unknown-name", 0, None),
         "cyborg": ("invalid", 0, None),
         "pci": ("unknown", 2, 2),
     }
@@ -441,8 +441,8 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
     assert "None" not in openstack.run(AUDIT, *nova).stdout
     assert openstack.run(AUDIT, "small", *nova).code == 0
     assert openstack.run(AUDIT, "small", "pci", *nova).code == 4
-    assert openstack.run(AUDIT, "small", "avx", "--fail-on", "no_host", *nova).code == 0
-    assert openstack.run(AUDIT, "--fail-on", "no_host", *nova).code == 3
+    assert openstack.run(AUDIT, "small", "avx", "--fail-on", "no-host", *nova).code == 0
+    assert openstack.run(AUDIT, "--fail-on", "no-host", *nova).code == 3
 
 
 def test_capacity_lists_what_a_flavor_leaves_open(

@@ -26,13 +26,13 @@ def test_health_counts_what_the_audits_list(openstack: shell.OpenStack) -> None:
     subjects: dict[str, set[str]] = collections.defaultdict(set)
     for command in ("placement allocation audit", "placement provider audit"):
         for row in rows(openstack, command, "--strict"):
-            if row["code"] == "not_judged":
+            if row["code"] == "not-checked":
                 continue
             subjects[row["code"]].add(row["uuid"] or row["name"])
     for row in rows(openstack, "placement flavor audit"):
-        if row["code"] not in ("ok", "not_judged"):
-            subjects[f"flavor-{row['code']}".replace("_", "-")].add(row["id"])
-    open_parts = [row for row in health if row["severity"] == "not judged"]
+        if row["code"] not in ("ok", "unknown"):
+            subjects[f"flavor-{row['code']}"].add(row["id"])
+    open_parts = [row for row in health if row["severity"] == "not checked"]
     assert ("providers", None) in {(row["code"], row["count"]) for row in open_parts}
     assert all(row["first"] for row in open_parts)
     others = {code: counts.pop(code) for code in [*counts] if code not in subjects}
@@ -65,7 +65,7 @@ def test_known_problems_are_muted_and_a_snapshot_is_compared(
     assert changed == {"missing-member": "-11"}
 
 
-def test_what_was_not_judged_fails_only_a_strict_run(openstack: shell.OpenStack) -> None:
+def test_what_was_not_checked_fails_only_a_strict_run(openstack: shell.OpenStack) -> None:
     problems = [row["code"] for row in rows(openstack, "placement health show") if row["count"]]
     mutes = [word for code in sorted(set(problems)) for word in ("--mute", code)]
     for options, code in (((), 0), (("--strict",), 4)):

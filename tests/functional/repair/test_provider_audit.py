@@ -219,7 +219,7 @@ def test_nothing_is_reported_about_a_cell_that_is_down(
     listed = nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
     listed[:] = [item for item in listed if item["service"]["host"] not in ("cmp-0005", "cmp-0006")]
     found = audited(openstack, nova, code=0)
-    assert by_code(found) == {"missing-provider": FAULTS["missing-provider"], "not_checked": {""}}
+    assert by_code(found) == {"missing-provider": FAULTS["missing-provider"], "not-checked": {""}}
     assert found[-1]["evidence"] == {
         "not_checked": "hosts of a cell that is down: cmp-0005, cmp-0006"
     }
@@ -255,13 +255,13 @@ def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
     assert (found["cause"], found["action"]) == ("out-of-spec", "check-configuration")
     # Without findings, JSON says too that something was not checked.
     (found,) = audited(openstack, recording(), *only, code=0)
-    assert found["code"] == "not_checked"
+    assert found["code"] == "not-checked"
     assert found["evidence"]["not_checked"].startswith("3 PCI devices: --nova-conf ")
     audited(openstack, recording(), *only, "--strict", code=4)
     audited(openstack, recording(), "--only", "wrong-status", "--strict", code=0)
     ended = openstack.run(AUDIT, "--os-nova-recording", "nova.json", *only)
     assert "Not checked: 3 PCI devices: --nova-conf " in ended.stderr
-    assert "not_checked" not in ended.stdout
+    assert "not-checked" not in ended.stdout
     config.write_text("[pci]\ndevice_spec = none\n")
     code, text = openstack.fails(
         AUDIT, "--os-nova-recording", "nova.json", "--nova-conf", str(config)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The snapshot commands, against the embedded server and openstack-placement."""
+"""The snapshot commands, against the reference server and openstack-placement."""
 
 from __future__ import annotations
 

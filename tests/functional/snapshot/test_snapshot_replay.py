@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logged queries on snapshots, against the embedded server and openstack-placement."""
+"""Logged queries on snapshots, against the reference server and openstack-placement."""
 
 from __future__ import annotations
 

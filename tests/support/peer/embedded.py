@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded server for tests: ``python -m tests.support.peer.embedded PORT``.
+"""The reference server for tests: ``python -m tests.support.peer.embedded PORT``.
 
 Converts PLACEMENT_FIXTURE (see tests/support/peer/placement.py) to the server's options.
 """

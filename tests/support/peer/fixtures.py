@@ -108,7 +108,7 @@ def target(request: pytest.FixtureRequest, first_generation: int) -> Iterator[ta
 def embedded(
     name: str, folder: pathlib.Path, first_generation: int = 7
 ) -> Iterator[targets.Target]:
-    """The embedded server: on a file, or on a port."""
+    """The reference server: on a file, or on a port."""
     if name == "embedded":
         yield targets.OnFile(folder / "placement.sqlite")
         return

@@ -17,7 +17,7 @@ Headers = Iterable[tuple[str, str]]
 
 @contextlib.contextmanager
 def both(folder: pathlib.Path, fixture: str) -> Iterator[tuple[int, int]]:
-    """The ports of openstack-placement and of the embedded server, both empty."""
+    """The ports of openstack-placement and of the reference server, both empty."""
     with contextlib.ExitStack() as stack:
         ports = []
         for name, command in (("real", process.PLACEMENT), ("ours", process.EMBEDDED)):

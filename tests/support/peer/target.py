@@ -115,7 +115,7 @@ class OverHttp(Target):
 
 
 class OnFile(Target):
-    """The embedded server in process, on an SQLite file that each command opens."""
+    """The reference server in process, on an SQLite file that each command opens."""
 
     def __init__(self, database: pathlib.Path) -> None:
         self.name = "embedded"
@@ -141,7 +141,7 @@ class OnFile(Target):
 
 
 class Loopback(OverHttp):
-    """The embedded server in memory, on a port of its own."""
+    """The reference server in memory, on a port of its own."""
 
     def __init__(self, first_generation: int) -> None:
         self.first_generation = first_generation

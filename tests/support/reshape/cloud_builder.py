@@ -21,7 +21,7 @@ Consumers = Mapping[str, Mapping[str, Mapping[str, int]]]
 def state(
     providers: Providers, consumers: Consumers, traits: Mapping[str, list[str]] | None = None
 ) -> dict[str, Any]:
-    """The state document for the embedded server; all generations differ."""
+    """The state document for the reference server; all generations differ."""
     has = traits or {}
     return cloud.complete(
         {

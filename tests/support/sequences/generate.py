@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random requests on a small state, so that they interact: valid, stale, malformed.
 
-The generator reads the embedded server's state to name existing records and to use current
+The generator reads the reference server's state to name existing records and to use current
 generations most of the time. Both servers receive the same bytes.
 """
 

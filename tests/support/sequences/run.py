@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One random sequence, sent to openstack-placement and to the embedded server."""
+"""One random sequence, sent to openstack-placement and to the reference server."""
 
 from __future__ import annotations
 

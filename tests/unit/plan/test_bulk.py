@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of many consumers in one request, on the embedded server."""
+"""Changes of many consumers in one request, on the reference server."""
 
 from __future__ import annotations
 

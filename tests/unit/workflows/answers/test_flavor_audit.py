@@ -39,10 +39,10 @@ def recorded(**specs: Mapping[str, str]) -> api.RecordedNova:
 
 FLAVORS: dict[str, Mapping[str, str]] = {
     "ok": {},
-    "one_host": {"trait:CUSTOM_ONE": "required"},
+    "one-host": {"trait:CUSTOM_ONE": "required"},
     "full": {"resources:VCPU": "8"},
-    "no_host": {"resources:VCPU": "9"},
-    "unknown_name": {"trait:CUSTOM_NOPE": "forbidden"},
+    "no-host": {"resources:VCPU": "9"},
+    "unknown-name": {"trait:CUSTOM_NOPE": "forbidden"},
     "invalid": {"hw:cpu_policy": "bogus"},
     "unknown": {"pci_passthrough:alias": "gpu:8"},
 }
@@ -83,8 +83,8 @@ def test_each_code_is_found_with_one_request_per_flavor(client: explained.Counti
     assert {name: str(each.code) for name, each in found.items()} == {
         name: name for name in FLAVORS
     }
-    assert [found["ok"].hosts, found["one_host"].hosts, found["full"].empty_hosts] == [2, 1, 2]
-    assert "CUSTOM_NOPE" in found["unknown_name"].reason
+    assert [found["ok"].hosts, found["one-host"].hosts, found["full"].empty_hosts] == [2, 1, 2]
+    assert "CUSTOM_NOPE" in found["unknown-name"].reason
     # Nothing is sent for a flavor that nova refuses; one request reads the trait OWNER_NOVA.
     assert sum(client.sent.values()) == len(FLAVORS) - 1 + 1
 
@@ -111,9 +111,9 @@ def test_a_full_cloud_without_a_suitable_host_has_no_host(
 ) -> None:
     client = explained.seeded(placement, cloud(8, 64))
     client.transport.local = lambda: None
-    found = audited(client, recorded(**FLAVORS), "no_host", "full", "ok")
+    found = audited(client, recorded(**FLAVORS), "no-host", "full", "ok")
     assert {name: str(single.code) for name, single in found.items()} == {
-        "no_host": "no_host", "full": "full", "ok": "full",
+        "no-host": "no-host", "full": "full", "ok": "full",
     }  # fmt: skip
     assert found["ok"].empty_hosts == 2
 
@@ -164,7 +164,7 @@ def test_units_that_refuse_a_flavor_are_not_called_full(
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
     found = audited(client, recorded(**FLAVORS), "ok")["ok"]
-    assert (str(found.code), found.empty_hosts) == ("no_host", 0)
+    assert (str(found.code), found.empty_hosts) == ("no-host", 0)
 
 
 def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
@@ -243,7 +243,7 @@ def test_too_many_candidates_are_counted_up_to_novas_limit(
     client: explained.CountingClient,
 ) -> None:
     found = audited(client, recorded(**FLAVORS), "ok", max_placement_results=1)
-    assert (str(found["ok"].code), found["ok"].hosts) == ("many_candidates", 2)
+    assert (str(found["ok"].code), found["ok"].hosts) == ("many-candidates", 2)
 
 
 def test_an_unknown_flavor_is_named(client: explained.CountingClient) -> None:
@@ -253,7 +253,7 @@ def test_an_unknown_flavor_is_named(client: explained.CountingClient) -> None:
     assert {name: str(each.code) for name, each in found.items()} == {
         "ok": "ok",
         "full": "full",
-        "absent": "unknown_flavor",
+        "absent": "unknown-flavor",
     }
     assert found["absent"].reason == "nova has no flavor with the name or ID 'absent'"
 
@@ -290,14 +290,14 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
     )
     assert [(single.name, single.releases, str(single.code)) for single in found] == [
         ("plain", (31, 32), "ok"),
-        ("sound", (32,), "no_host"),
+        ("sound", (32,), "no-host"),
         ("sound", (31,), "ok"),
     ]
     assert "by its compute API 2.100" in found[0].assumptions[0]
 
 
 def test_the_reason_of_placement_is_one_line(client: explained.CountingClient) -> None:
-    [found] = audited(client, recorded(**FLAVORS), "unknown_name").values()
+    [found] = audited(client, recorded(**FLAVORS), "unknown-name").values()
     assert "\n" not in found.reason
     assert "\\n" not in found.reason
     assert not found.reason.startswith("The server could not comply")

@@ -34,7 +34,7 @@ CODES = {
 
 
 class Cloud:
-    """The seeded cloud on an embedded server, and its recorded nova."""
+    """The seeded cloud on an reference server, and its recorded nova."""
 
     def __init__(self, hosts: int = HOSTS, nested: int = NESTED, servers: int = SERVERS) -> None:
         self.large = large.LargeCloud(hosts, nested, servers)
