@@ -94,6 +94,7 @@ _REVERTED = (
     Step("reverted", None, "active", "s", "s", "", "s"),
 )
 _COLD_BROKEN = (*_COLD[:4], Step("error", None, "error", "s", "d", "s", "sd"))
+_COLD_BROKEN_AT_TARGET = (*_COLD[:5], Step("error", None, "error", "d", "d", "", "sd"))
 _EVACUATED = (
     Step(None, "rebuilding", "active", "s", "s", "", "s"),
     Step("accepted", "rebuilding", "active", "s", "sd", "", "s", "d"),
@@ -125,6 +126,8 @@ PROTOCOLS = {
     "cold, confirmed": ("migration", _CONFIRMED),
     "cold, reverted": ("migration", _REVERTED),
     "cold, failed": ("migration", _COLD_BROKEN),
+    "cold, failed at the target": ("migration", _COLD_BROKEN_AT_TARGET),
+    "resize, failed at the target": ("resize", _COLD_BROKEN_AT_TARGET),
     "resize, confirmed": ("resize", _CONFIRMED),
     "resize, reverted": ("resize", _REVERTED),
     "evacuated": ("evacuation", _EVACUATED),

@@ -291,6 +291,15 @@ class ServerMove:
         """Whether nova's host is right: nothing moves and nothing is in doubt."""
         return self.phase in (Phase.AT_REST, Phase.OVER)
 
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether a consumer holds what it must not: the audit has a finding then."""
+        return any(
+            holder.is_leaked or not all(map(self.may_hold, holder.root_uuids))
+            for holder in self.holders
+            if holder.is_leaked or holder.migration is None
+        )
+
     def why(self) -> str:
         """Why nova's host alone does not say where the guest is, with both hosts and since when."""
         text = self.moving.text or self.absent.text
@@ -475,6 +484,9 @@ def _is_in_doubt(reading: MovesReading, move: values.Migration) -> bool:
         return is_elsewhere and (server.task_state == "migrating" or on_destination)
     if not move.has_failed or reading.trusts_nova:
         return False
+    if move.type in (COLD, RESIZE) and server.host == move.dest_host:
+        # It failed on the destination: the data are still on the source.
+        return True
     return bool(reading.allocations.get(move.uuid)) or (is_elsewhere and on_destination)
 
 
@@ -603,7 +615,8 @@ def _why_moving(
 
 def why_in_doubt(server: values.Server, move: values.Migration) -> Reason:
     """Why the host of a server is a claim after a migration that is over."""
-    text = _DISAGREES if move.status in _COMPLETED else _LEFT_HALF
+    shows_both = move.status in _COMPLETED or server.host == move.dest_host
+    text = _DISAGREES if shows_both else _LEFT_HALF
     return Reason(
         Code.MOVING,
         text.format(

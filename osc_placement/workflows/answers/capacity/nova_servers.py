@@ -315,7 +315,7 @@ def standing(
 
 def _next(move: moves.ServerMove, host: str) -> str:
     """What to do about a server of which nova and Placement say different things."""
-    if any(one.is_over or moves.waits_for_source(one) for one in move.migrations):
+    if move.has_leftovers or any(moves.waits_for_source(one) for one in move.migrations):
         return command_line.line("placement allocation audit", options=[("--host", host)])
     return "look for the guest on both hosts"
 
