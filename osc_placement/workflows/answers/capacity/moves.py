@@ -66,7 +66,7 @@ class Moves:
     def _in_group(self, uuid: str, found: Iterable[placing.Option]) -> list[placing.Option]:
         """The options with one place of a server group with anti-affinity on the host."""
         group = self.groups[uuid]
-        name = f"places of server group {group.name}"
+        name = _places(group)
         members = collections.Counter(
             root for each in group.members for root in servers.hosts_of_server(self.base, each)
         )
@@ -76,6 +76,10 @@ class Moves:
             self._free[slot] = max(group.most_per_host - members[option.root_uuid], 0)
             changed.append(dataclasses.replace(option, amounts={**option.amounts, slot: 1}))
         return changed
+
+    def group_place(self, server: servers.PlacedServer) -> placing.Slot | None:
+        """The amount of its host that a server of a group with anti-affinity uses."""
+        return (server.root_uuid, _places(self.groups[server.apart])) if server.apart else None
 
     def servers_on(self, roots: Iterable[str]) -> list[servers.PlacedServer]:
         """The servers of some hosts."""
@@ -199,3 +203,7 @@ class Moves:
             changed[server.uuid] = dataclasses.replace(consumer, allocations=kept)
         left.apply(record.Changes(consumers=changed))
         return left
+
+
+def _places(group: ServerGroup) -> str:
+    return f"places of server group {group.name}"

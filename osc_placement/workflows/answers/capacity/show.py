@@ -141,6 +141,13 @@ def known_servers(
 
     Requests: those of ``nova``, to nova and neutron.
     """
+    return servers_everywhere(base, nova)[0]
+
+
+def servers_everywhere(
+    base: state.CloudState, nova: nova_servers.NovaReader
+) -> tuple[nova_servers.KnownServers, nova_servers.ServersOnHosts, nova_servers.Standing]:
+    """As ``known_servers``; and what nova has on all hosts, and how the servers stand to them."""
     hosts = count.hosts_of(base)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
     on_hosts = nova.on_roots(hosts, uuids)
@@ -156,7 +163,7 @@ def known_servers(
         *(moved if staying else ()),
         *in_nova.doubts,
     )
-    return dataclasses.replace(in_nova, doubts=doubts)
+    return dataclasses.replace(in_nova, doubts=doubts), on_hosts, stand
 
 
 def _aggregates(by: By | None, names: NamedAggregates | None) -> list[HostAggregate]:

@@ -41,18 +41,31 @@ arrived() {
 
 def lines(plan: DrainPlan, path: str) -> Iterator[str]:
     """The lines of the script; ``path`` is that of the plan, for the line to continue with."""
-    resume = _drain(("--continue", path))
-    yield from _HEAD.splitlines()
-    yield f"resume={command_line.quote(resume)}"
+    yield from _start(_drain(("--continue", path)))
     for host in plan.hosts:
         yield _set_service(host, ("--disable", None), ("--disable-reason", "drain"))
-    for number, moves in itertools.groupby(plan.moves, key=lambda move: move.wave):
-        wave = list(moves)
-        yield f"# Wave {number}: {', '.join(_comment(move.name) for move in wave)}"
-        yield from _wave(wave)
+    yield from _waves(plan.moves)
     for server in plan.blocked:
         yield f"# Stays on {_comment(server.host)}: {server.server} ({_comment(server.name)})"
     yield _drain(("--verify-empty", None), ("--continue", path))
+
+
+def move_lines(moves: Sequence[PlannedMove], resume: str) -> Iterator[str]:
+    """The lines of a script for moves alone; ``resume`` is the command after a stop."""
+    yield from _start(resume)
+    yield from _waves(moves)
+
+
+def _start(resume: str) -> Iterator[str]:
+    yield from _HEAD.splitlines()
+    yield f"resume={command_line.quote(resume)}"
+
+
+def _waves(moves: Sequence[PlannedMove]) -> Iterator[str]:
+    for number, of_wave in itertools.groupby(moves, key=lambda move: move.wave):
+        wave = list(of_wave)
+        yield f"# Wave {number}: {', '.join(_comment(move.name) for move in wave)}"
+        yield from _wave(wave)
 
 
 def back_lines(plan: DrainPlan) -> list[str]:
