@@ -105,7 +105,7 @@ def test_what_would_let_servers_move_is_named_and_the_most_hosts(
     (blocked,) = plan["blocked"]
     assert blocked["server"] == NAMES["s1"]
     assert [move["server"] for move in plan["moves"]] == [NAMES["s0"]]
-    assert blocked["changes"] == ["free 6 VCPU on last"]
+    assert "free 6 VCPU on last" in blocked["changes"]
 
 
 def test_what_is_kept_for_failed_hosts_is_no_room_for_servers(

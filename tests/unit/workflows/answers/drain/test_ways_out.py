@@ -70,10 +70,10 @@ def test_what_a_host_lacks_is_named_for_hosts_that_may_be_targets() -> None:
     moves = drains.moves_of(base)
     (server,) = moves.servers_on(["a"])
     found = unblock.smallest_changes(moves, base, server, ["a", "c"])
-    assert [(each.host, each.steps[0].amount) for each in found if each.steps] == [
+    assert {(each.host, each.steps[0].amount) for each in found if each.steps} == {
         ("b", 2),
         ("d", 3),
-    ]
+    }
     (smaller,) = [each for each in found if not each.steps]
     assert list(smaller.amounts.values()) == [2]
 
@@ -92,4 +92,4 @@ def test_no_change_is_named_for_a_host_that_the_server_group_excludes(
     moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), groups=groups)
     (server,) = moves.servers_on(["a"])
     found = unblock.smallest_changes(moves, base, server, ["a"])
-    assert [each.host for each in found if each.steps] == hosts
+    assert sorted({each.host for each in found if each.host}) == hosts
