@@ -68,7 +68,7 @@ def servers_on(
     group_of = {uuid: each for each in groups for uuid in each.members}
     placed = []
     for root in roots:
-        for uuid in _consumers_on(base, root):
+        for uuid in sorted(_consumers_on(base, root)):
             consumer = base.consumers[uuid]
             if is_migration(consumer, migrations):
                 continue
@@ -175,12 +175,13 @@ def query_of(
     """
     unsuffixed: dict[str, int] = {}
     groups = []
-    for uuid, resources in allocations.items():
+    # The sources of allocations have them in different orders.
+    for uuid, resources in sorted(allocations.items(), key=lambda each: (each[0] != root, each[0])):
         may_split = uuid == root or uuid not in base.tree[root]
         if may_split and unsuffixed.keys().isdisjoint(resources):
             unsuffixed |= resources
         else:
-            groups.append(dict(resources))
+            groups.append(dict(sorted(resources.items())))
     numbered = [
         candidate.RequestGroup(str(number), each)
         for number, each in enumerate(sorted(groups, key=lambda each: sorted(each.items())), 1)

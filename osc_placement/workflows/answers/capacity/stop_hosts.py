@@ -171,6 +171,7 @@ def _judge(
         for each in verdict.unplaced
     ]
     stranded += [Stranded(uuid, names[root], (why,)) for (uuid, root), why in held.items()]
+    stranded.sort(key=lambda each: (each.source, each.server))
     of_hosts = {uuid for uuid, root in (*stand.resting, *stand.held) if root in verdict.hosts}
     return Judgement(
         answer,
