@@ -40,8 +40,11 @@ def pool(workers: int) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
 def each(call: Callable[[T], R], items: Iterable[T], workers: int = DEFAULT) -> Iterator[R]:
     """``call`` of every item, ``workers`` at a time; the results in the items' order.
 
-    Items are taken, and results kept, only a few ahead of the caller.
+    Items are taken, and results kept, only a few ahead of the caller. One worker is the caller.
     """
+    if workers == 1:
+        yield from map(call, items)
+        return
     pending: collections.deque[concurrent.futures.Future[R]] = collections.deque()
     with pool(workers) as executor:
         for item in items:

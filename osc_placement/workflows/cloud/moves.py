@@ -24,6 +24,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -180,6 +181,9 @@ class MovesReading(compute_nodes.ComputeCloud):
     allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
     sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     trusts_nova: bool = False
+    _located: dict[str, _Located] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @functools.cached_property
     def migrations_of(self) -> dict[str, list[values.Migration]]:
@@ -188,6 +192,12 @@ class MovesReading(compute_nodes.ComputeCloud):
         for migration in self.migrations.values():
             by_server.setdefault(migration.server_uuid, []).append(migration)
         return by_server
+
+    @functools.cached_property
+    def _whole(self) -> tuple[object, ...]:
+        """What the move of every server comes from."""
+        # A queued migration depends on others, but not the move of its server.
+        return (self.hosts, self.providers, self.sharing, self.trusts_nova)
 
     def node_of(self, server: values.Server) -> values.ComputeNode | None:
         """The compute node of a server, if nova lists it."""
@@ -370,9 +380,42 @@ def describe(migration: values.Migration) -> Reason:
     return Reason(Code.MOVING, text.format(move=migration.type, status=migration.status))
 
 
+class _Located(NamedTuple):
+    """A move, and the parts of a reading that it comes from: the same objects, not equal ones."""
+
+    whole: tuple[object, ...]
+    parts: tuple[object, ...]
+    move: ServerMove
+
+    def is_of(self, whole: tuple[object, ...], parts: tuple[object, ...]) -> bool:
+        """Whether nothing of them is another object."""
+        same_parts = len(parts) == len(self.parts) and all(map(operator.is_, self.parts, parts))
+        return same_parts and (self.whole is whole or all(map(operator.is_, self.whole, whole)))
+
+
 def move_of(reading: MovesReading, server: values.Server) -> ServerMove:
-    """The move of a server that is not deleted; a soft-deleted one is on its host."""
-    listed = reading.migrations_of.get(server.uuid, [])
+    """The move of a server that is not deleted; a soft-deleted one is on its host.
+
+    A reading, and those that ``dataclasses.replace`` made of it, locate each server once, as long
+    as nothing changed that its move comes from.
+    """
+    listed = reading.migrations_of.get(server.uuid, ())
+    allocations = reading.allocations
+    parts: tuple[object, ...] = (server, allocations.get(server.uuid))
+    if listed:
+        held = (allocations.get(move.uuid) for move in listed)
+        parts = (*parts, reading.servers.get(server.uuid), *listed, *held)
+    located, whole = reading._located.get(server.uuid), reading._whole
+    if located is not None and located.is_of(whole, parts):
+        return located.move
+    move = _locate(reading, server, listed)
+    reading._located[server.uuid] = _Located(whole, parts, move)
+    return move
+
+
+def _locate(
+    reading: MovesReading, server: values.Server, listed: Sequence[values.Migration]
+) -> ServerMove:
     open_moves = [
         move for move in listed if not move.is_over and not _is_given_up(reading, server, move)
     ]

@@ -31,6 +31,7 @@ from osc_placement.workflows.answers import flavor_audit
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import compute_nodes, moves, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.observe import is_file
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair import findings, status
 from osc_placement.workflows.repair.allocations import (
@@ -195,6 +196,9 @@ def examine(
     each trait that the flavor or image of a server requires. So at most: one GET of allocations,
     of inventories and of traits per provider, and what ``audit_cloud`` needs for owners.
     """
+    if is_file(services.client):
+        # A file has no answer to wait for.
+        context = dataclasses.replace(context, workers=1)
     with read_once(services):
         audited = functools.cache(
             functools.partial(_audit_allocations, services, context, check_owners)

@@ -13,6 +13,7 @@ reduces it. Its rules are Placement's, which checks them again when the plan is 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -77,10 +78,35 @@ class _Sources:
 
 def request_of(server: values.Server) -> flavor.ServerRequest:
     """What the server's flavor and image request; ``unknown`` has a reason without a flavor."""
-    if server.flavor is None:
+    return _request(server, booted_from_volume=server.from_volume)
+
+
+def request_from_volume(server: values.Server) -> flavor.ServerRequest:
+    """What it would request if its root disk were a volume."""
+    return _request(server, booted_from_volume=True)
+
+
+def _request(server: values.Server, *, booted_from_volume: bool) -> flavor.ServerRequest:
+    of, image = server.flavor, server.image_properties
+    if of is None:
         return flavor.ServerRequest(unknown=("nova does not report its flavor",))
+    sizes = (of.vcpus, of.ram, of.disk, of.ephemeral, of.swap)
+    properties = None if image is None else tuple(image.items())
+    return _built(sizes, tuple(of.extra_specs.items()), properties, booted_from_volume)
+
+
+@functools.lru_cache(maxsize=4096)
+def _built(
+    sizes: tuple[int, int, int, int, int],
+    specs: tuple[tuple[str, str], ...],
+    image: tuple[tuple[str, str], ...] | None,
+    booted_from_volume: bool,
+) -> flavor.ServerRequest:
+    """A request, built once: many servers have equal flavors and images."""
     return flavor.request_of(
-        server.flavor, server.image_properties, booted_from_volume=server.from_volume
+        flavor.Flavor(*sizes, dict(specs)),
+        None if image is None else dict(image),
+        booted_from_volume=booted_from_volume,
     )
 
 

@@ -316,10 +316,10 @@ def _variable(
     offered = snapshot.classes_in_tree(root)
     if flavor.PCPU in requested.keys() - offered and total.get(flavor.VCPU) == vcpus:
         yield from (flavor.VCPU, flavor.PCPU)
-    on_volume = expected.request_of(dataclasses.replace(server, from_volume=True)).total()
-    same_disk = total.get(flavor.DISK_GB, 0) == on_volume.get(flavor.DISK_GB, 0)
-    if server.has_volumes and same_disk and flavor.MEMORY_MB in total:
-        yield flavor.DISK_GB
+    if server.has_volumes and flavor.MEMORY_MB in total:
+        on_volume = expected.request_from_volume(server).total()
+        if total.get(flavor.DISK_GB, 0) == on_volume.get(flavor.DISK_GB, 0):
+            yield flavor.DISK_GB
 
 
 def _wrong(
