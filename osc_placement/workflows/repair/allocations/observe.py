@@ -28,7 +28,7 @@ from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
 from osc_placement.workflows.cloud import compute_nodes, moves
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.observe import whole_state
+from osc_placement.workflows.cloud.observe import is_file, whole_state
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.allocations import (
     admission,
@@ -45,6 +45,7 @@ from osc_placement.workflows.repair.allocations.snapshot import (
     UsageSum,
     with_allocations,
     with_consumers,
+    with_records,
 )
 
 LOG = logging.getLogger(__name__)
@@ -348,7 +349,7 @@ class HealReader:
     def _with_all_allocations(self, snapshot: CloudSnapshot) -> CloudSnapshot:
         """The allocations of all providers, except of those that a summary reports as empty."""
         summaries: Mapping[str, responses.ProviderSummary] = {}
-        if len(snapshot.providers) > _FEW_PROVIDERS:
+        if len(snapshot.providers) > _FEW_PROVIDERS and not is_file(self._client):
             summaries = self._read_summaries(len(snapshot.providers))
         empty = {
             uuid
@@ -370,6 +371,9 @@ class HealReader:
         )
 
     def _with_allocations(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
+        with whole_state(self._client) as base:
+            if base is not None:
+                return with_records(snapshot, base.consumers, frozenset(uuids))
         answers, failed = self._reader.allocations(uuids)
         return dataclasses.replace(with_allocations(snapshot, answers), read_errors=failed)
 
@@ -395,10 +399,14 @@ class HealReader:
             uuid: snapshot.capacities[uuid] for uuid in capacities if uuid in snapshot.capacities
         }
         present = {**reported, **snapshot.inventories}
+        lacking = [uuid for uuid in uuids if uuid not in present]
+        with whole_state(self._client) as base:
+            if base is not None:
+                listed = (uuid for uuid in lacking if uuid in base.providers)
+                records = {uuid: base.providers[uuid].inventories for uuid in listed}
+                return dataclasses.replace(snapshot, inventories={**present, **records})
         answers, failed = self._reader.readable(
-            self._client.list_inventories,
-            [uuid for uuid in uuids if uuid not in present],
-            "reading inventories",
+            self._client.list_inventories, lacking, "reading inventories"
         )
         inventories = {uuid: answer.inventories for uuid, answer in answers.items()}
         return dataclasses.replace(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import responses
+from osc_placement.engine import record
 from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api
 from osc_placement.nova import values
@@ -139,6 +140,23 @@ def with_allocations(
         for consumer_uuid, share in answer.allocations.items():
             allocations.setdefault(consumer_uuid, {})[provider_uuid] = share.resources
             _keep_oldest(generations, consumer_uuid, share.consumer_generation)
+    return dataclasses.replace(snapshot, allocations=allocations, generations=generations)
+
+
+def with_records(
+    snapshot: CloudSnapshot,
+    records: Mapping[str, record.ConsumerRecord],
+    providers: frozenset[str],
+) -> CloudSnapshot:
+    """The snapshot with what is allocated on some providers, by the records of a file."""
+    allocations = {}
+    for uuid, consumer in records.items():
+        parts = consumer.allocations
+        if not parts.keys() <= providers:
+            parts = {one: part for one, part in parts.items() if one in providers}
+        if parts:
+            allocations[uuid] = parts
+    generations = {uuid: records[uuid].generation for uuid in allocations}
     return dataclasses.replace(snapshot, allocations=allocations, generations=generations)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, lookup
+from osc_placement.client import api, lookup, responses
 from osc_placement.model import inventory, provider
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
@@ -24,6 +24,7 @@ from osc_placement.plan.kinds.inventories import ONE_TIME_USE
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud, read_hosts
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.observe import whole_state
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.findings import Evidence, Fields, Finding, Proposal, Remedy
 
@@ -194,10 +195,22 @@ def read(
         read_errors.update(failed)
         return answers
 
-    inventories = each(client.list_inventories, [*cloud.providers], "reading inventories")
     nodes = [item.provider.uuid for item in snapshot.host_nodes]
-    traits = each(client.list_provider_traits, nodes, "reading traits")
-    offered = {uuid: item.inventories for uuid, item in inventories.items()}
+    with whole_state(client) as base:
+        if base is not None:
+            records = {
+                uuid: base.providers[uuid] for uuid in cloud.providers if uuid in base.providers
+            }
+            offered = {uuid: item.inventories for uuid, item in records.items()}
+            traits = {
+                uuid: responses.ProviderTraits(records[uuid].generation, (*records[uuid].traits,))
+                for uuid in nodes
+                if uuid in records
+            }
+        else:
+            listed = each(client.list_inventories, [*cloud.providers], "reading inventories")
+            offered = {uuid: item.inventories for uuid, item in listed.items()}
+            traits = {**each(client.list_provider_traits, nodes, "reading traits")}
     one_time_use = lookup.providers_with_trait(client, ONE_TIME_USE)
     devices = list(used_up_devices(offered, one_time_use))
     sev_es = _sev_es_with_snp(client, snapshot)

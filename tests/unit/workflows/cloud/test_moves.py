@@ -98,6 +98,28 @@ def test_random_clouds_agree_with_counting() -> None:
             assert sure <= expected[node.host]
 
 
+def test_what_is_known_of_one_reading_is_not_taken_for_another() -> None:
+    """Of readings that differ in anything, each has the moves of a reading of its own."""
+    generator, all_views = random.Random(7), list(moving_cloud.views())
+    for view in all_views:
+        reading, known = view.reading(), [one.reading() for one in all_views]
+        servers = list(reading.servers.values())
+        for _ in range(4):
+            other = generator.choice(known)
+            changed = {
+                "allocations": generator.choice([reading.allocations, other.allocations, {}]),
+                "migrations": generator.choice([reading.migrations, other.migrations, {}]),
+                "hosts": generator.choice([reading.hosts, other.hosts]),
+                "trusts_nova": generator.choice([True, False]),
+            }
+            name = generator.choice(list(changed))
+            derived = dataclasses.replace(reading, **{name: changed[name]})
+            fresh = dataclasses.replace(derived, _located={})
+            for server in servers:
+                moves.move_of(reading, server)
+                assert moves.move_of(derived, server) == moves.move_of(fresh, server), name
+
+
 def test_an_unknown_status_counts_on_both_hosts() -> None:
     step = moving_cloud.Step("teleporting", "migrating", "active", "s", "d", "s", "s")
     assert _move(View("live-migration", step)).guest_hosts == {SOURCE, DESTINATION}

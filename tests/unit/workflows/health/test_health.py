@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import dataclasses
 import datetime
 import pathlib
 import random
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 
-from osc_placement import errors, testing
+from osc_placement import errors, microversion, testing
 from osc_placement.client import api, api_errors, retry
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, request
@@ -179,6 +180,35 @@ def test_a_cloud_is_read_once() -> None:
     # Only the traits that servers require are read besides.
     assert all("required=" in query for _, path, query in {*together} - single if path != "/")
     assert single <= {*together}
+
+
+@pytest.mark.seeds(4, long=200)
+def test_a_file_has_the_problems_of_a_service(seed: int) -> None:
+    document, nova_document = spoilt(seed)
+    read, client = services(document, nova_document)
+    file = dataclasses.replace(read, client=client.placement.client(microversion.MAXIMUM))
+    of_service = health.examine(read, CONTEXT, check_owners=True)
+    assert [
+        (
+            area.name,
+            {*area.problems},
+            area.examined,
+            area.error,
+            {*area.unread},
+            {*area.not_checked},
+        )
+        for area in health.examine(file, CONTEXT)
+    ] == [
+        (
+            area.name,
+            {*area.problems},
+            area.examined,
+            area.error,
+            {*area.unread},
+            {*area.not_checked},
+        )
+        for area in of_service
+    ]
 
 
 def test_an_area_that_cannot_be_read_does_not_hide_the_others() -> None:
