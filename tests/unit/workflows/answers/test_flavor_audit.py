@@ -130,7 +130,7 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
     base.apply(record.Changes(consumers={consumer.uuid: consumer}))
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
-    found = audited(client, recorded(**FLAVORS), "ok", "full", "no_host")
+    found = audited(client, recorded(**FLAVORS), "ok", "full", "no-host")
     bounds = {
         name: (str(each.code), each.empty_hosts, each.empty_hosts_at_most)
         for name, each in found.items()
@@ -139,10 +139,10 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
         # One host was read.
         "ok": ("full", 1, number),
         "full": ("full", 1, number),
-        "no_host": ("no_host", 0, 0),
+        "no-host": ("no-host", 0, 0),
     }
     assert found["ok"].notes
-    assert not found["no_host"].notes
+    assert not found["no-host"].notes
     assert client.sent == {
         "allocation_candidates/resources": 4,
         "resource_providers/": 1,
