@@ -230,22 +230,16 @@ _SHAPES: rows.Columns[against.ShapeComparison] = {
 
 
 def _slower(text: str) -> float:
-    """An argparse type: a positive number of percent."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
-    return value
+    """An argparse type: a number from 0 on."""
+    return _percent(text, float("inf"))
 
 
-def _percent(text: str) -> float:
+def _percent(text: str, most: float = 100) -> float:
     """An argparse type: a number from 0 to 100."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 100")
+    if not 0 <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {most:g}")
     return value

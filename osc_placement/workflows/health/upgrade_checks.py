@@ -169,21 +169,17 @@ def encryption(
     blocked, lines = [], []
     for uuid, offered in sorted(roots.items(), key=lambda item: cloud.compute_nodes[item[0]].host):
         host, amount = cloud.compute_nodes[uuid].host, used.get(uuid, {}).get(name, 0)
-        text = f"{host}: {amount} of {offered.capacity} {name} in use move to a new provider"
+        text = f"{host}: {amount} of {offered.capacity} {name} in use"
         if amount > offered.capacity:
-            blocked.append(host)
-            text = f"{host}: {amount} of {offered.capacity} {name} in use: Placement refuses this"
-        lines.append(text)
+            blocked.append(f"{text}: Placement refuses this")
+        else:
+            lines.append(f"{text} move to a new provider")
     advice = (
         "nova's user needs the role service: openstack role assignment list --names --role service"
     )
     result = Readiness.FAILURE if blocked else Readiness.WARNING
     hosts = [cloud.compute_nodes[uuid].host for uuid in roots]
-    return Outcome.of_lines(result, sorted(lines, key=_refused_first), hosts, advice)
-
-
-def _refused_first(line: str) -> bool:
-    return "refuses" not in line
+    return Outcome.of_lines(result, [*blocked, *lines], hosts, advice)
 
 
 def sev_es(
