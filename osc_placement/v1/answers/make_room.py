@@ -32,7 +32,7 @@ class MakeRoom(base.ReportShowOne):
     }
     example = """\
 openstack placement capacity make-room --flavor m1.large
-openstack placement capacity make-room --flavor m1.large --count 2 --max-moves 5"""
+openstack placement capacity make-room --flavor m1.large --max-moves 5"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_count(

@@ -50,7 +50,7 @@ class ShowPlan(plan_command.PlanCommand):
     exit_codes = {
         **base.EXIT_CODES,
         3: "with --fail-on: the plan has this effect",
-        services.NOT_CHECKED: "with --fail-on: it may have, on hosts that are not counted",
+        services.NOT_CHECKED: "with --fail-on: unknown, because hosts are not counted",
     }
     example = """\
 openstack placement plan show ratios.json

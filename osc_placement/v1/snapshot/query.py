@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from osc_placement.model.name import counted
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
 
@@ -171,7 +172,8 @@ openstack --os-placement-rate 20 placement query replay \\
         self.exit_code = 3 if worse or slow else 0
         self.table_columns = tuple(_SHAPES)[:8]
         self.summary = [
-            f"{before.target} and {after.target}: {len(compared)} different queries,"
+            f"{before.target} and {after.target}:"
+            f" {counted(len(compared), 'different query', 'different queries')},"
             f" {sum(item.query.count for item in compared)} in the log; lost:"
             f" {sum(item.is_lost for item in compared)}, changed:"
             f" {sum(item.is_changed for item in compared)}, not compared (both end at the limit):"
@@ -201,7 +203,7 @@ def _difference(item: against.ServiceComparison) -> str:
     before, after = item.before.answer, item.after.answer
     if item.is_refused:
         return f"{item.query.text}: {' '.join(after.error.split())}"
-    counts = f"{len(before.candidates)} and {len(after.candidates)} candidates"
+    counts = f"candidates {len(before.candidates)} and {len(after.candidates)}"
     return f"{item.query.text}: {counts}, {len(item.lost)} lost"
 
 

@@ -126,8 +126,8 @@ def computes(
     if upgrade.old < nova_traits.OWNER_SINCE <= upgrade.new:
         owned = sum(node.uuid in having.get(nova_traits.OWNER, ()) for node in nodes)
         coming = (
-            f"{nova_traits.OWNER}: {owned} of {len(nodes)} compute nodes have it; required when"
-            " every nova-compute is upgraded"
+            f"{nova_traits.OWNER}: {owned} of {counted(len(nodes), 'compute node')} have it;"
+            " required when every nova-compute is upgraded"
         )
     lines = [f"{host}: {why}" for host, why in sorted(down.items())]
     if not lines:

@@ -263,7 +263,7 @@ def _why_needed(
             server = reading.servers.get(uuid)
             what = f"server {server.name}" if server else "consumer"
             audit = command_line.line("placement allocation audit")
-            yield f"{what} {uuid} has allocations there: {audit}"
+            yield f"allocations of {what} {uuid} are there: {audit}"
 
 
 def _consumers_of(reading: RetireReading, root: str) -> list[str]:

@@ -64,6 +64,7 @@ OWN = {
     "testing/traffic.py",
     "workflows/snapshot/anonymize.py",
     "workflows/snapshot/file.py",
+    "workflows/snapshot/staging.py",
 }
 
 
