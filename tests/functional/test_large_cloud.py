@@ -65,18 +65,12 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
     "snapshot, no owners": (2, {**SNAPSHOT, f"GET {ALLOCATIONS}": PROVIDERS + HOSTS}),
     # The repair has given allocations to the servers without some.
     "snapshot": (2, {**SNAPSHOT, "GET /allocations/{}": SERVERS}),
-    # One query per flavor; listings of all providers, of those that share, and of one per trait.
-    "flavor audit": (
-        3,
-        {
-            CANDIDATES: len(large.FLAVORS),
-            f"GET {INVENTORIES}": PROVIDERS,
-            f"GET {OF_PROVIDER}/usages": HOSTS,
-        },
-    ),
+    # One query per flavor and one of all hosts; listings of all providers, of those that share, and
+    # of one per trait and class.
+    "flavor audit": (17, {CANDIDATES: 1 + len(large.FLAVORS)}),
     # Health, and what it does not read of every provider. The allocations were repaired.
     "report": (
-        8,
+        22,
         {
             **AUDIT,
             CANDIDATES: 1 + len(large.FLAVORS),
@@ -92,14 +86,13 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
     ),
     # What its checks read, each once. The allocations were repaired.
     "health": (
-        8,
+        22,
         {
             **AUDIT,
             CANDIDATES: 1 + len(large.FLAVORS),
             # One more of the project of consumers without an owner.
             "GET /usages": OWNERS + 1,
             f"GET {INVENTORIES}": PROVIDERS,
-            f"GET {OF_PROVIDER}/usages": HOSTS,
             f"GET {TRAITS}": HOSTS,
             "GET /traits": 1,
             "GET /resource_classes": 1,

@@ -42,7 +42,7 @@ AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 #: Commands that call another service.
 SKIPPED = (
     *("openstack complete", "openstack flavor ", "openstack aggregate ", "openstack endpoint "),
-    "openstack placement query replay --against ",
+    *("openstack placement query replay --against ", "openstack role ", "openstack user "),
 )
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(

@@ -31,6 +31,7 @@ RUNS = {
     "placement aggregate mirror": (*RECORDED, "--dry-run"),
     "placement allocation audit": (*RECORDED, "--repair", "--dry-run"),
     "placement allocation heal": (*RECORDED, "--dry-run"),
+    "placement host retire": (*(f"cmp-000{n}" for n in range(1, 6)), *RECORDED, "--dry-run"),
     "placement migration run": (*RECORDED, "--dry-run"),
     "placement plan apply": ("plan.json", "--dry-run"),
     "placement plan show": ("plan.json",),

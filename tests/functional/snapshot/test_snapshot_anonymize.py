@@ -128,12 +128,8 @@ COMMANDS = (
 
 
 def rows(text: str) -> list[str]:
-    """The rows of an answer, in an order that does not depend on names, without what is now."""
+    """The rows of an answer, in an order that does not depend on names."""
     found = json.loads(text)
-    for row in found:
-        row.pop("age", None)
-        if isinstance(row.get("evidence"), dict):
-            row["evidence"].pop("age", None)
     return sorted(json.dumps(row, sort_keys=True) for row in found)
 
 

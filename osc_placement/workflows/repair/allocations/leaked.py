@@ -62,7 +62,7 @@ def _of_migration(
         LEAKED_MOVE,
         change.Subject(name, migration.uuid),
         repair.hosts_of(snapshot, allocations),
-        _evidence(migration, allocations, context, is_deleted=deleted is not None),
+        _evidence(migration, allocations, is_deleted=deleted is not None),
         repair.propose_removal(snapshot, allocations),
         Repair(repair.removal(allocations), precondition=preconditions.NOT_A_SERVER, frees=True),
     )
@@ -81,11 +81,9 @@ def _of_migration(
 def _evidence(
     migration: values.Migration,
     allocations: allocation.Allocations,
-    context: AuditContext,
     *,
     is_deleted: bool,
 ) -> Evidence:
-    age = moves.seconds_since(migration.updated, context.now)
     fields = {
         "migration_type": migration.type,
         "migration_status": migration.status,
@@ -93,7 +91,6 @@ def _evidence(
         "source_host": migration.source_host,
         "dest_host": migration.dest_host,
         "updated": migration.updated,
-        "age": None if age is None else int(age),
         "allocations": allocations,
     }
     text = _OVER if migration.is_over else _DELETED if is_deleted else _GONE
