@@ -19,6 +19,7 @@ from osc_placement import microversion
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.engine import standard, state
 from osc_placement.model import candidate
+from osc_placement.model.inventory import Inventories
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.estimate import Amount, Estimate
@@ -214,13 +215,13 @@ class Wide(ObservedCloud):
         """
         before = self._known.version
         chosen = self._trees if roots is None else roots
-        self._read_exactly(uuid for root in chosen for uuid in self._trees[root])
         try:
+            self._read_exactly(uuid for root in chosen for uuid in self._trees[root])
             for query in queries:
                 self._refine_query(query)
         except _Refused as error:
             LOG.warning("Placement refuses a listing (%s): every provider is read", error)
-            self._read_exactly(self._roots)
+            self._read_inventories(self._roots)
         if self._known.version == before:
             return False
         self.base = self._state()
@@ -321,15 +322,21 @@ class Wide(ObservedCloud):
 
     def _read_exactly(self, uuids: Iterable[str]) -> None:
         """Read the inventories of providers, and who else has as small a max_unit."""
-        new = [uuid for uuid in uuids if self._known.estimated(uuid)]
         bounds: dict[Amount, None] = {}
-        for uuid, answer in self._reader.inventories(new).items():
-            self._known.add_exact(uuid, answer)
+        for uuid, answer in self._read_inventories(uuids).items():
             for name, most in self._requested.items():
                 unit = answer[name].max_unit if name in answer else most
                 if unit < min(self._known.free(uuid, name), most):
                     bounds[name, unit + 1] = None
         self._list(bounds)
+
+    def _read_inventories(self, uuids: Iterable[str]) -> Mapping[str, Inventories]:
+        """Read the inventories of providers that are not known exactly."""
+        new = [uuid for uuid in uuids if self._known.estimated(uuid)]
+        answers = self._reader.inventories(new)
+        for uuid, answer in answers.items():
+            self._known.add_exact(uuid, answer)
+        return answers
 
     def _refine_query(self, query: candidate.CandidateQuery) -> None:
         requested = _requested(query)

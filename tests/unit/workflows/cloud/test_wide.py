@@ -186,6 +186,36 @@ def test_a_refused_wide_request_is_replaced_by_one_for_each_host(
     assert "each of the 20 providers is read" in caplog.text
 
 
+def test_a_listing_that_is_refused_while_hosts_are_refined_reads_each_provider(
+    placement: service.InProcessPlacement,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    base = clouds.cloud(
+        *(
+            clouds.provider(NAME.format(at), VCPU=inventory.Inventory(16, max_unit=4 + at % 3))
+            for at in range(20)
+        )
+    )
+    client = as_service(placement, base)
+    cloud = wide.read(client, CONTEXT, [clouds.query(clouds.group(VCPU=8))])
+
+    def refuse(**_: Any) -> list[Any]:
+        raise refusal(504)
+
+    monkeypatch.setattr(client, "list_providers", refuse)
+    smaller = clouds.query(clouds.group(VCPU=5))
+    # Also what shows a smaller max_unit of other providers is a listing.
+    for roots in ([NAME.format(0)], ()):
+        cloud.refine(roots, [smaller])
+    found, expected = (
+        hosts.HostSearch(each, smaller).serving(list(base.providers)) for each in (cloud.base, base)
+    )
+    assert (found, cloud.open_trees()) == (expected, [])
+    assert 0 < len(expected) < 20
+    assert "every provider is read" in caplog.text
+
+
 def test_a_busy_service_is_asked_again(
     placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
