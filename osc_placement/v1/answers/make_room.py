@@ -28,7 +28,7 @@ class MakeRoom(base.ReportShowOne):
         **base.EXIT_CODES,
         0: "the flavor fits, now or after the moves",
         3: "no such moves were found",
-        services.NOT_CHECKED: "unknown: a fact that can refuse a move was not checked",
+        services.NOT_CHECKED: "unknown: a fact was not checked that can turn the answer",
     }
     example = """\
 openstack placement capacity make-room --flavor m1.large
@@ -72,9 +72,6 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
             *(f"Not checked: {text}" for text in not_checked),
         ]
         self.exit_code = 3 if plan.moves is None else services.NOT_CHECKED if not_checked else 0
-        if plan.moves == ():
-            # Nothing moves that nova could refuse.
-            self.exit_code = 0
         fields = {
             "fits": plan.fits,
             "moves": None if plan.moves is None else rows.lines(_rows(plan)),

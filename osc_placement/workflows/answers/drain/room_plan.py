@@ -38,7 +38,7 @@ class RoomPlan:
 
     ``moves`` are None if none were found; one after the other, each in a wave of its own. Fewer
     than ``at_least`` moves are not enough. ``is_smallest``: no plan with as many moves has smaller
-    servers. ``not_checked`` can refuse a move.
+    servers. ``not_checked`` can make the answer wrong: what is free, or a move.
     """
 
     fits: int
@@ -120,9 +120,17 @@ def _decide(
             )
             for number, move in enumerate(made.moves, 1)
         )
-    unknown = (f"{text} of server {each.uuid}" for each in movable for text in each.unknown)
-    not_checked = tuple(dict.fromkeys((*compute.not_checked, *known.doubts, *unknown)))
-    return RoomPlan(now, planned, made.at_least, made.is_smallest, not_checked)
+    not_checked = [
+        *compute.not_checked,
+        *nova_servers.unallocated(base, stand, count.hosts_of(base)).lines(),
+    ]
+    if planned != ():
+        not_checked += known.doubts
+        unknown = ((server.uuid, text) for server in movable for text in server.unknown)
+        not_checked += (f"{text} of server {uuid}" for uuid, text in unknown)
+    return RoomPlan(
+        now, planned, made.at_least, made.is_smallest, tuple(dict.fromkeys(not_checked))
+    )
 
 
 def _is_movable(
