@@ -38,12 +38,13 @@ class BrokenRule(NamedTuple):
 class Admission:
     """What the rules need besides the snapshot.
 
-    ``required``: ``{server uuid: its required traits}``. ``having``: ``{trait: the providers with
+    ``required``: ``{server uuid: its required traits}``, or why nova refuses the request for such a
+    server. ``having``: ``{trait: the providers with
     it}``. ``on_host``: ``{host: its host aggregates}``.
     """
 
     snapshot: CloudSnapshot
-    required: Mapping[str, _AnyOf]
+    required: Mapping[str, _AnyOf | str]
     having: Mapping[str, frozenset[str]]
     on_host: Mapping[str, Sequence[values.HostAggregate]]
 
@@ -59,11 +60,14 @@ class Admission:
 
     def _lacks_trait(self, server: values.Server, node: values.ComputeNode) -> str:
         """The required traits that neither the tree nor a provider that shares with it has."""
+        required = self.required[server.uuid]
+        if isinstance(required, str):
+            return required
         tree = {item.uuid for item in self.snapshot.trees.get(node.uuid, ())}
         tree |= {*self.snapshot.sharing.get(node.uuid, ())}
         lacking = [
             " or ".join(traits)
-            for traits in self.required[server.uuid]
+            for traits in required
             if not any(tree & self.having.get(trait, frozenset()) for trait in traits)
         ]
         return f"no {', '.join(lacking)}" if lacking else ""
@@ -83,15 +87,21 @@ def observe(
     for aggregate in api.host_aggregates(nova):
         for host in aggregate.hosts:
             on_host[host].append(aggregate)
-    required: dict[str, _AnyOf] = {}
-    by_need: dict[str, _AnyOf] = {}
+    required: dict[str, _AnyOf | str] = {}
+    by_need: dict[str, _AnyOf | str] = {}
     for server in servers:
         # Many servers have equal flavors and images.
         need = repr((server.flavor, server.image_properties))
         if need not in by_need:
             by_need[need] = _required_traits(server)
         required[server.uuid] = by_need[need]
-    wanted = {trait for any_of in by_need.values() for traits in any_of for trait in traits}
+    wanted = {
+        trait
+        for any_of in by_need.values()
+        if not isinstance(any_of, str)
+        for traits in any_of
+        for trait in traits
+    }
     return Admission(snapshot, required, reader.with_traits(sorted(wanted)), on_host)
 
 
@@ -104,16 +114,18 @@ def node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.Compu
     return move.node if is_there and not move.moving else None
 
 
-def _required_traits(server: values.Server) -> _AnyOf:
-    """The traits that nova requires for the flavor and the image, without those of the cloud."""
+def _required_traits(server: values.Server) -> _AnyOf | str:
+    """The traits that nova requires for the flavor and the image, without those of the cloud.
+
+    A text is why nova refuses them.
+    """
     if server.flavor is None:
         return ()
     try:
         spec = request.ServerSpec(server.flavor, image=server.image_properties)
         query = request.request_to_placement(spec).query
-    except errors.InvalidInput:
-        # The audit of flavors reports it.
-        return ()
+    except errors.InvalidInput as error:
+        return "; ".join(error.reasons)
     any_of = [traits for group in query.groups for traits in group.required]
     any_of += [frozenset({trait}) for trait in query.root_required]
     return tuple(sorted({tuple(sorted(traits)) for traits in any_of}))

@@ -58,6 +58,11 @@ def healed(nova: dict[str, Any], *, only_allowed: bool = False) -> plan.Plan:
             "no HW_CPU_X86_AVX512F",
         ),
         (
+            {"flavor_specs": {"hw:mem_page_size": "odd"}},
+            ["server-trait"],
+            "nova refuses the flavor: hw:mem_page_size=odd",
+        ),
+        (
             {"flavor_specs": {"aggregate_instance_extra_specs:ssd": "true"}},
             ["server-aggregate"],
             "no aggregate has ssd",
