@@ -195,9 +195,10 @@ class UpgradeReader:
         found = allocation_audit.find(self.cloud, self.audited.context)
         return [item for item in found if item.code == missing.MISSING]
 
-    def not_mirrored(self) -> list[change.Change]:
-        """The changes that would mirror nova's host aggregates."""
-        return list(mirror.decide_mirror(self.mirrored.snapshot, self.mirrored.request).changes)
+    def not_mirrored(self) -> list[change.Change | change.Skipped]:
+        """The changes that would mirror nova's host aggregates, and those that a mirror refuses."""
+        planned = mirror.decide_mirror(self.mirrored.snapshot, self.mirrored.request)
+        return [*planned.changes, *(item for item in planned.skipped if item.refused)]
 
     def aliases(self) -> dict[str, list[str]]:
         """``{flavor: its PCI aliases}``."""
@@ -227,7 +228,8 @@ def _servers(reader: UpgradeReader) -> Outcome:
         return Outcome(Readiness.NOT_CHECKED, (text,))
     pairs = reader.pairs(upgrade_requests.of_servers(servers))
     what = "flavor and image of servers"
-    return checks.workloads(reader.changes(pairs), reader.host_names, what)
+    outcome = checks.workloads(reader.changes(pairs), reader.host_names, what)
+    return checks.without_hidden(outcome, servers)
 
 
 def _aliases(reader: UpgradeReader) -> Outcome:
@@ -288,7 +290,10 @@ CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
     (
         "allocations",
         "Servers without allocations",
-        lambda read: checks.without_allocations(read.missing(), len(read.cloud.servers)),
+        lambda read: checks.without_hidden(
+            checks.without_allocations(read.missing(), len(read.cloud.servers)),
+            read.cloud.servers.values(),
+        ),
     ),
     (
         "host-aggregates",

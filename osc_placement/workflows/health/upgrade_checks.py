@@ -16,7 +16,7 @@ from typing import Any
 from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.name import and_more, counted
-from osc_placement.nova import flavor, pci, releases, traits as nova_traits
+from osc_placement.nova import flavor, pci, releases, traits as nova_traits, values
 from osc_placement.plan import change
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud, ServerHosts
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
@@ -272,8 +272,18 @@ def without_allocations(missing: Sequence[findings.Finding[Any]], count: int) ->
     )
 
 
-def host_aggregates(missing: Sequence[change.Change], count: int) -> Outcome:
-    """Hosts that are in a host aggregate, and not in Placement's aggregate."""
+def without_hidden(outcome: Outcome, servers: Iterable[values.Server]) -> Outcome:
+    """The result of a check of servers; a success becomes a warning while a cell is down."""
+    hidden = sum(not server.known for server in servers)
+    if not hidden:
+        return outcome
+    text = f"not checked: {counted(hidden, 'server')} in cells that are down"
+    result = Readiness.WARNING if outcome.result is Readiness.SUCCESS else outcome.result
+    return dataclasses.replace(outcome, result=result, details=(*outcome.details, text))
+
+
+def host_aggregates(missing: Sequence[change.Change | change.Skipped], count: int) -> Outcome:
+    """Hosts that are in a host aggregate, and not in Placement's aggregate, or perhaps not."""
     if not missing:
         return Outcome.success(f"{counted(count, 'host aggregate')} checked")
     lines = [f"{item.subject.name} {item.reason}".strip() for item in missing]

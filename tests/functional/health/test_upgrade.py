@@ -117,4 +117,4 @@ def test_the_sample_cloud_has_servers_that_the_scheduler_does_not_see(
     by_code = {row["code"]: row for row in checked}
     assert by_code["one-time-use"]["result"] == "failure"
     assert len(by_code["allocations"]["subjects"]) == 58
-    assert len(by_code["host-aggregates"]["subjects"]) == 11
+    assert len(by_code["host-aggregates"]["subjects"]) == 14

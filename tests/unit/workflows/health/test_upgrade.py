@@ -221,6 +221,13 @@ def one_time(specs: list[pci.DeviceSpec], *, reported: bool, old: int = 31) -> O
     return upgrade_checks.one_time_use(read, step(old, 34))
 
 
+def hidden(result: str) -> Outcome:
+    """The result of a check of servers of which one is in a cell that is down."""
+    server = values.Server("u", "vm", known=False)
+    outcome = Outcome(upgrade_checks.Readiness(result), ("1 checked",), ("u",))
+    return upgrade_checks.without_hidden(outcome, [server])
+
+
 KNOWN = frozenset(releases.WRITTEN_SINCE)
 
 
@@ -282,6 +289,8 @@ KNOWN = frozenset(releases.WRITTEN_SINCE)
         (wide(8, 4, step(31, 34)), "success", "no flavor"),
         (upgrade_checks.without_allocations([], 3), "success", "3 servers"),
         (upgrade_checks.host_aggregates([], 2), "success", "2 host aggregates"),
+        (hidden("success"), "warning", "not checked: 1 server in cells that are down"),
+        (hidden("failure"), "failure", "not checked: 1 server in cells that are down"),
     ],
 )
 def test_each_check_has_its_case_and_its_neighbour(
@@ -359,6 +368,21 @@ def test_what_cannot_be_read_is_a_warning_of_its_checks_alone(
     unread = {code for code, item in outcomes.items() if item.details[0].startswith("not checked:")}
     assert unread == {"flavors", "pci-aliases", "wide-trees"}
     assert {str(outcomes[code].result) for code in unread} == {"warning"}
+
+
+def test_what_a_mirror_refuses_is_no_success(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    recorded = testing.sample_nova("12-hosts")
+    (aggregate, *_) = recorded["GET /v2.1/os-aggregates"]["aggregates"]
+    aggregate["hosts"] = ["unknown-host"]
+    recorded["GET /v2.1/os-aggregates"]["aggregates"] = [aggregate]
+    outcome = examined(recorded, embedded.Client(load=testing.sample_cloud("12-hosts")))[
+        "host-aggregates"
+    ]
+    assert str(outcome.result) == "warning"
+    assert "unknown-host" in "; ".join(outcome.details)
 
 
 def test_images_are_read_page_by_page_to_the_end() -> None:
