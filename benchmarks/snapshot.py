@@ -12,8 +12,6 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import requests
-
 from benchmarks import client, cloud, placement_rows
 from tests.support.peer import database, process
 
@@ -101,37 +99,18 @@ def measure_tables(folder: pathlib.Path) -> Step:
     return _run("save from the tables", save, folder)
 
 
-def measure(url: str, folder: pathlib.Path, workers: int, state: dict[str, Any]) -> Iterator[Step]:
-    """Save, refresh, save without owners, anonymize, show and open the file."""
+def measure(url: str, folder: pathlib.Path, workers: int) -> Iterator[Step]:
+    """Save, save without owners, anonymize, show and open the file."""
     cloud_options = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", url]
     save = [*cloud_options, "placement", "snapshot", "save", "--os-placement-workers", str(workers)]
     snapshot = ["placement", "snapshot"]
     yield _run("save", [*save, "cloud.sqlite"], folder)
-    yield _run("refresh, nothing changed", [*save, "cloud.sqlite", "--refresh"], folder)
-    changed = change(url, state)
-    yield _run(
-        f"refresh, {changed} providers changed", [*save, "cloud.sqlite", "--refresh"], folder
-    )
     yield _run("save without owners", [*save, "short.sqlite", "--without-owners"], folder)
     yield _run("show", [*snapshot, "show", "cloud.sqlite"], folder)
     opened = ["--os-placement-database", "cloud.sqlite", "resource", "class", "list"]
     yield _run("open the file (class list)", opened, folder)
     anonymize = ["anonymize", "cloud.sqlite", "anonymous.sqlite", "--key-file", "key.json"]
     yield _run("anonymize", [*snapshot, *anonymize], folder)
-
-
-def change(url: str, state: dict[str, Any]) -> int:
-    """Change the inventories of one percent of the providers; returns their number."""
-    uuids = list(state["providers"])[::100]
-    session = requests.Session()
-    session.trust_env = False
-    session.headers.update({**_HEADERS, "openstack-api-version": "placement 1.39"})
-    for provider in uuids:
-        path = f"{url}/resource_providers/{provider}/inventories"
-        body = session.get(path).json()
-        body["inventories"]["VCPU"]["total"] += 1
-        session.put(path, json=body).raise_for_status()
-    return len(uuids)
 
 
 def _run(name: str, arguments: list[str], folder: pathlib.Path) -> Step:
