@@ -144,8 +144,16 @@ class Staging:
 
 
 def _from_reading(reading: Reading) -> str:
-    inventories = {name: one.as_dict() for name, one in reading.inventories.items()}
-    return _json(reading._replace(inventories=inventories)[1:])  # type: ignore[arg-type]
+    return _json(
+        (
+            reading.generation,
+            {name: one.as_dict() for name, one in reading.inventories.items()},
+            reading.traits,
+            reading.aggregates,
+            reading.allocations,
+            reading.modified,
+        )
+    )
 
 
 def _to_reading(
