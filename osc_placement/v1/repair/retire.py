@@ -29,7 +29,7 @@ class RetireHosts(plan_command.PlanCommand):
     required_feature = "nested providers"
     exit_codes = {
         **plan_command.EXIT_CODES,
-        0: "Placement and nova have nothing more of the hosts",
+        0: "nothing of the hosts is left in Placement; notes say what is to do in nova",
         6: "some hosts were refused, or nova still has their compute service",
     }
     example = """\
