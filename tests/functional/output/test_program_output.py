@@ -42,7 +42,9 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement aggregate mirror": [(*RECORDED, DRY), (*RECORDED, DRY, "--ratios")],
     "placement allocation audit": [RECORDED, (*RECORDED, "--repair", DRY)],
     "placement allocation heal": [(*RECORDED, DRY)],
-    "placement capacity make-room": [("--flavor", "m1.small", *RECORDED)],
+    "placement capacity make-room": [
+        ("--flavor", "m1.small", "--count", "5000", "--max-moves", "1", *RECORDED)
+    ],
     "placement capacity show": [("--resource", "VCPU=1"), ("--resource", "VCPU=1", "--by", "host")],
     "placement flavor audit": [("m1.small", *RECORDED)],
     "placement health show": [RECORDED],
