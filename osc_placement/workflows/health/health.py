@@ -470,10 +470,11 @@ def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnap
     problems = []
     for uuid, node in placed.items():
         server = snapshot.servers[uuid]
-        for code, why in admitted.broken(server, node):
-            text = f"{_short(server.name or uuid)} on {node.host}: {why}"
-            show = f"allocation candidate explain --server {uuid}"
-            problems.append(HealthProblem(code, uuid, text, show))
+        for rule in admitted.broken(server, node):
+            if rule.is_known:
+                text = f"{_short(server.name or uuid)} on {node.host}: {rule.text}"
+                show = f"allocation candidate explain --server {uuid}"
+                problems.append(HealthProblem(rule.code, uuid, text, show))
     hidden = sum(not server.known for server in snapshot.servers.values())
     unread = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
     return Area("servers", problems, counted(len(placed), "server"), unread=unread)

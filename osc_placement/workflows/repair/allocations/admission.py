@@ -28,18 +28,33 @@ _AnyOf = tuple[tuple[str, ...], ...]
 
 
 class BrokenRule(NamedTuple):
-    """A rule of nova that the host of a server does not meet: its code, and why."""
+    """A rule of nova that the host of a server does not meet: its code, and why.
+
+    ``is_known`` is False if the rule could not be checked, and ``text`` says why.
+    """
 
     code: str
     text: str
+    is_known: bool = True
+
+
+def verdict(rules: Iterable[BrokenRule]) -> str:
+    """Whether nova would choose the host that breaks these rules, in words."""
+    broken = [rule.text for rule in rules if rule.is_known]
+    if broken:
+        return f"nova would not choose its host: {'; '.join(broken)}"
+    unchecked = [rule.text for rule in rules]
+    if unchecked:
+        return f"not checked whether nova would choose its host: {'; '.join(unchecked)}"
+    return "nova would choose its host"
 
 
 @dataclasses.dataclass(frozen=True)
 class Admission:
     """What the rules need besides the snapshot.
 
-    ``required``: ``{server uuid: its required traits}``, or why nova refuses the request for such a
-    server. ``having``: ``{trait: the providers with
+    ``required``: ``{server uuid: its required traits}``, or why its request is not known.
+    ``having``: ``{trait: the providers with
     it}``. ``on_host``: ``{host: its host aggregates}``.
     """
 
@@ -49,20 +64,22 @@ class Admission:
     on_host: Mapping[str, Sequence[values.HostAggregate]]
 
     def broken(self, server: values.Server, node: values.ComputeNode) -> list[BrokenRule]:
-        """The rules that this compute node does not meet for a server."""
+        """The rules that this compute node does not meet for a server, known or not."""
         aggregates = self.on_host.get(node.host, ())
         found = (
             BrokenRule(TRAIT, self._lacks_trait(server, node)),
             BrokenRule(ZONE, _outside_zone(server, aggregates)),
             BrokenRule(AGGREGATE, _outside_aggregate(server, aggregates)),
         )
-        return [rule for rule in found if rule.text]
+        required = self.required[server.uuid]
+        unknown = [BrokenRule(TRAIT, required, is_known=False)] if isinstance(required, str) else []
+        return [*(rule for rule in found if rule.text), *unknown]
 
     def _lacks_trait(self, server: values.Server, node: values.ComputeNode) -> str:
         """The required traits that neither the tree nor a provider that shares with it has."""
         required = self.required[server.uuid]
         if isinstance(required, str):
-            return required
+            return ""
         tree = {item.uuid for item in self.snapshot.trees.get(node.uuid, ())}
         tree |= {*self.snapshot.sharing.get(node.uuid, ())}
         lacking = [
@@ -117,7 +134,7 @@ def node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.Compu
 def _required_traits(server: values.Server) -> _AnyOf | str:
     """The traits that nova requires for the flavor and the image, without those of the cloud.
 
-    A text is why nova refuses them.
+    A text is why nova refuses them, or why they cannot be known.
     """
     if server.flavor is None:
         return ()

@@ -110,14 +110,14 @@ def _plan(
     legalized = [
         item.subject.uuid
         for item in planned.changes
-        if item.subject.uuid not in snapshot.allocations and (rules or {}).get(item.subject.uuid)
+        if item.subject.uuid not in snapshot.allocations
+        and any(rule.is_known for rule in (rules or {}).get(item.subject.uuid, ()))
     ]
     if legalized:
         notes.append(_LEGALIZED.format(servers=name.counted(len(legalized), "server")))
     return observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
 
 
-_NOT_ALLOWED = "nova would not choose its host: {why}"
 _LEGALIZED = (
     "the allocations make legal what nova's scheduler would not do, for {servers} (--only-allowed"
     " leaves them out)"
@@ -145,11 +145,14 @@ def plan_heal(
 def _by_rules(
     decision: HealDecision, rules: Mapping[str, Sequence[BrokenRule]], *, only_allowed: bool
 ) -> HealDecision:
-    """The decision about a server without allocations, with the rules that its host breaks."""
+    """The decision about a server without allocations, with the rules that its host breaks.
+
+    ``only_allowed`` leaves out a server whose rules could not be checked, too.
+    """
     broken = rules.get(decision.server.uuid, ())
     if decision.repair is None or decision.before.allocations or not broken:
         return decision
-    why = _NOT_ALLOWED.format(why="; ".join(rule.text for rule in broken))
+    why = admission.verdict(broken)
     if only_allowed:
         reason = Reason(Code.NOT_ALLOWED, f"{why} (--only-allowed)")
         return HealDecision(decision.server, decision.before, reason)

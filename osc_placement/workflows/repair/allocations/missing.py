@@ -13,7 +13,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud.moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
-from osc_placement.workflows.repair.allocations import expected, repair
+from osc_placement.workflows.repair.allocations import admission, expected, repair
 from osc_placement.workflows.repair.allocations.admission import BrokenRule
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
 from osc_placement.workflows.repair.allocations.repair import (
@@ -60,14 +60,13 @@ def with_admission(
     finding: AllocationFinding, server: values.Server, rules: Sequence[BrokenRule]
 ) -> AllocationFinding:
     """The finding with since when the server exists, and whether nova would choose its host."""
-    allowed = "nova would choose its host"
-    if rules:
-        allowed = f"nova would not choose its host: {'; '.join(rule.text for rule in rules)}"
-    elif not server.shows_zone:
-        allowed = "nova would choose its host, but does not show its zone (compute API 2.96)"
+    allowed = admission.verdict(rules)
+    if not rules and not server.shows_zone:
+        allowed += ", but does not show its zone (compute API 2.96)"
     evidence = finding.evidence
     text = f"{evidence.text}; created {server.created[:19]}; {allowed}"
-    fields = {"created": server.created, "broken_rules": [rule.code for rule in rules]}
+    broken = [rule.code for rule in rules if rule.is_known]
+    fields = {"created": server.created, "broken_rules": broken}
     return dataclasses.replace(
         finding, evidence=Evidence(evidence.cause, text, {**evidence.fields, **fields})
     )

@@ -58,11 +58,6 @@ def healed(nova: dict[str, Any], *, only_allowed: bool = False) -> plan.Plan:
             "no HW_CPU_X86_AVX512F",
         ),
         (
-            {"flavor_specs": {"hw:mem_page_size": "odd"}},
-            ["server-trait"],
-            "nova refuses the flavor: hw:mem_page_size=odd",
-        ),
-        (
             {"flavor_specs": {"aggregate_instance_extra_specs:ssd": "true"}},
             ["server-aggregate"],
             "no aggregate has ssd",
@@ -87,6 +82,16 @@ def test_the_audit_and_heal_name_each_rule_that_the_host_breaks(
     left_out = {item.subject.name: str(item.code) for item in allowed.skipped if item.reason}
     assert (left_out.get(NAME) == "not-allowed") == bool(codes)
     assert len(allowed.changes) == len(planned.changes) - len(codes)
+
+
+def test_a_request_that_is_not_known_is_no_yes() -> None:
+    specs = {"hw:mem_page_size": "odd"}
+    nova = recorded(flavor_specs=specs, pinned_availability_zone="az2")
+    text, broken = evidence(nova)
+    assert broken == []
+    assert "not checked whether nova would choose its host: nova refuses the flavor" in text
+    planned = healed(nova, only_allowed=True)
+    assert NAME not in {item.subject.name for item in planned.changes}
 
 
 def test_without_the_right_to_host_aggregates_heal_says_what_it_did_not_check() -> None:
