@@ -159,7 +159,6 @@ def checked(app: Any) -> Iterator[None]:
 
     ``app`` is cliff's application, which has a ``stdout``. Errors: OutputFailed.
     """
-    _reserve_descriptors()
     clean_logs()
     stdout, stderr = _Stdout(sys.stdout), _Stderr(sys.stderr)
     before, app.stdout = app.stdout, stdout
@@ -188,12 +187,3 @@ def _without_unseen_records() -> Iterator[None]:
         yield
     finally:
         root.setLevel(before)
-
-
-def _reserve_descriptors() -> None:
-    """Open the null device for closed standard streams: no other file may get their numbers."""
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)

@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, retry
-from osc_placement.engine import state
-from osc_placement.model import command_line, provider
+from osc_placement.model import command_line
 from osc_placement.model.name import and_more, canonical_uuid, counted, is_uuid
 from osc_placement.nova.api import Nova, collected, host_aggregates
 from osc_placement.nova.values import HostAggregate, find_host_aggregates
@@ -82,27 +81,29 @@ def _named(names: Sequence[str]) -> str:
 
 def compare(
     aggregate: HostAggregate,
-    cloud: compute_nodes.ComputeCloud,
-    members: Collection[provider.Provider],
+    by_host: Mapping[str, frozenset[str]],
+    members: Mapping[str, str],
+    nodes: Collection[str],
+    hides_nodes: Callable[[str], bool] = lambda _: False,
 ) -> NamedMembers:
-    """Nova's hosts of an aggregate beside its members in Placement."""
-    uuids = {item.uuid for item in members}
+    """Nova's hosts of an aggregate beside its members in Placement, ``{UUID: name}``.
+
+    ``by_host`` has the provider UUIDs of each host's compute nodes, ``nodes`` the UUIDs of all;
+    ``hides_nodes`` says whether nova cannot list the nodes of a host.
+    """
     expected: set[str] = set()
-    by_kind: dict[str, list[str]] = {}
+    by_field: dict[str, list[str]] = {}
     for host in dict.fromkeys(aggregate.hosts):
-        providers, _ = cloud.providers_of(host)
-        own = {item.uuid for item in providers}
+        own = by_host.get(host, frozenset())
         expected |= own
-        kind = "mirrored" if own <= uuids else "lacking"
+        field = "mirrored" if own <= members.keys() else "lacking"
         if not own:
-            is_listed = host in cloud.nodes_of_host or not cloud.hosts.unreachable
-            kind = "absent" if is_listed else "hidden"
-        by_kind.setdefault(kind, []).append(host)
-    for item in members:
-        if item.uuid not in expected:
-            kind = "stale" if item.uuid in cloud.compute_nodes else "others"
-            by_kind.setdefault(kind, []).append(item.name)
-    return NamedMembers(aggregate, **{kind: tuple(names) for kind, names in by_kind.items()})
+            field = "hidden" if hides_nodes(host) else "absent"
+        by_field.setdefault(field, []).append(host)
+    for uuid, name in members.items():
+        if uuid not in expected:
+            by_field.setdefault("stale" if uuid in nodes else "others", []).append(name)
+    return NamedMembers(aggregate, **{field: tuple(names) for field, names in by_field.items()})
 
 
 def hosts_in_nova(
@@ -115,25 +116,6 @@ def hosts_in_nova(
         if node is not None:
             by_host.setdefault(node.host, set()).add(root)
     return {host: frozenset(own) for host, own in by_host.items()}
-
-
-def compare_in(
-    base: state.CloudState, aggregate: HostAggregate, by_host: Mapping[str, frozenset[str]]
-) -> NamedMembers:
-    """``compare`` in one state; ``by_host`` are all ``hosts_in_nova``. Without ``others``."""
-    members = base.with_aggregate[aggregate.uuid]
-    by_kind: dict[str, list[str]] = {}
-    expected: set[str] = set()
-    for host in dict.fromkeys(aggregate.hosts):
-        own = by_host.get(host, frozenset())
-        expected |= own
-        kind = "absent" if not own else "mirrored" if own <= members else "lacking"
-        by_kind.setdefault(kind, []).append(host)
-    nodes = frozenset[str]().union(*by_host.values())
-    stale = sorted(base.providers[root].name for root in (members & nodes) - expected)
-    return NamedMembers(
-        aggregate, stale=tuple(stale), **{kind: tuple(names) for kind, names in by_kind.items()}
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,14 +167,24 @@ class NamedAggregates:
         input_errors = errors.InputErrors()
         cloud = compute_nodes.read_hosts(client, self.opened(), input_errors)
         input_errors.check()
+        hosts = {host for item in aggregates.values() for host in item.hosts}
+        by_host = {
+            host: frozenset(item.uuid for item in cloud.providers_of(host)[0]) for host in hosts
+        }
         return [
-            compare(item, cloud, retry.read(functools.partial(_members, client, uuid)))
+            compare(
+                item,
+                by_host,
+                retry.read(functools.partial(_members, client, uuid)),
+                cloud.compute_nodes,
+                lambda host: host not in cloud.nodes_of_host and bool(cloud.hosts.unreachable),
+            )
             for uuid, item in aggregates.items()
         ]
 
 
-def _members(client: api.Client, uuid: str) -> list[provider.Provider]:
-    return client.list_providers(member_of=[uuid])
+def _members(client: api.Client, uuid: str) -> dict[str, str]:
+    return {item.uuid: item.name for item in client.list_providers(member_of=[uuid])}
 
 
 def aggregate_uuids(texts: Iterable[str], names: NamedAggregates | None) -> dict[str, str]:

@@ -185,12 +185,19 @@ def _notes(
     by_host = named_aggregates.hosts_in_nova(count.hosts_of(base), compute)
     if not by_host:
         return ()
+    nodes = frozenset[str]().union(*by_host.values())
     compared = [
-        named_aggregates.compare_in(base, item, by_host)
+        named_aggregates.compare(item, by_host, _nodes_in(base, item, nodes), nodes)
         for item in aggregates
         if by is By.AGGREGATE or _zone(item)
     ]
     return tuple(str(item) for item in compared if item.has_other_hosts)
+
+
+def _nodes_in(
+    base: state.CloudState, aggregate: HostAggregate, nodes: frozenset[str]
+) -> dict[str, str]:
+    return {uuid: base.providers[uuid].name for uuid in base.with_aggregate[aggregate.uuid] & nodes}
 
 
 def _zone(aggregate: HostAggregate) -> str:

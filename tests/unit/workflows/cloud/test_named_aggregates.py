@@ -88,7 +88,9 @@ def test_a_state_is_compared_as_a_service_is(seed: int) -> None:
     (of_service,) = names.members(client, ["rack"])
     with observe.everything(client, ReadContext()) as base:
         by_host = named_aggregates.hosts_in_nova(base.tree, read_server_hosts(nova))
-        of_state = named_aggregates.compare_in(base, names.listed[0], by_host)
+        in_state = {uuid: base.providers[uuid].name for uuid in base.with_aggregate[RACK]}
+        nodes = frozenset().union(*by_host.values())
+        of_state = named_aggregates.compare(names.listed[0], by_host, in_state, nodes)
     assert of_state == of_service
 
 
