@@ -20,11 +20,19 @@ import pytest
 from lab import install, place
 from osc_placement import microversion
 from osc_placement.engine import state
+from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import flavors, request, traits
 from osc_placement.testing import service
 from osc_placement.workflows.answers import flavor_audit as audit
-from osc_placement.workflows.answers.capacity import count, nova_servers, show, stop_hosts
+from osc_placement.workflows.answers.capacity import (
+    count,
+    moves as capacity_moves,
+    nova_servers,
+    servers,
+    show,
+    stop,
+)
 from osc_placement.workflows.answers.explain import explain
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
@@ -112,10 +120,12 @@ class Cloud:
             client = explained.seeded(placement, self.base)
             nova = nova_servers.NovaReader(self.compute)
             for root in self.hosts:
-                stopped = stop_hosts.StopRequest([self.base.providers[root].name])
-                moves = stop_hosts.judge(client, stopped, nova, CONTEXT).moves
-                targets = self.uuids(move.target for move in moves)
-                self.named.setdefault("ok-to-stop", set()).update(targets)
+                known = servers.servers_on(self.base, self.hosts)
+                refused = self.compute.refused(self.base.tree)
+                moves = capacity_moves.Moves(self.base, known, SearchBudget(), refused=refused)
+                placed = stop.may_stop(moves, [root]).placement.values()
+                targets = {option.root_uuid for option in placed}
+                self.named.setdefault("host check", set()).update(targets)
             for _ in range(3):
                 query = self.query(self.base)
                 asked = explain.ExplainRequest(query, constraint.constraints_of(query))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -22,11 +21,12 @@ class CheckHosts(base.ReportShowOne):
     providers, and together those of each other provider. It needs a host whose nova-compute is up
     and enabled, and never one of the named hosts. The servers of a host are those whose guest may
     be there, or whose data is needed there: while a server moves, neither end may stop. The answer
-    is "yes" with a place for each server, "no" with the servers that have none, or "unknown" with
-    what was not checked and can make it a no. With --max-count, the answer is about a largest set
-    of the named hosts. Compute services, servers, migrations, traits, aggregates, zones and server
-    groups are those of nova: of the cloud, of a snapshot that was saved --with-nova, or of
-    --os-nova-recording. With --no-nova, the answer is Placement's alone. Only reads.
+    is "yes", "no" with the servers that find no place, or "unknown" with what was not checked and
+    can make it a no; "placement host drain" says where each server goes, and in which order. With
+    --max-count, the answer is about a largest set of the named hosts. Compute services, servers,
+    migrations, traits, aggregates, zones and server groups are those of nova: of the cloud, of a
+    snapshot that was saved --with-nova, or of --os-nova-recording. With --no-nova, the answer is
+    Placement's alone. Only reads.
     """
 
     names_database = False
@@ -64,9 +64,6 @@ openstack --os-placement-database cloud.sqlite \\
         arguments.add_count(
             parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
         )
-        arguments.add_flag(
-            parser, "--commands", "Also show the moves as commands: 'openstack server migrate ...'"
-        )
         nova_request.add_scheduler_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
@@ -74,8 +71,6 @@ openstack --os-placement-database cloud.sqlite \\
 
         if not (parsed_args.hosts or parsed_args.aggregate):
             self.usage_error("name a host, or give --aggregate")
-        if parsed_args.commands and parsed_args.no_nova:
-            self.usage_error("argument --commands: not allowed with argument --no-nova")
         client = self.connect()
         nova = nova_request.nova_reader(self, parsed_args)
         hosts, aggregates = self._of_aggregates(parsed_args)
@@ -99,11 +94,8 @@ openstack --os-placement-database cloud.sqlite \\
             *(f"Assumed: {text}" for text in judgement.assumed),
             *services.judgement_lines(judgement.not_counted, judgement.doubts, judgement.notes),
         ]
-        commands = list(judgement.commands) if parsed_args.commands else []
-        self.answer = _tables(judgement, commands)
+        self.answer = _tables(judgement)
         fields = _fields(judgement)
-        if parsed_args.commands:
-            fields["commands"] = rows.Script(commands)
         return tuple(fields), tuple(fields.values())
 
     def _of_aggregates(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -128,16 +120,6 @@ openstack --os-placement-database cloud.sqlite \\
 
 
 def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
-    moves = [
-        {
-            "server": item.server,
-            "name": judgement.server_names.get(item.server, ""),
-            "from": item.source,
-            "to": item.target,
-            "allocations": item.allocations,
-        }
-        for item in judgement.moves
-    ]
     unplaced = [
         {
             "server": item.server,
@@ -151,7 +133,6 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
         "answer": str(judgement.answer),
         "hosts": rows.lines(judgement.hosts),
         "servers": judgement.servers,
-        "moves": rows.lines(moves),
         "unplaced": rows.lines(unplaced),
         "without_allocations": rows.lines(judgement.without_allocations),
         "reason": judgement.reason,
@@ -162,17 +143,12 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
     }
 
 
-def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[tables.Table]:
-    hosts, moves, unplaced = judgement.hosts, judgement.moves, judgement.unplaced
-    names = judgement.server_names
-    answer = (str(judgement.answer), rows.lines(hosts), judgement.servers, len(unplaced))
+def _tables(judgement: stop_hosts.Judgement) -> list[tables.Table]:
+    unplaced, names = judgement.unplaced, judgement.server_names
+    hosts = rows.lines(judgement.hosts)
+    answer = (str(judgement.answer), hosts, judgement.servers, len(unplaced))
     return [
         tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [answer]),
-        tables.Table(
-            "Places",
-            ("server", "name", "from", "to"),
-            [(item.server, names.get(item.server, ""), item.source, item.target) for item in moves],
-        ),
         tables.Table(
             "Servers without a place",
             ("server", "name", "host", "reasons"),
@@ -181,5 +157,4 @@ def _tables(judgement: stop_hosts.Judgement, commands: Sequence[str]) -> list[ta
                 for item in unplaced
             ],
         ),
-        tables.Table("Commands", ("command",), [(text,) for text in commands]),
     ]

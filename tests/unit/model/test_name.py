@@ -44,7 +44,6 @@ _NOT_COUNTED = {
     "osc_placement/offline/users.py": (" connections",),
     "osc_placement/v1/output/tables.py": (" rows",),
     "osc_placement/v1/resources/provider_aggregate.py": (" resource providers.",),
-    "osc_placement/workflows/answers/capacity/stop_hosts.py": (" holds allocations ",),
     "osc_placement/workflows/repair/providers/inventory.py": (" hosts have the trait ",),
     "osc_placement/workflows/reshape/replace_host.py": (" nodes: the recipe supports ",),
 }

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from a service what decides whether a few hosts may stop."""
+"""Reads what decides whether a few hosts may stop, and joins the two services' servers there.
+
+``read`` and ``of_state`` send the requests; the rest is pure.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, candidate
-from osc_placement.workflows.answers.capacity import nova_servers, servers
-from osc_placement.workflows.cloud import reading, wide
+from osc_placement.workflows.answers.capacity import count, nova_servers, servers
+from osc_placement.workflows.cloud import compute_nodes, reading, wide
 from osc_placement.workflows.cloud.context import ReadContext
 
 #: The consumer of everything that is used by consumers that were not read.
@@ -32,6 +35,85 @@ class HostsRead:
     on_hosts: nova_servers.ServersOnHosts = dataclasses.field(
         default_factory=nova_servers.ServersOnHosts
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JoinedServers:
+    """The servers on hosts, as Placement and nova have them together.
+
+    ``moving`` have allocations there, and need a place elsewhere as far as nova was read. ``stand``
+    is how nova's servers stand to the hosts, ``lost`` are those without allocations there.
+    """
+
+    base: state.CloudState
+    moving: Sequence[servers.PlacedServer]
+    stand: nova_servers.Standing
+    lost: nova_servers.Unallocated
+
+    @property
+    def stuck(self) -> set[str]:
+        """The hosts (root UUIDs) with servers that must not, or may not, lose them."""
+        return {root for _, root in (*self.stand.held, *self.stand.doubtful)}
+
+    @property
+    def uuids(self) -> set[str]:
+        """The servers that need these hosts now."""
+        of_nova = {uuid for uuid, _ in (*self.stand.resting, *self.stand.held)}
+        return of_nova.union(each.uuid for each in self.moving)
+
+    def on(self, roots: Collection[str]) -> JoinedServers:
+        """Those on some of the hosts."""
+        resting, held, doubtful, gone = self.stand
+        stand = nova_servers.Standing(
+            {key: server for key, server in resting.items() if key[1] in roots},
+            {key: why for key, why in held.items() if key[1] in roots},
+            {key: why for key, why in doubtful.items() if key[1] in roots},
+            frozenset(key for key in gone if key[1] in roots),
+        )
+        return JoinedServers(
+            self.base,
+            [server for server in self.moving if server.root_uuid in roots],
+            stand,
+            nova_servers.unallocated(self.base, stand, roots),
+        )
+
+    def doubts(self) -> Iterator[str]:
+        """What was not checked about the servers and can hold one of them."""
+        yield from self.stand.doubtful.values()
+        yield from self.lost.lines()
+        for server in self.moving:
+            for text in server.unknown:
+                yield f"{text} of server {server.uuid}"
+
+
+def join(found: HostsRead, compute: compute_nodes.ServerHosts) -> JoinedServers:
+    """The servers on the hosts, without those that are there no more."""
+    base, nova = found.base, found.nova
+    stand = nova_servers.standing(base, found.on_hosts, compute)
+    known = servers.servers_on(base, found.roots, nova.queries, nova.groups, nova.migrations)
+    staying = stand.held.keys() | stand.doubtful.keys() | stand.gone
+    return JoinedServers(
+        base,
+        [each for each in known if (each.uuid, each.root_uuid) not in staying],
+        stand,
+        nova_servers.unallocated(base, stand, found.roots),
+    )
+
+
+def of_state(
+    base: state.CloudState,
+    hosts: Sequence[str],
+    aggregates: Sequence[str],
+    nova: nova_servers.NovaReader,
+    others: Collection[str] = (),
+) -> HostsRead:
+    """As ``read``, of a state with every record. Requests: those of ``nova``."""
+    members = {uuid: base.with_aggregate[uuid] for uuid in aggregates}
+    own = set(count.hosts_of(base))
+    roots = servers.chosen_roots(base, hosts, members, own, nova.compute)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
+    on_hosts = nova.on_roots(roots, {*uuids, *others})
+    return HostsRead(base, roots, nova.requests(on_hosts, list(uuids)), on_hosts)
 
 
 def read(

@@ -14,7 +14,6 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
 from osc_placement.model import candidate
 from osc_placement.model.name import and_more, counted
@@ -119,7 +118,7 @@ def plan(
                 client, request.hosts, (), nova, context, more, request.others
             )
         else:
-            read = _of_state(base, request, nova)
+            read = observe_hosts.of_state(base, request.hosts, (), nova, request.others)
             if request.options.keep:
                 everywhere = show.known_servers(base, nova)
         if read.on_hosts.problem:
@@ -133,16 +132,6 @@ def plan(
         identity=target.identity,
     )
     return dataclasses.replace(drain, plan=stamped)
-
-
-def _of_state(
-    base: state.CloudState, request: DrainRequest, nova: nova_servers.NovaReader
-) -> observe_hosts.HostsRead:
-    hosts = set(count.hosts_of(base))
-    roots = servers.chosen_roots(base, request.hosts, {}, hosts, nova.compute)
-    uuids = list(dict.fromkeys(each.uuid for each in servers.servers_on(base, roots)))
-    on_hosts = nova.on_roots(roots, {*uuids, *request.others})
-    return observe_hosts.HostsRead(base, roots, nova.requests(on_hosts, uuids), on_hosts)
 
 
 def _check(read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts) -> None:
@@ -262,26 +251,21 @@ class _Question:
     ) -> None:
         self._read, self._options, self._compute = read, options, compute
         self.roots = read.roots
-        base, nova = read.base, read.nova
-        self._stand = stand = nova_servers.standing(base, read.on_hosts, compute)
+        joined = observe_hosts.join(read, compute)
+        self._stand = stand = joined.stand
         self.blocked: dict[tuple[str, str], tuple[str, ...]] = {
             key: (why,) for key, why in (*stand.held.items(), *stand.doubtful.items())
         }
         self.moving: list[servers.PlacedServer] = []
-        known = servers.servers_on(base, read.roots, nova.queries, nova.groups, nova.migrations)
-        for server in known:
-            key = server.uuid, server.root_uuid
-            if key in self.blocked or key in stand.gone:
-                continue
+        for server in joined.moving:
             if why := self._why_blocked(server):
-                self.blocked[key] = (why,)
+                self.blocked[server.uuid, server.root_uuid] = (why,)
             else:
                 self.moving.append(server)
-        lost = nova_servers.unallocated(base, stand, read.roots)
         for uuid, root in stand.resting:
-            if uuid in lost.missing:
+            if uuid in joined.lost.missing:
                 self.blocked[uuid, root] = (_MISSING,)
-            elif uuid in lost.elsewhere:
+            elif uuid in joined.lost.elsewhere:
                 self.blocked[uuid, root] = (_ELSEWHERE,)
 
     def _why_blocked(self, server: servers.PlacedServer) -> str:
