@@ -8,7 +8,6 @@ it, so it imports the client only in ``make_client``.
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -201,18 +200,8 @@ def contradiction(arguments: Sequence[str]) -> str:
 
 def _named(arguments: Sequence[str]) -> frozenset[str]:
     """Which options that select a target are on the command line; not those of the environment."""
-    return _parse_named(tuple(arguments))
-
-
-# Each command asks about ten times, and the parser takes most of a millisecond.
-@functools.lru_cache(maxsize=1)
-def _parse_named(arguments: tuple[str, ...]) -> frozenset[str]:
-    parser = argparse.ArgumentParser(
-        add_help=False, argument_default=argparse.SUPPRESS, exit_on_error=False
-    )
-    for option in (*_SERVICE_OPTIONS, *_LOCAL):
-        parser.add_argument(option, dest=option)
-    return frozenset(vars(parser.parse_known_args(arguments)[0]))
+    words = {word.partition("=")[0] for word in arguments}
+    return frozenset(words & {*_SERVICE_OPTIONS, *_LOCAL})
 
 
 def requested_version(
