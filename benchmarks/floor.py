@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from osc_placement.server import app, run
+from osc_placement.server import run
 
 _HEADERS = [("content-type", "application/json"), ("openstack-api-version", "placement 1.39")]
 
@@ -33,8 +33,7 @@ class Floor:
 
 
 def main() -> None:
-    run.raise_file_limit()
-    server = run.HttpServer(Floor(), "127.0.0.1", int(sys.argv[1]), app.THREADS)
+    server = run.HttpServer(Floor(), "127.0.0.1", int(sys.argv[1]), run.THREADS)
     server.stop_on_signals()
     server.run()
 

@@ -47,12 +47,8 @@ LIMITS = {
     "Size of the request line and the headers": f"{run.MAX_HEADERS // KIB} KiB",
     "Time until an idle connection is closed": f"{run.IDLE_SECONDS} s",
     "Connections": f"{run.MAX_CONNECTIONS}",
-    "Unread responses of a client": f"{run.MAX_UNREAD // MIB} MiB",
     "Time of a search for allocation candidates": f"{context.Limits.search_seconds:g} s",
-    "Searches at the same time; further ones that wait": (
-        f"{context.Limits.searches}; {context.Limits.waiting}"
-    ),
-    "Time that a search waits for its turn": f"{context.Limits.wait_seconds:g} s",
+    "Requests at the same time": f"{run.THREADS}",
     "Size of a response with allocation candidates": f"{context.Limits.response_bytes // MIB} MiB",
     "Candidates of a query without ``limit``": f"{context.Limits.candidates}",
     "Characters of a document that an error quotes": f"{validation.MAX_QUOTED}",
@@ -94,9 +90,6 @@ PROMISES = {
     "A damaged file is refused": "test_a_damaged_file_is_refused_with_table_and_row",
     "Random input": "test_any_bytes",
     "A database file with any wrong value": "test_any_wrong_value_is_refused_or_served",
-    "Searches for allocation candidates": (
-        "test_searches_delay_no_other_request_and_end_with_503_when_too_many_wait"
-    ),
 }
 
 #: The test of each limit.
@@ -132,18 +125,12 @@ LIMIT_TESTS = {
     "Values in a body": "test_the_number_of_values_is_limited",
     "Size of the request line and the headers": "test_a_query_that_is_too_long_is_refused",
     "Time until an idle connection is closed": "test_an_idle_connection_is_closed",
-    "Connections": "test_a_thousand_idle_connections_delay_no_other_client",
-    "Unread responses of a client": (
-        "test_a_client_that_sends_but_never_reads_delays_no_other_client"
-    ),
+    "Connections": "test_hundreds_of_idle_connections_delay_no_other_client",
     "Time of a search for allocation candidates": (
         "test_a_search_beyond_its_time_is_refused_with_advice"
     ),
     "Size of a response with allocation candidates": "test_a_response_beyond_its_size_is_refused",
-    "Searches at the same time; further ones that wait": (
-        "test_searches_delay_no_other_request_and_end_with_503_when_too_many_wait"
-    ),
-    "Time that a search waits for its turn": "test_a_search_waits_for_a_slot_for_a_limited_time",
+    "Requests at the same time": "test_as_many_requests_as_threads_are_handled_at_the_same_time",
     "Candidates of a query without ``limit``": (
         "test_too_many_candidates_are_an_error_unless_there_is_a_limit"
     ),

@@ -28,8 +28,6 @@ from osc_placement.server.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 
-#: Requests other than searches that are handled at the same time.
-THREADS = 8
 SERVICE_TYPE = "placement"
 _VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
 #: A request target, with or without scheme and host, whose path starts with two slashes.
@@ -44,10 +42,8 @@ STRATEGIES = (NOAUTH2, KEYSTONE)
 class App:
     """The Placement API over a repository.
 
-    ``threads`` is the number of requests that are handled at the same time: THREADS in addition to
-    the searches that run or wait, so that searches do not delay other requests. ``database``,
-    ``tables`` and ``users`` are empty: they are those of openstack-placement in process
-    (``client.local``).
+    ``database``, ``tables`` and ``users`` are empty: they are those of openstack-placement in
+    process (``client.local``).
     """
 
     database = ""
@@ -67,7 +63,6 @@ class App:
         #: The snapshot in the database file; None for a state that was not saved from a cloud.
         self.saved_cloud = saved_cloud
         self.limits = request_limits or context.Limits()
-        self.threads = THREADS + self.limits.searches + self.limits.waiting
         self._authenticate = auth.keystone if config_file else auth.noauth2
         self._allows = allows or policy.defaults()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle

@@ -7,15 +7,13 @@ responses at the end of this module.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import email.utils
 import functools
 import json
-import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -110,8 +108,6 @@ class Limits:
     ``search_seconds`` is the time of its search, ``response_bytes`` the size of its response,
     ``candidates`` the number of candidates of a query without ``limit``. The search ends after
     ``max_candidates`` candidates, None for all, and finds them in the order of ``strategy``.
-
-    ``searches`` run at the same time, and ``waiting`` more wait, each ``wait_seconds`` at most.
     """
 
     search_seconds: float = 5.0
@@ -119,32 +115,11 @@ class Limits:
     candidates: int = 200_000
     max_candidates: int | None = None
     strategy: Strategy = Strategy.DEPTH_FIRST
-    searches: int = 4
-    waiting: int = 32
-    wait_seconds: float = 10.0
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
 
-    def __post_init__(self) -> None:
-        self._admitted = threading.Semaphore(self.searches + self.waiting)
-        self._running = threading.Semaphore(self.searches)
-
-    @contextlib.contextmanager
-    def search_slot(self) -> Iterator[SearchBudget]:
-        """Wait for one of the slots for searches; gives the budget of the search, which starts.
-
-        Raises HttpError 503.
-        """
-        if not self._admitted.acquire(blocking=False):
-            raise self._busy(f"{self.searches + self.waiting} searches run or wait")
-        try:
-            if not self._running.acquire(timeout=self.wait_seconds):
-                raise self._busy(f"the search waited for {self.wait_seconds:g} seconds")
-            try:
-                yield SearchBudget(self.search_seconds, self.stopping.is_set)
-            finally:
-                self._running.release()
-        finally:
-            self._admitted.release()
+    def search_budget(self) -> SearchBudget:
+        """The budget of a search, which starts."""
+        return SearchBudget(self.search_seconds, self.stopping.is_set)
 
     def check_size(self, size: int) -> None:
         """Raise HttpBadRequest for a response with more bytes than the limit."""
@@ -152,11 +127,6 @@ class Limits:
             raise http_errors.HttpBadRequest(
                 f"The response has more than {self.response_bytes} bytes. Set a lower limit."
             )
-
-    def _busy(self, reason: str) -> http_errors.HttpError:
-        retry_after = {"retry-after": str(math.ceil(self.search_seconds))}
-        text = f"The server is busy: {reason}. Try again later."
-        return http_errors.HttpError(503, text, headers=retry_after)
 
 
 def json_response(

@@ -41,7 +41,7 @@ EPILOG = (
     "The state is in memory unless --database names a file. The server prints its URL when it"
     " is ready, and stops on SIGTERM or SIGINT after the requests in flight. Limits:"
     " bodies of 16 MiB, request line with headers 64 KiB,"
-    " 120 s of silence, 1,000 connections (less where the system allows fewer open files)."
+    " 120 s of silence, 500 connections, 8 requests at the same time."
 )
 
 

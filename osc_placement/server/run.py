@@ -14,14 +14,13 @@ import json
 import logging
 import os
 import pathlib
-import resource
 import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from osc_placement.errors import needs_extra
@@ -37,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; returns 0, or 1 with the reason on stderr."""
     options = server_options.parse(arguments)
     log.configure(debug=options.debug)
-    raise_file_limit()
     if options.check is not None:
         return _check(options.check)
     try:
@@ -56,9 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.exit:
             sys.stdout.write(f"{options.database}: {options.load} is loaded\n")
             return 0
-        server = HttpServer(
-            placement, options.host, options.port, placement.threads, placement.stop
-        )
+        server = HttpServer(placement, options.host, options.port, THREADS, placement.stop)
         server.stop_on_signals()
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
@@ -129,14 +125,12 @@ def _export(placement: app.App, path: str) -> None:
 MAX_BODY = 16 * 1024 * 1024
 #: The request line, and so the query, with all headers.
 MAX_HEADERS = 64 * 1024
-#: Bytes of responses that wait, in files, for a client to read them. More than one response has.
-MAX_UNREAD = 128 * 1024 * 1024
 #: Seconds until a connection without traffic is closed.
 IDLE_SECONDS = 120
-#: The work for each event grows with the number of connections.
-MAX_CONNECTIONS = 1000
-#: Open files other than connections: the database, large bodies.
-OTHER_FILES = 128
+#: Requests that are handled at the same time.
+THREADS = 8
+#: Below the usual limit of open files, 1,024. Further connections wait.
+MAX_CONNECTIONS = 500
 #: Seconds for responses in flight when the server stops.
 DRAIN_SECONDS = 10.0
 #: Seconds between the searches for idle connections.
@@ -160,11 +154,8 @@ class HttpServer:
         threads: int = 1,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        self._app = app
         self._on_stop = on_stop
         self._stopping = threading.Lock()
-        self._counting = threading.Lock()
-        self._in_progress = 0
         with needs_extra("server", "a server on a port"):
             import waitress
         # With few worker threads a queue is normal.
@@ -172,7 +163,7 @@ class HttpServer:
         self._listener = _listen(host, port)
         self._sockets: dict[int, Any] = {}
         self._server = waitress.create_server(
-            self._count_and_answer,
+            app,
             map=self._sockets,
             sockets=[self._listener],
             threads=threads,
@@ -180,10 +171,9 @@ class HttpServer:
             # waitress refuses a request that reaches these sizes.
             max_request_body_size=MAX_BODY + 1,
             max_request_header_size=MAX_HEADERS + 1,
-            outbuf_high_watermark=MAX_UNREAD,
             channel_timeout=IDLE_SECONDS,
             cleanup_interval=_SWEEP_SECONDS,
-            connection_limit=_connection_limit(),
+            connection_limit=MAX_CONNECTIONS,
             asyncore_use_poll=True,
             log_socket_errors=False,
         )
@@ -205,27 +195,15 @@ class HttpServer:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
 
-    def _count_and_answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """The response of the application, counted as in progress until it is complete."""
-        with self._counting:
-            self._in_progress += 1
-        try:
-            return list(self._app(environ, start_response))
-        finally:
-            with self._counting:
-                self._in_progress -= 1
-
     def _end(self) -> None:
         """Accept no more connections, wait for the requests in flight, and end the loop."""
         self._on_stop()
         # Only the thread of ``run`` may change the sockets.
         self._server.trigger.pull_trigger(self._refuse_more)
         until = time.monotonic() + DRAIN_SECONDS
-        quiet = 0
-        # A request that was read a moment ago is in progress a moment later.
-        while quiet < 3 and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        while self._is_busy() and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
-            quiet = 0 if self._is_busy() else quiet + 1
         self._server.trigger.pull_trigger(self._close_all)
 
     def _refuse_more(self) -> None:
@@ -233,28 +211,15 @@ class HttpServer:
         self._listener.close()
 
     def _is_busy(self) -> bool:
-        return self._in_progress > 0 or any(
+        tasks = self._server.task_dispatcher
+        is_handling = tasks.queue or tasks.active_count
+        return bool(is_handling) or any(
             connection.writable() for connection in tuple(self._sockets.values())
         )
 
     def _close_all(self) -> None:
         for connection in tuple(self._sockets.values()):
             connection.close()
-
-
-def raise_file_limit() -> None:
-    """Raise the soft limit of open files to the hard limit."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _connection_limit() -> int:
-    """The number of connections; further ones wait."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return MAX_CONNECTIONS
-    return max(OTHER_FILES, min(MAX_CONNECTIONS, soft - OTHER_FILES))
 
 
 def _listen(host: str, port: int) -> socket.socket:

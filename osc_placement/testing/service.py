@@ -229,7 +229,7 @@ class LoopbackPlacement(EmbeddedPlacement):
 
     def start(self) -> Self:
         super().start()
-        self._listener = _Listener(self._traffic, self.app.threads, lambda: self.app.stop())
+        self._listener = _Listener(self._traffic, run.THREADS, lambda: self.app.stop())
         return self
 
     def stop(self) -> None:

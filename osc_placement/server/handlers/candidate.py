@@ -25,7 +25,7 @@ def list_all(context: RequestContext) -> webob.Response:
     """GET /allocation_candidates
 
     Candidates are encoded as they are found, so that only the text of a large response is in
-    memory. The search does not block other requests: only searches wait for each other.
+    memory. The search reads a snapshot: it does not block writes.
     """
     parameters = context.checked_query(schemas.CANDIDATES_QUERY)
     candidate_query = query.parse_candidates(list(parameters.items()), context.version)
@@ -33,7 +33,8 @@ def list_all(context: RequestContext) -> webob.Response:
     text = _Text()
     text.add(b'{"allocation_requests": [')
     providers: dict[str, None] = {}
-    with limits.search_slot() as budget, context.repository.snapshot() as base:
+    budget = limits.search_budget()
+    with context.repository.snapshot() as base:
         for candidate in _candidates(base, candidate_query, limits, budget):
             if providers:
                 text.add(b", ")

@@ -53,17 +53,3 @@ def test_a_write_during_a_snapshot_does_not_change_it() -> None:
         assert not after.providers
         assert not list(after.tree)
         assert not after.with_class["VCPU"]
-
-
-def test_a_search_waits_for_a_slot_for_a_limited_time() -> None:
-    document, path = packing()
-    limits = server.Limits(searches=1, waiting=1, wait_seconds=0.1)
-    app = server.create_app(load=document, request_limits=limits)
-    with limits.search_slot():
-        answer = ask(app, path)
-        assert answer.status_int == 503
-        assert answer.headers["retry-after"] == "5"
-        assert "the search waited for 0.1 seconds" in detail(answer)
-        assert ask(app, "/resource_providers").status_int == 200
-    with limits.search_slot():
-        pass
