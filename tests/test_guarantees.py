@@ -81,6 +81,9 @@ PROMISES = {
     "A damaged or forged plan file": (
         "test_a_forged_plan_is_applied_undone_or_refused_with_one_error"
     ),
+    "``undo`` restores what": (
+        "test_undo_restores_what_the_plan_has_whatever_a_forged_journal_says"
+    ),
     "New files and folders": "test_a_new_database_is_private_and_does_not_follow_a_link",
     "Of the address of a service": "test_no_file_and_no_output_has_the_password_of_the_endpoint",
     "Tables, ``value`` output": "test_tables_and_messages_escape_names",

@@ -89,8 +89,11 @@ def undo_plan(
     Requests: one read and one write per change that was applied.
     Errors: PlanRefused, before any request.
     """
-    entries = journal.read_entries(journal.path_of(plan, client.target))
+    contents = journal.read(journal.path_of(plan, client.target))
+    entries = contents.entries
     inverse = restricted(plan, entries) if plan.undoes else inverse_of(plan, entries)
+    if contents.is_cut and any(item.code == _NOT_APPLIED.code for item in inverse.skipped):
+        inverse = dataclasses.replace(inverse, notes=(_CUT,))
     _check(inverse, client, options)
     return _Job(client, inverse, options, path, direction=attempt.Direction.UNDO).run()
 
@@ -237,8 +240,7 @@ class _Job:
         context = self._context(memory)
         results = []
         for item in self.plan.changes:
-            entry = memory.entries.get(item.key)
-            is_done = entry is not None and entry.state is self.direction.done
+            is_done = memory.entries.get(item.key) is self.direction.done
             results.append(
                 attempt.check_again(item, context)
                 if is_done
@@ -315,6 +317,10 @@ COMMAND = "undo of: "
 
 _IRREVERSIBLE = "it cannot be undone: {}"
 _NOT_APPLIED = reasons.Reason(reasons.Code.NOT_APPLIED, "it was never applied here")
+_CUT = (
+    "The journal ends within a run: the run was killed, or the end of the file is lost. A change"
+    " that the journal does not have was left as it is."
+)
 
 #: States of a change that undo may have to restore.
 _APPLIED = frozenset({journal.StepState.APPLIED, *journal.IN_DOUBT, journal.StepState.UNDONE})
@@ -323,8 +329,8 @@ _APPLIED = frozenset({journal.StepState.APPLIED, *journal.IN_DOUBT, journal.Step
 def inverse_of(plan: plan_module.Plan, entries: journal.Entries | None = None) -> plan_module.Plan:
     """The plan that undoes ``plan``.
 
-    With the entries of its journal, only what was applied, to the states that it replaced;
-    without, all of it. What cannot be undone, or was not applied, is skipped.
+    With the entries of its journal, only what was applied; without, all of it. What cannot be
+    undone, or was not applied, is skipped.
     """
     return _plan_of(plan, [_inverse_change(item, entries) for item in plan.changes])
 
@@ -353,7 +359,7 @@ def restricted(plan: plan_module.Plan, entries: journal.Entries) -> plan_module.
     if not entries:
         return plan
     items = [
-        item if _was_applied(entries.get(item.key)) else _skipped(item, _NOT_APPLIED)
+        item if entries.get(item.key) in _APPLIED else _skipped(item, _NOT_APPLIED)
         for item in plan.changes
     ]
     made = plan_module.make([*items, *plan.skipped])
@@ -366,16 +372,8 @@ def of_results(
     plan: plan_module.Plan, results: tuple[result.ChangeResult, ...]
 ) -> plan_module.Plan:
     """The plan that undoes what a run applied, and nothing else."""
-    applied = {
-        (item.kind, item.subject): item.before
-        for item in results
-        if item.status is result.Status.APPLIED and item.before is not None
-    }
-    changes = [
-        dataclasses.replace(item, before=applied[item.kind, item.subject])
-        for item in plan.changes
-        if (item.kind, item.subject) in applied
-    ]
+    applied = {item.key for item in results if item.status is result.Status.APPLIED}
+    changes = [item for item in plan.changes if item.key in applied]
     return _plan_of(plan, [_inverse_change(item, None) for item in changes])
 
 
@@ -384,17 +382,9 @@ def _inverse_change(change: Change, entries: journal.Entries | None) -> Change |
     if change.irreversible:
         text = _IRREVERSIBLE.format(change.irreversible)
         return _skipped(undo, reasons.Reason(reasons.Code.IRREVERSIBLE, text))
-    if entries is None:
+    if entries is None or entries.get(change.key) in _APPLIED:
         return undo
-    entry = entries.get(change.key)
-    if entry is None or not _was_applied(entry):
-        return _skipped(undo, _NOT_APPLIED)
-    replaced = registry.load(change.kind, entry.before)
-    return undo if replaced is None else dataclasses.replace(undo, after=replaced)
-
-
-def _was_applied(entry: journal.Note | None) -> bool:
-    return entry is not None and entry.state in _APPLIED
+    return _skipped(undo, _NOT_APPLIED)
 
 
 def _skipped(change: Change, reason: reasons.Reason) -> Skipped:

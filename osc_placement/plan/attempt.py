@@ -62,8 +62,9 @@ PreconditionCheck = Callable[[Change], str]
 class RunContext:
     """What all changes of a run share.
 
-    ``strict``: a subject that changed after planning is stale. ``relative``: also if another
-    client changed it to the planned state, because its change and this one are two additions.
+    ``strict``: a server that changed in nova after planning is stale, not skipped. ``relative``: a
+    subject is stale also if another client changed it to the planned state, because its change and
+    this one are two additions.
     ``allow``: the guards that the operator overrides. ``check_precondition`` checks the
     preconditions of changes. ``on_retry`` receives attempts that another one follows. ``clock``
     returns seconds.
@@ -122,10 +123,10 @@ class Attempt:
         self._planned_generation = change.generation
         self._context = context
         self._kind = registry.CHANGE_TYPES[change.kind]
-        entry = context.journal.entries.get(change.key)
-        self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
+        state = context.journal.entries.get(change.key)
+        self._in_doubt = state in journal.IN_DOUBT
         # A database may have been restored since: its journal alone does not prove anything.
-        self._was_done = entry is not None and entry.state is context.direction.done
+        self._was_done = state is context.direction.done
         self._attempts = 0
         self._known = None if self._was_done else known
         if known is None and not self._in_doubt and not self._was_done:
@@ -154,10 +155,7 @@ class Attempt:
 
     def begin_note(self) -> journal.Note:
         """The journal entry before the request."""
-        direction, change = self._context.direction, self._change
-        # Undo restores what the change replaced; undoing itself does not alter that.
-        replaced = change.before.to_dict() if direction is Direction.APPLY else None
-        return journal.Note(change.key, direction.begun, replaced)
+        return journal.Note(self._change.key, self._context.direction.begun)
 
     def end_note(self) -> journal.Note:
         """The journal entry after the write."""
@@ -263,7 +261,7 @@ class Attempt:
         if broken:
             status = result.Status.STALE if self._context.strict else result.Status.SKIPPED
             return self._end(status, Reason(Code.CHANGED_IN_NOVA, broken))
-        self._change = dataclasses.replace(change, before=now, generation=observed.generation)
+        self._change = dataclasses.replace(change, generation=observed.generation)
         refused = self._refusals()
         if not refused:
             return None
@@ -271,15 +269,8 @@ class Attempt:
         return dataclasses.replace(ended, code=reasons.joined_codes(refused))
 
     def _is_stale(self, now: Any) -> bool:
-        """Whether the subject differs from its planned state.
-
-        Outside a reviewed plan only a deletion, or a change that replaces everything, counts.
-        """
+        """Whether the subject differs from its planned state: undo restores that, and no other."""
         kind, before = self._kind, self._change.before
-        if not self._context.strict and not kind.whole:
-            return any(
-                fact.after is None and fact.before is not None for fact in kind.facts(before, now)
-            )
         if self._in_doubt and kind.in_parts:
             return not kind.is_mix(now, before, self._change.after)
         return not kind.equal(now, before)
@@ -330,8 +321,7 @@ class Attempt:
     ) -> result.ChangeResult:
         """End without a change; a change in doubt stays in doubt in the journal."""
         context, key = self._context, self._change.key
-        entry = context.journal.entries.get(key)
-        if entry is not None and entry.state is context.direction.begun and not self._in_doubt:
+        if context.journal.entries.get(key) is context.direction.begun and not self._in_doubt:
             self._note(journal.Note(key, context.direction.untouched))
         if self._in_doubt and status is result.Status.FAILED:
             text = f"whether it was applied is unknown: {reason}"

@@ -51,15 +51,14 @@ class Unwritable(errors.PlacementError):
 
 
 class Note(NamedTuple):
-    """The state of a change; ``before`` is the dumped state that it replaced, if that is new."""
+    """The state of a change. What it replaced is in the plan, and nowhere else."""
 
     key: str
     state: StepState
-    before: Mapping[str, Any] | None = None
 
 
-#: ``{change key: its latest state, with what it replaced first}``
-Entries = dict[str, Note]
+#: ``{change key: its latest state}``
+Entries = dict[str, StepState]
 
 
 class JournalWriter(Protocol):
@@ -82,7 +81,7 @@ class MemoryJournal:
 
     def note(self, *notes: Note) -> None:
         """Record events in memory."""
-        _add(self.entries, *notes)
+        self.entries.update(notes)
 
     def describe(self, fields: Mapping[str, Any]) -> None:
         """Do nothing: the run is not listed."""
@@ -108,7 +107,7 @@ class Journal:
 
     def note(self, *notes: Note) -> None:
         """Record events; they are on disk when this returns. Errors: Unwritable."""
-        self._append([_line(item) for item in notes], notes)
+        self._append([item._asdict() for item in notes], notes)
 
     def describe(self, fields: Mapping[str, Any]) -> None:
         """Record fields of the run, in addition to those of earlier calls."""
@@ -125,7 +124,7 @@ class Journal:
                 self._check = check
                 self._written += 1
                 mine = self._written
-                _add(self.entries, *notes)
+                self.entries.update(notes)
             self._sync(mine)
         except OSError as error:
             raise Unwritable(
@@ -179,10 +178,7 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
     where = transport.Target(existing.target)
     where.identity = existing.identity
     entries = read_entries(path_of(existing, where))
-    states = {
-        entries[item.key].state if item.key in entries else StepState.PENDING
-        for item in existing.changes
-    }
+    states = {entries.get(item.key, StepState.PENDING) for item in existing.changes}
     if states - {StepState.APPLIED} and states - {StepState.PENDING, StepState.UNDONE}:
         raise plan_module.PlanRefused(
             f"{path} has a plan that is partly applied. Nothing was changed. Give another path, or"
@@ -193,12 +189,13 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
 class Contents(NamedTuple):
     """What a journal has: the states of changes, and the fields of the latest run.
 
-    ``check`` is the check value of its last line.
+    ``check`` is the check value of its last line. ``is_cut``: it ends within a run.
     """
 
     entries: Entries
     run: dict[str, Any]
     check: str = ""
+    is_cut: bool = False
 
 
 def read(path: pathlib.Path) -> Contents:
@@ -259,7 +256,7 @@ def _load(file: IO[bytes], path: pathlib.Path) -> Contents:
     complete = content[: content.rfind(b"\n") + 1]
     if len(complete) < len(content) and file.writable():
         file.truncate(len(complete))
-    check = path.stem
+    check, is_cut = path.stem, False
     contents = Contents({}, {})
     for number, text in enumerate(complete.splitlines(), 1):
         try:
@@ -269,17 +266,18 @@ def _load(file: IO[bytes], path: pathlib.Path) -> Contents:
             check = _check_value(line, check)
             if value != check:
                 raise ValueError("its check value does not match this line and those before it")
+            # A run begins with all its fields, and ends with one.
+            is_cut = len(line.get(plan_module.RUN_KEY, line)) > 1
             if plan_module.RUN_KEY in line:
                 contents.run.update(line[plan_module.RUN_KEY])
             else:
-                note = Note(line["key"], StepState(line["state"]), line.get("before"))
-                _add(contents.entries, note)
+                contents.entries[line["key"]] = StepState(line["state"])
         except ValueError as error:
             raise plan_module.PlanRefused(
                 f"the journal {path} is damaged in line {number}: {error}. Nothing was changed."
                 " Restore it from a backup, or remove it to begin the plan again"
             ) from error
-    return contents._replace(check=check)
+    return contents._replace(check=check, is_cut=is_cut)
 
 
 def _check_value(line: Mapping[str, Any], before: str) -> str:
@@ -290,19 +288,6 @@ def _check_value(line: Mapping[str, Any], before: str) -> str:
     has no secret: it finds damage, and an edit by hand.
     """
     return hashlib.sha256(f"{before} {json.dumps(line)}".encode()).hexdigest()[:16]
-
-
-def _line(note: Note) -> dict[str, Any]:
-    return {field: value for field, value in note._asdict().items() if value is not None}
-
-
-def _add(entries: Entries, *notes: Note) -> None:
-    """Record events; what a change replaced stays known from its earlier events."""
-    for note in notes:
-        earlier = entries.get(note.key)
-        if note.before is None and earlier is not None:
-            note = note._replace(before=earlier.before)
-        entries[note.key] = note
 
 
 class PlanStatus(enum.StrEnum):
@@ -423,7 +408,7 @@ def delete(record: Record) -> None:
 
 
 def _record(path: pathlib.Path, entries: Entries, fields: dict[str, Any]) -> Record:
-    counts = collections.Counter(item.state for item in entries.values())
+    counts = collections.Counter(entries.values())
     in_doubt = sum(counts[state] for state in IN_DOUBT)
     applied = counts[StepState.APPLIED]
     status = PlanStatus.APPLIED if applied else PlanStatus.NOTHING

@@ -289,7 +289,7 @@ def check_target(plan: Plan, target: str, origin: str = "") -> None:
 _QUOTED = 200
 
 #: One line of a journal.
-LINE = forms.record({"before": forms.STATE}, key=forms.TEXT, state=forms.TEXT)
+LINE = forms.record({}, key=forms.TEXT, state=forms.TEXT)
 
 #: The key of a line that describes the run.
 RUN_KEY = "run"
@@ -308,8 +308,11 @@ def check_plan(document: Any) -> None:
     _check("plan", document)
     for part in ("changes", "skipped"):
         for number, item in enumerate(document[part]):
+            if item["kind"] not in registry.CHANGE_TYPES:
+                raise ValueError(f"unknown kind of change {item['kind']!r}")
             for side in ("before", "after"):
-                _check_state(item["kind"], item[side], f"{part}[{number}].{side}")
+                if item[side] is not None:
+                    _check(item["kind"], item[side], f"{part}[{number}].{side}")
 
 
 def check_line(document: Any) -> None:
@@ -318,14 +321,6 @@ def check_line(document: Any) -> None:
         _check(RUN_KEY, document[RUN_KEY], RUN_KEY)
         return
     _check("line", document)
-    _check_state(document["key"].rpartition(" ")[0], document.get("before"), "before")
-
-
-def _check_state(kind: str, state: Any, place: str) -> None:
-    if kind not in registry.CHANGE_TYPES:
-        raise ValueError(f"unknown kind of change {kind!r}")
-    if state is not None:
-        _check(kind, state, place)
 
 
 def _check(name: str, document: Any, place: str = "") -> None:

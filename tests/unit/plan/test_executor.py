@@ -185,15 +185,12 @@ def test_guards_are_checked_again_after_a_conflict() -> None:
     assert ratios(client) == {16.0}
 
 
-def test_an_absolute_value_replaces_a_concurrent_one_and_undo_restores_it(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_an_absolute_value_does_not_replace_a_concurrent_one() -> None:
+    """Undo restores the state that was planned on, and could not restore another one."""
     client = embedded.Client(embedded.hosts(1))
     write_before_each(client, "VCPU", allocation_ratio=10.0)
-    report = amend(client, "VCPU:allocation_ratio=20", undo_out=tmp_path / "undo")
-    assert plans.before(report.results[0]) == {"VCPU:allocation_ratio": 10.0}
-    assert ratios(client) == {20.0}
-    plans.undo_file(client, plan_file.read(tmp_path / "undo"), tmp_path / "undo", apply.Options())
+    report = amend(client, "VCPU:allocation_ratio=20")
+    assert (statuses(report), report.exit_code()) == ({"stale": 1}, 7)
     assert ratios(client) == {10.0}
 
 

@@ -164,9 +164,7 @@ def test_a_mutated_journal_is_read_unchanged_or_refused_with_its_path(
     path = tmp_path / "journal"
     opened = journal.Journal(path)
     for item in made.changes:
-        opened.note(
-            journal.Note(item.key, journal.StepState.APPLIED, item.before and item.before.to_dict())
-        )
+        opened.note(journal.Note(item.key, journal.StepState.APPLIED))
     opened.close()
     content = path.read_bytes()
     lines = list(map(json.loads, content.splitlines()))
