@@ -36,9 +36,10 @@ class ShowCapacity(base.ReportLister):
     of requests for which this class alone would be enough, "left" is free after the last
     request, and "fragmented" is the part of it on providers with less than one request needs.
     Where hosts share a provider or offer very many choices the count can be a lower bound;
-    then "exact" is False, and "fits_at_most" is the upper bound. --keep and --after need every
-    record: of a service they save a snapshot in a temporary file, with some requests for each
-    provider and one for each consumer. Only reads.
+    then "exact" is False, and "fits_at_most" is the upper bound. With --after or --add-hosts there
+    is a row before and a row after. --keep and --after need every record: of a service they save a
+    snapshot in a temporary file, with some requests for each provider and one for each consumer.
+    Only reads.
     """
 
     names_database = False
@@ -52,7 +53,8 @@ class ShowCapacity(base.ReportLister):
 openstack placement capacity show --resource VCPU=4 \\
     --resource MEMORY_MB=8192
 openstack placement capacity show --flavor m1.small --flavor m1.large
-openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
+openstack placement capacity show --flavor m1.large --keep 1 --by zone
+openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to count")
@@ -67,6 +69,14 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         )
         arguments.add_file(
             group, "--after", "Also count after the changes of this plan file", "<plan>"
+        )
+        arguments.add_repeated(
+            group,
+            "--add-hosts",
+            "like=<host>:<count>",
+            "Also count with <count> more hosts, empty and in service, that have the inventories,"
+            " traits and aggregates of this host.",
+            type=_added_hosts,
         )
         arguments.add_count(
             group,
@@ -86,7 +96,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
-        from osc_placement.workflows.answers.capacity import show
+        from osc_placement.workflows.answers.capacity import add_hosts, show
 
         path = parsed_args.after
         plan = None if path is None else (file.read(path), path)
@@ -102,6 +112,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             keep=parsed_args.keep,
             seconds=parsed_args.timeout,
             after=plan,
+            added=[add_hosts.AddedHosts(*each) for each in parsed_args.add_hosts],
         )
         nova = nova_request.nova_reader(self, parsed_args)
         names = services.named_aggregates(self)
@@ -120,7 +131,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         if self._refused:
             self.exit_code = 1
         self.answer = _tables(answer.rows, parsed_args)
-        columns = _columns(answer, self._requests, has_plan=plan is not None)
+        columns = _columns(answer, self._requests, has_after=_has_after(parsed_args))
         return rows.listing(columns, answer.rows)
 
     def _summary(self, answer: show.Shown) -> list[str]:
@@ -213,6 +224,25 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             raise errors.InvalidInput(list(self._refused.values()))
 
 
+#: More hosts than any cloud has.
+_MOST_HOSTS = 10_000
+
+
+def _added_hosts(text: str) -> tuple[str, int]:
+    """``(host, count)`` of ``like=<host>:<count>``."""
+    host, colon, number = text.removeprefix("like=").rpartition(":")
+    if not (text.startswith("like=") and colon and host):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like=<host>:<count>")
+    added = arguments.positive(number)
+    if added > _MOST_HOSTS:
+        raise argparse.ArgumentTypeError(f"{number} hosts are more than {_MOST_HOSTS}")
+    return host, added
+
+
+def _has_after(parsed_args: argparse.Namespace) -> bool:
+    return bool(parsed_args.after or parsed_args.add_hosts)
+
+
 def _check_query(client: api.Client, parameters: Sequence[tuple[str, str]]) -> None:
     """Let Placement check a query as it was given. Requests: one. Errors: ApiError."""
     pairs = [(name, value) for name, value in parameters if name != "limit"]
@@ -227,7 +257,7 @@ def _title(query: CandidateQuery) -> str:
 
 
 def _columns(
-    answer: show.Shown, requests: Mapping[str, NovaRequest], *, has_plan: bool
+    answer: show.Shown, requests: Mapping[str, NovaRequest], *, has_after: bool
 ) -> rows.Columns[show.Row]:
     """The columns of an answer; ``requests``: those of nova, by title."""
 
@@ -237,7 +267,7 @@ def _columns(
     return {
         "request": lambda row: row.title,
         "part": lambda row: row.part or None,
-        "plan": lambda row: _state(row) if has_plan else None,
+        "state": lambda row: _state(row) if has_after else None,
         "fits": lambda row: row.capacity.count.least,
         "fits_at_most": lambda row: row.capacity.count.most,
         "exact": lambda row: row.capacity.count.is_exact,
@@ -270,13 +300,13 @@ def _state(row: show.Row) -> str:
 
 def _tables(counted: Sequence[show.Row], parsed_args: argparse.Namespace) -> list[tables.Table]:
     """What fits, and what remains of each class: one table for each request."""
-    plan = ["plan"] if parsed_args.after else []
-    keys = ["request", *([parsed_args.by] if parsed_args.by else []), *plan]
+    state = ["state"] if _has_after(parsed_args) else []
+    keys = ["request", *([parsed_args.by] if parsed_args.by else []), *state]
     counts = []
     classes: dict[str, list[tuple[Any, ...]]] = {}
     for row in counted:
         capacity, kept = row.capacity, row.kept
-        changed = [_state(row)] if parsed_args.after else []
+        changed = [_state(row)] if state else []
         part = [row.part or None] if parsed_args.by else []
         fits = _bounds(capacity.count.least, capacity.count.most)
         reserve = [_bounds(kept.least, kept.most)] if kept is not None else []
@@ -286,7 +316,7 @@ def _tables(counted: Sequence[show.Row], parsed_args: argparse.Namespace) -> lis
     failing = [f"with {parsed_args.keep} failing"] if parsed_args.keep else []
     shown = [tables.Table("Capacity", (*keys, "fits", *failing, "hosts", "scarcest"), counts)]
     if not parsed_args.by:
-        names = (*plan, *_CLASS_COLUMNS)
+        names = (*state, *_CLASS_COLUMNS)
         shown += [tables.Table(f"Classes of {name}", names, item) for name, item in classes.items()]
     return shown
 

@@ -83,6 +83,49 @@ def test_so_many_requests_can_be_claimed_and_no_more(
     assert (after["fits"], after["hosts"]) == (0, 0)
 
 
+def test_added_hosts_are_counted_as_if_they_were_there(
+    openstack: OpenStack, target: targets.Target, hosts: dict[str, str]
+) -> None:
+    options = ("--add-hosts", "like=numa:2", "--add-hosts", f"like={hosts['diskless']}:1")
+    before, after = openstack(SHOW, *REQUEST, *options)
+    assert [(row["state"], row["fits"]) for row in (before, after)] == [
+        ("before", 8),
+        ("after", 12),
+    ]
+    for number in range(2):
+        name = f"numa of {number}"
+        create(openstack, name, DISK_GB=100)
+        for child in range(2):
+            create(openstack, f"numa-{child} of {number}", parent=name, VCPU=3)
+    create(openstack, "another", VCPU=9)
+    openstack("resource provider aggregate add", "another", "--aggregate", AGGREGATE)
+    (row,) = openstack(SHOW, *REQUEST)
+    assert (row["fits"], row["hosts"]) == (after["fits"], after["hosts"])
+    assert claim_all(target, "resources=VCPU:2,DISK_GB:10") == after["fits"]
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "words"),
+    [
+        ("like=nohost:4", 1, "nohost"),
+        ("like=nfs:1", 1, "nfs is no host"),
+        ("like=flat:0", 2, "0 is less than 1"),
+        ("like=flat:-3", 2, "-3 is less than 1"),
+        ("like=flat:many", 2, "invalid int value: 'many'"),
+        ("like=flat:1000000", 2, "1000000 hosts are more than 10000"),
+        ("like=flat", 2, "'like=flat' is not like=<host>:<count>"),
+        ("like=:4", 2, "is not like=<host>:<count>"),
+        ("flat:4", 2, "is not like=<host>:<count>"),
+        ("", 2, "is not like=<host>:<count>"),
+    ],
+)
+def test_a_wrong_addition_of_hosts_is_named(
+    value: str, code: int, words: str, openstack: OpenStack, hosts: dict[str, str]
+) -> None:
+    found, stderr = openstack.fails(SHOW, *REQUEST, f"--add-hosts={value}")
+    assert (found, words in " ".join(stderr.split())) == (code, True), stderr
+
+
 def test_each_host_is_counted_alone(openstack: OpenStack, hosts: dict[str, str]) -> None:
     rows = openstack(SHOW, *REQUEST, "--by", "host")
     assert {row["part"]: row["fits"] for row in rows} == {"diskless": 3, "flat": 3, "numa": 2}
@@ -162,7 +205,7 @@ def test_a_plan_is_applied_to_a_copy(openstack: OpenStack, hosts: dict[str, str]
     amend = ("resource provider inventory amend", "--resource", "VCPU:allocation_ratio=2")
     openstack(*amend, "--name-glob", "flat", "--dry-run", "--plan-out", "plan.json")
     rows = openstack(SHOW, "--resource", "VCPU=2", "--after", "plan.json")
-    assert [(row["plan"], row["fits"]) for row in rows] == [("before", 9), ("after", 13)]
+    assert [(row["state"], row["fits"]) for row in rows] == [("before", 9), ("after", 13)]
     assert openstack(SHOW, "--resource", "VCPU=2")[0]["fits"] == 9
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many requests fit: now, with hosts in reserve, and after a plan."""
+"""How many requests fit: now, with hosts in reserve, and after a plan or a purchase."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
+from osc_placement.model.name import and_more
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan.plan import Plan, check_target
-from osc_placement.workflows.answers.capacity import count, moves, nova_servers, reserve, servers
+from osc_placement.workflows.answers.capacity import (
+    add_hosts,
+    count,
+    moves,
+    nova_servers,
+    reserve,
+    servers,
+)
 from osc_placement.workflows.cloud import compute_nodes, named_aggregates, observe, on_a_copy, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
@@ -39,7 +47,8 @@ class ShowRequest:
     """The operator's arguments.
 
     ``queries`` is ``{title: query}``. ``without`` are names or UUIDs of providers. ``keep`` is the
-    number of hosts in reserve, ``seconds`` the time for it. ``after`` is a plan and its file.
+    number of hosts in reserve, ``seconds`` the time for it. ``after`` is a plan and its file;
+    ``added`` are hosts that may be bought, after the plan.
     """
 
     queries: Mapping[str, candidate.CandidateQuery]
@@ -48,14 +57,15 @@ class ShowRequest:
     keep: int | None = None
     seconds: float = 60.0
     after: tuple[Plan, pathlib.Path] | None = None
+    added: Sequence[add_hosts.AddedHosts] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
     """One count. ``part`` is a host, aggregate or zone; empty for the whole cloud.
 
-    ``is_after``: after the plan. ``kept`` is set with hosts in reserve. ``not_counted`` is ``{host:
-    why it takes no server}``, for the hosts that Placement would use.
+    ``is_after``: after the plan, with the added hosts. ``kept`` is set with hosts in reserve.
+    ``not_counted`` is ``{host: why it takes no server}``, for the hosts that Placement would use.
     """
 
     title: str
@@ -94,9 +104,10 @@ def show(
     With ``keep``, ``nova`` reads the conditions of servers; None without nova.
 
     Requests: to a service those of ``wide.observed`` for all queries together; by zone also one
-    for each host aggregate with a zone. With ``keep`` and ``after``, which need every record, those
-    of ``snapshot.save`` instead. None to a database file.
-    Errors: UnknownProvider, PlanRefused, PlacementError.
+    for each host aggregate with a zone; one for each provider of a host that others are like. With
+    ``keep`` and ``after``, which need every record, those of ``snapshot.save`` instead. None to a
+    database file.
+    Errors: UnknownProvider, PlanRefused, PlacementError; InvalidInput for ``added``.
     """
     nova = nova or nova_servers.NovaReader()
     aggregates = _aggregates(request.by, names)
@@ -112,26 +123,64 @@ def show(
                 # A missing right in nova is found before the cloud is read.
                 nova.requests(nova_servers.ServersOnHosts(), [])
             client = stack.enter_context(replay.copied(client, context))
-        observed = wide.observed(
+        reading = wide.observed(
             client,
             request.queries.values(),
             context,
             more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
             with_aggregates=request.by is By.AGGREGATE,
         )
-        states = {False: stack.enter_context(observed).base}
+        observed = stack.enter_context(reading)
+        added = _added(observed.base, request.added, nova.compute)
+        observed.refine([root for root, _ in added])
+        states = {False: observed.base}
         if request.keep is not None:
             in_nova = known_servers(states[False], nova)
         if request.after is not None:
             changed = stack.enter_context(on_a_copy.after_file(states[False], *request.after))
             states[True], failures = changed.state, changed.failures
+        like: dict[str, str] = {}
+        if added:
+            states[True], like = _with_added(states.get(True, states[False]), added)
         notes = _notes(states[False], aggregates, request.by, nova.compute)
         for title, query in request.queries.items():
-            counting = _Counting(title, query, request, aggregates, in_nova, nova.compute)
+            counting = _Counting(title, query, request, aggregates, in_nova, nova.compute, like)
             for is_after, base in states.items():
                 rows += counting.rows(base, is_after=is_after)
     not_checked = (*nova.compute.not_checked, *in_nova.doubts)
     return Shown(tuple(rows), failures, not_checked, (*notes, *in_nova.notes), in_nova.assumed)
+
+
+def _added(
+    base: state.CloudState,
+    added: Iterable[add_hosts.AddedHosts],
+    compute: compute_nodes.ServerHosts,
+) -> list[tuple[str, int]]:
+    """``(root UUID, number of hosts like it)``. Errors: UnknownProvider, InvalidInput."""
+    input_errors = errors.InputErrors()
+    found = []
+    for item in added:
+        roots = servers.roots_named(base, [item.like], compute)
+        if len(roots) > 1:
+            names = and_more(sorted(base.providers[root].name for root in roots))
+            input_errors.add(f"{item.like} has {len(roots)} compute nodes: name one of {names}")
+        found += [(root, item.number) for root in roots]
+    input_errors.check()
+    return found
+
+
+def _with_added(
+    base: state.CloudState, added: Iterable[tuple[str, int]]
+) -> tuple[state.CloudState, dict[str, str]]:
+    """As ``add_hosts.with_added``. Errors: InvalidInput for what is no host of this state."""
+    hosts = set(count.hosts_of(base))
+    errors.InputErrors(
+        f"{base.providers[root].name if root in base.providers else root} is no host: it offers"
+        " nothing but shared resources, or the plan deletes it"
+        for root, _ in added
+        if root not in hosts
+    ).check()
+    return add_hosts.with_added(base, added)
 
 
 def known_servers(
@@ -206,7 +255,10 @@ def _zone(aggregate: HostAggregate) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Counting:
-    """How one query is counted on any state."""
+    """How one query is counted on any state.
+
+    ``like`` is ``{root UUID of an added host: that of the host it is like}``.
+    """
 
     title: str
     query: candidate.CandidateQuery
@@ -214,11 +266,12 @@ class _Counting:
     aggregates: Sequence[HostAggregate]
     in_nova: nova_servers.KnownServers
     compute: compute_nodes.ServerHosts
+    like: Mapping[str, str]
 
     def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[Row]:
         """A row for each part of the cloud."""
         without = frozenset(servers.roots_named(base, self.request.without, self.compute))
-        refused = self.compute.refused(base.tree)
+        refused = self.compute.refused(root for root in base.tree if root not in self.like)
         counter = count.Counter(base, self.query, without, refused)
         for part, roots in self._parts(base, without):
             kept = self._kept(base, roots, without, refused) if self.request.keep else None
@@ -247,6 +300,8 @@ class _Counting:
             names = {each.uuid: each.name for each in self.aggregates}
             for uuid in dict.fromkeys([*base.with_aggregate, *in_nova]):
                 members[names.get(uuid, uuid)] = in_nova.get(uuid, {*base.with_aggregate[uuid]})
+        for uuids in members.values():
+            uuids.update(root for root, other in self.like.items() if other in uuids)
         parts = [
             (name, [uuid for uuid in hosts if uuid in uuids])
             for name, uuids in sorted(members.items())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -13,13 +14,14 @@ import pytest
 
 from osc_placement import microversion
 from osc_placement.client import api
-from osc_placement.engine import standard, state
+from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova import api as nova_api, values
 from osc_placement.nova.values import ServerGroup
 from osc_placement.testing import service
 from osc_placement.workflows.answers.capacity import (
+    add_hosts,
     count,
     moves as capacity_moves,
     nova_servers,
@@ -90,6 +92,88 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
         assert row.capacity.hosts == len(oracle.hosts(base, request))
         for each in row.capacity.classes:
             assert usable(base, request, each.name) >= each.free
+
+
+def numbers(row: show.Row) -> tuple[object, ...]:
+    """A count without the names of what was chosen."""
+    capacity = row.capacity
+    fits = capacity.count.least, capacity.count.most
+    return row.part, fits, capacity.hosts, capacity.classes
+
+
+def bought(base: state.CloudState, root: str, number: int) -> state.CloudState:
+    """The cloud with hosts like one, made by hand: records with new names."""
+    providers = {}
+    for at in range(number):
+        for uuid in base.tree[root]:
+            same = base.providers[uuid]
+            new = {each: f"{each[:-4]}b{at:03}" for each in base.tree[root]}
+            providers[new[uuid]] = dataclasses.replace(
+                same,
+                uuid=new[uuid],
+                name=f"bought {at} {same.name}",
+                root_uuid=new[root],
+                parent_uuid=new[same.parent_uuid] if same.parent_uuid else None,
+                traits=same.traits - {servers.DISABLED},
+            )
+    after = base.copy()
+    after.apply(record.Changes(providers))
+    return after
+
+
+@pytest.mark.seeds(12, long=300)
+def test_added_hosts_give_what_a_cloud_with_them_has(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
+    draw = random.Random(f"purchase {seed}")
+    base = brute_force.small_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, VERSION) for _ in range(4)]
+    base = brute_force.with_servers(draw, base, queries)[0]
+    explained.seed(placement, base)
+    file, live = clients(placement)
+    root, number = draw.choice(count.hosts_of(base)), draw.randint(1, 3)
+    added = [add_hosts.AddedHosts(root, 1), add_hosts.AddedHosts(root, number)]
+    after = bought(base, root, number + 1)
+    with service.InProcessPlacement() as other:
+        explained.seed(other, after)
+        real, _ = clients(other)
+        for request in queries:
+            for by in (None, show.By.AGGREGATE, show.By.ZONE):
+                for client in (file, live):
+                    asked = show.ShowRequest({"": request}, by, added=added)
+                    found = show.show(client, asked, CONTEXT, named()).rows
+                    expected = counted(real, request, by).rows
+                    assert [numbers(row) for row in found if row.is_after] == [
+                        numbers(row) for row in expected
+                    ]
+                    now = counted(client, request, by).rows
+                    assert [row for row in found if not row.is_after] == list(now)
+            with contextlib.suppress(brute_force.TooManyStates):
+                (_, row) = show.show(
+                    file, show.ShowRequest({"": request}, added=added), CONTEXT
+                ).rows
+                assert row.capacity.count.least == brute_force.most(after, request)
+
+
+def test_added_hosts_are_in_service_whatever_the_one_is_that_they_are_like() -> None:
+    like, other, server = (NAME.format(number) for number in range(3))
+    base = clouds.cloud(provider(like, traits=servers.DISABLED, VCPU=4), provider(other, VCPU=4))
+    base = brute_force.claim(base, server, {like: {"VCPU": 3}})
+    # Nova has none of the two.
+    nova = nova_servers.NovaReader(ServerHosts(values.Hosts()))
+    with service.InProcessPlacement() as placement:
+        explained.seed(placement, base)
+        asked = show.ShowRequest(
+            {"": query(group(VCPU=2))}, show.By.HOST, added=[add_hosts.AddedHosts(like, 2)]
+        )
+        rows = show.show(clients(placement)[0], asked, CONTEXT, nova=nova).rows
+    names = {uuid: each.name for uuid, each in base.providers.items()}
+    assert {row.part: row.capacity.count.least for row in rows if row.is_after} == {
+        names[like]: 0,
+        names[other]: 0,
+        f"{names[like]} (new 1)": 2,
+        f"{names[like]} (new 2)": 2,
+    }
 
 
 @pytest.mark.seeds(8, long=300)
