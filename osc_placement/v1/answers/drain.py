@@ -221,8 +221,6 @@ def _move_rows(planned: document.DrainPlan) -> list[dict[str, Any]]:
 
 
 def _blocked_rows(drain: plan.Drain) -> list[dict[str, Any]]:
-    from osc_placement.v1.answers.explain import change_text
-
     roots = dict(zip(drain.plan.hosts, drain.plan.nodes, strict=True))
     return [
         {
@@ -231,8 +229,7 @@ def _blocked_rows(drain: plan.Drain) -> list[dict[str, Any]]:
             "host": server.host,
             "reasons": list(server.reasons),
             "changes": [
-                change_text(each)
-                for each in drain.changes.get((server.server, roots[server.host]), ())
+                each.text for each in drain.changes.get((server.server, roots[server.host]), ())
             ],
         }
         for server in drain.plan.blocked

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``allocation candidate explain``: its options, its tables and the texts of an explanation."""
+"""``allocation candidate explain``: its options and its tables."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import argparse
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.client.query import candidate_pairs, encode, read_candidates
-from osc_placement.model import command_line
-from osc_placement.model.name import and_more, counted
-from osc_placement.plan import guards
+from osc_placement.model.name import counted
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 from osc_placement.v1.resources import candidate
 
 if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
-    from osc_placement.model.inventory import Inventory
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
-    from osc_placement.workflows.answers.explain import changes, explain, failures, nova_filters
-    from osc_placement.workflows.answers.explain.changes import SmallestChange, Step
-    from osc_placement.workflows.answers.explain.failures import Failure
-    from osc_placement.workflows.answers.explain.nova_filters import FilterJudgement
+    from osc_placement.workflows.answers.explain import (
+        changes,
+        commands,
+        explain,
+        failures,
+        nova_filters,
+    )
 
 
 COLUMNS = (
@@ -204,6 +204,8 @@ def _summary(
     open_parts: nova_filters.Open,
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not checked."""
+    from osc_placement.workflows.answers.explain import set_back
+
     nova, explanation = every[0].nova, answers[0]
     by = f" of {nova.title}" if nova and len(every) > 1 else ""
     unless = ""
@@ -223,7 +225,7 @@ def _summary(
             f" of this request: {explanation.refused}"
         )
     lines += _named(explanation)
-    lines += [f"Note: {text}" for text in _set_back(explanation.changes)]
+    lines += [f"Note: {text}" for text in set_back.notes(explanation.changes)]
     lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
     return [*lines, *services.judgement_lines(explanation.not_counted, *open_parts)]
 
@@ -257,9 +259,11 @@ def _facts(
     every: Sequence[explain.ExplainRequest],
     answers: Sequence[explain.Explanation],
     open_parts: nova_filters.Open,
-    aggregates: Aggregates,
+    aggregates: commands.Aggregates,
 ) -> list[dict[str, Any]]:
     """The rows of the answer, as ``{column: value}``."""
+    from osc_placement.workflows.answers.explain import set_back
+
     asked, explanation = every[0], answers[0]
     sources = asked.nova.sources if asked.nova else {}
     assumed = asked.nova.assumptions if asked.nova else ()
@@ -282,7 +286,7 @@ def _facts(
             for name, why in explanation.not_counted.items()
         ),
         *([{"section": "failure", "text": explanation.cause}] if explanation.cause else []),
-        *({"section": "note", "text": text} for text in _set_back(explanation.changes)),
+        *({"section": "note", "text": text} for text in set_back.notes(explanation.changes)),
         *(
             {"section": section, "text": text}
             for section, texts in (("not-checked", open_parts.doubts), ("note", open_parts.notes))
@@ -291,7 +295,7 @@ def _facts(
         *({"section": "assumption", "text": text} for text in assumed),
     ]
     for fact in facts:
-        fact["text"] = with_names(fact["text"], aggregates)
+        fact["text"] = _with_names(fact["text"], aggregates)
     of_releases = [
         {
             "section": "nova-release",
@@ -306,11 +310,19 @@ def _facts(
     return [query, *facts, *of_releases]
 
 
+def _with_names(text: str, aggregates: commands.Aggregates) -> str:
+    """A text with the names of host aggregates after their UUIDs."""
+    for uuid, aggregate in aggregates.items():
+        if uuid in text:
+            text = text.replace(uuid, f"{uuid} ({aggregate.name})")
+    return text
+
+
 def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
     inventory = failure.inventory
     return {
         "section": "failure",
-        "text": failure_text(failure),
+        "text": failure.text,
         "host": failure.host,
         "provider": failure.provider,
         "group": failure.suffix,
@@ -323,8 +335,12 @@ def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
 
 
 def _change_fact(
-    change: changes.SmallestChange, explanation: explain.Explanation, aggregates: Aggregates
+    change: changes.SmallestChange,
+    explanation: explain.Explanation,
+    aggregates: commands.Aggregates,
 ) -> dict[str, Any]:
+    from osc_placement.workflows.answers.explain import commands
+
     steps = [
         {
             "action": str(step.action),
@@ -338,7 +354,7 @@ def _change_fact(
     ]
     return {
         "section": "change",
-        "text": change_text(change),
+        "text": change.text,
         "hosts": change.hosts,
         "host": change.host,
         "details": {
@@ -346,209 +362,16 @@ def _change_fact(
             "remove": [str(item) for item in change.removed],
             "amounts": {str(item): amount for item, amount in change.amounts.items()},
         },
-        "commands": rows.lines(commands(change, explanation, aggregates)),
+        "commands": rows.lines(commands.commands(change, explanation, aggregates)),
     }
 
 
 def _filter_fact(judged: nova_filters.FilterJudgement) -> dict[str, Any]:
     return {
         "section": "nova-filter",
-        "text": judgement(judged),
+        "text": judged.text,
         "reason": judged.filter,
         "hosts": len(judged.refused),
         "verdict": str(judged.verdict),
         "details": {"enabled": judged.is_enabled, "refused": dict(judged.refused)},
     }
-
-
-#: What a failure says; ``{names}`` are its class, traits, aggregates or suffixes.
-_REASONS = {
-    "no_inventory": "no inventory of {names}",
-    "min_unit": "{names}: min_unit is {available}",
-    "max_unit": "{names}: max_unit is {available}",
-    "step_size": "{names}: step_size is {available}",
-    "capacity": "{names}: {free} free",
-    "required": "lacks {names}",
-    "forbidden": "has {names}",
-    "member_of": "not in aggregate {names}",
-    "forbidden_aggregate": "in aggregate {names}",
-    "in_tree": "not in the tree of {names}",
-    "root_required": "the root lacks {names}",
-    "root_forbidden": "the root has {names}",
-    "no_provider": "no provider of its tree takes part",
-    "group_required": "no combination of providers has all traits",
-    "combined_capacity": "not enough capacity for all groups together",
-    "isolate": "too few providers for group_policy=isolate",
-    "same_subtree": "no providers of one subtree (same_subtree)",
-    "not_nested": "several providers of one tree are needed",
-    "combination": "no combination of providers fits",
-}
-
-
-def failure_text(item: Failure) -> str:
-    """Why a host fails: ``VCPU: 2 free, 8 requested (total 64, ...)``."""
-    text = _REASONS[str(item.reason)].format(
-        names=_names(item), free=item.free, available=_limit(item)
-    )
-    if item.requested is not None:
-        text += f", {item.requested} requested"
-    if item.inventory is not None:
-        text += f" ({_amounts(item.inventory, item.used or 0)})"
-    return f"{text}: {item.detail}" if item.detail else text
-
-
-def _names(item: Failure) -> str:
-    joined = " or ".join(item.names) if str(item.reason) in {"required", "member_of"} else None
-    return joined or " and ".join(item.names)
-
-
-def _limit(item: Failure) -> Any:
-    field = str(item.reason)
-    return getattr(item.inventory, field, None) if item.inventory is not None else None
-
-
-def _amounts(inventory: Inventory, used: int) -> str:
-    fields = [f"total {inventory.total}"]
-    if inventory.reserved:
-        fields.append(f"reserved {inventory.reserved}")
-    return ", ".join([*fields, f"ratio {inventory.allocation_ratio:.15g}", f"used {used}"])
-
-
-#: What a step of a change says.
-_STEPS = {
-    "free": "free {amount} {name} on {provider}",
-    "raise total": "raise the total of {name} on {provider} to {value:.15g}",
-    "raise reserved": "reserve {value:.15g} {name} on {provider}",
-    "raise allocation_ratio": "raise the ratio of {name} on {provider} to {value:.15g}",
-    "amend": "set {field} of {name} on {provider} to {amount}",
-    "add_trait": "add the trait {name} to {provider}",
-    "remove_trait": "remove the trait {name} from {provider}",
-    "enable": "enable the compute service of {provider}",
-    "mirror": "mirror nova's host aggregate {name}, which has {provider}, to Placement",
-    "join": "add {provider} to the aggregate {name}",
-    "leave": "remove {provider} from the aggregate {name}",
-}
-
-#: What to type for a step: the command, and its options.
-_COMMANDS: Mapping[str, tuple[str, Mapping[str, str | None]]] = {
-    "free": ("resource provider show", {"--allocations": None}),
-    "raise": (
-        "resource provider inventory amend",
-        {"--resource": "{name}:{field}={value:.15g}"},
-    ),
-    "amend": ("resource provider inventory amend", {"--resource": "{name}:{field}={amount}"}),
-    "add_trait": ("resource provider trait add", {"--trait": "{name}"}),
-    "remove_trait": ("resource provider trait remove", {"--trait": "{name}"}),
-    "join": ("resource provider aggregate add", {"--aggregate": "{name}"}),
-    "leave": ("resource provider aggregate remove", {"--aggregate": "{name}"}),
-}
-
-#: What to type instead where nova has the host aggregate, which it mirrors to Placement.
-_NOVA_COMMANDS = {"join": "aggregate add host", "leave": "aggregate remove host"}
-
-#: ``{UUID: nova's host aggregate}``.
-Aggregates = Mapping[str, "HostAggregate"]
-
-
-def with_names(text: str, aggregates: Aggregates) -> str:
-    """A text with the names of host aggregates after their UUIDs."""
-    for uuid, aggregate in aggregates.items():
-        if uuid in text:
-            text = text.replace(uuid, f"{uuid} ({aggregate.name})")
-    return text
-
-
-def commands(
-    item: SmallestChange, explanation: explain.Explanation, aggregates: Aggregates
-) -> list[str]:
-    """What to type for a change, a command for each step."""
-    return [_command(step, explanation, aggregates) for step in item.steps]
-
-
-def _command(step: Step, explanation: explain.Explanation, aggregates: Aggregates) -> str:
-    action, host = str(step.action), explanation.nova_hosts.get(step.provider)
-    named, aggregate = host or step.provider, aggregates.get(step.name)
-    if action == "enable":
-        options: dict[str, str | None] = {"--enable": None}
-        return command_line.line(
-            "compute service set", named, "nova-compute", options=options.items()
-        )
-    if action == "mirror":
-        options = {"--host-aggregate": step.name}
-        return command_line.line("placement aggregate mirror", options=options.items())
-    if aggregate is not None and host is not None and action in _NOVA_COMMANDS:
-        is_member = host in aggregate.hosts
-        if is_member == (action == "leave"):
-            return command_line.line(_NOVA_COMMANDS[action], aggregate.subject, host)
-    command, templates = _COMMANDS[action]
-    fields = {key: getattr(step, key) for key in ("name", "field", "amount", "value")}
-    options = {key: text and text.format(**fields) for key, text in templates.items()}
-    if action == "remove_trait" and not step.name.startswith("CUSTOM_"):
-        options["--allow"] = guards.STANDARD_TRAITS
-    subject = command_line.subject(step.provider, explanation.uuids[step.provider])
-    return command_line.line(command, subject, options=options.items())
-
-
-def change_text(item: SmallestChange) -> str:
-    """What to change: ``remove required=CUSTOM_X; request VCPU:12 instead of 16``."""
-    if item.steps:
-        return "; ".join(
-            _STEPS[_kind(step)].format(
-                provider=step.provider,
-                name=step.name,
-                field=step.field,
-                amount=step.amount,
-                value=step.value,
-            )
-            for step in item.steps
-        )
-    parts = [f"remove {constraint}" for constraint in item.removed]
-    for constraint, amount in item.amounts.items():
-        name = (
-            f"{constraint.names[0]}{f' in group {constraint.suffix}' if constraint.suffix else ''}"
-        )
-        if amount:
-            parts.append(f"request {amount} {name} instead of {constraint.amount}")
-        else:
-            parts.append(f"request no {name}")
-    return "; ".join(parts)
-
-
-def _kind(step: Step) -> str:
-    return f"raise {step.field}" if str(step.action) == "raise" else str(step.action)
-
-
-#: Who sets a change back, by its kind; nova-compute writes what it knows of its own providers.
-_SET_BACK: Mapping[str, str] = {
-    "raise allocation_ratio": "a ratio that nova.conf sets: change it there",
-    "raise total": "a total: it lasts only on a provider that nova-compute does not own",
-    "raise reserved": "a reserved amount that nova.conf sets: change it there",
-    "amend": "min_unit, max_unit and step_size of its own providers",
-    "add_trait": "standard traits of the driver, about 5 minutes later",
-    "remove_trait": "standard traits of the driver, about 5 minutes later",
-}
-
-
-def _set_back(found: Iterable[SmallestChange]) -> list[str]:
-    """What nova-compute sets back of the changes: ``a total``."""
-    steps = [step for change in found for step in change.steps]
-    kinds = dict.fromkeys(
-        _SET_BACK.get(_kind(step), "")
-        for step in steps
-        if "trait" not in str(step.action) or not step.name.startswith("CUSTOM_")
-    )
-    return [f"nova-compute sets back {text}" for text in kinds if text]
-
-
-#: Refused hosts that a text names for each reason.
-_MOST_NAMED = 3
-
-
-def judgement(item: FilterJudgement) -> str:
-    """The evidence: ``disabled: cmp-7; down: cmp-9, cmp-10, cmp-11 and 4 more``."""
-    hosts: dict[str, list[str]] = {}
-    for name, why in item.refused.items():
-        hosts.setdefault(why, []).append(name)
-    parts = [f"{why}: {and_more(names, _MOST_NAMED)}" for why, names in hosts.items()]
-    text = "; ".join(parts) or item.reason
-    return text if item.is_enabled else f"if enabled: {text}"

@@ -14,8 +14,7 @@ import pytest
 from osc_placement import microversion
 from osc_placement.client import query as queries
 from osc_placement.model import candidate, constraint
-from osc_placement.v1.answers import explain as explain_module
-from osc_placement.workflows.answers.explain import changes, explain
+from osc_placement.workflows.answers.explain import changes, commands as explain_commands, explain
 from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.functional_cloud import AGGREGATE, create
@@ -159,8 +158,8 @@ class RandomCloud:
 
     def apply(self, change: changes.SmallestChange, explanation: explain.Explanation) -> None:
         """Type the commands of a change; for room to free, reduce an allocation."""
-        commands = explain_module.commands(change, explanation, {})
-        for step, command in zip(change.steps, commands, strict=True):
+        lines = explain_commands.commands(change, explanation, {})
+        for step, command in zip(change.steps, lines, strict=True):
             if step.action is changes.Action.FREE:
                 self._free(step)
             else:

@@ -81,6 +81,32 @@ class Step:
     amount: int = 0
     value: float = 0.0
 
+    @property
+    def kind(self) -> str:
+        """The action; RAISE with its field: ``raise total``."""
+        return f"{self.action} {self.field}" if self.action is Action.RAISE else str(self.action)
+
+    @property
+    def text(self) -> str:
+        """``free 2 VCPU on cmp-1``."""
+        return _STEPS[self.kind].format(**dataclasses.asdict(self))
+
+
+#: What a step of a change says.
+_STEPS = {
+    "free": "free {amount} {name} on {provider}",
+    "raise total": "raise the total of {name} on {provider} to {value:.15g}",
+    "raise reserved": "reserve {value:.15g} {name} on {provider}",
+    "raise allocation_ratio": "raise the ratio of {name} on {provider} to {value:.15g}",
+    "amend": "set {field} of {name} on {provider} to {amount}",
+    "add_trait": "add the trait {name} to {provider}",
+    "remove_trait": "remove the trait {name} from {provider}",
+    "enable": "enable the compute service of {provider}",
+    "mirror": "mirror nova's host aggregate {name}, which has {provider}, to Placement",
+    "join": "add {provider} to the aggregate {name}",
+    "leave": "remove {provider} from the aggregate {name}",
+}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SmallestChange:
@@ -100,6 +126,17 @@ class SmallestChange:
     def of(self, query: candidate.CandidateQuery) -> candidate.CandidateQuery:
         """The changed request."""
         return amounts.reduced(constraint.without(query, self.removed), self.amounts)
+
+    @property
+    def text(self) -> str:
+        """What to change: ``remove required=CUSTOM_X; request 12 VCPU instead of 16``."""
+        parts = [step.text for step in self.steps]
+        parts += [f"remove {each}" for each in self.removed]
+        for each, amount in self.amounts.items():
+            name = f"{each.names[0]}{f' in group {each.suffix}' if each.suffix else ''}"
+            instead = f"{amount} {name} instead of {each.amount}" if amount else f"no {name}"
+            parts.append(f"request {instead}")
+        return "; ".join(parts)
 
 
 def of_query(

@@ -48,6 +48,52 @@ class Failure:
     inventory: Inventory | None = None
     detail: str = ""
 
+    @property
+    def text(self) -> str:
+        """Why the host fails: ``VCPU: 2 free, 8 requested (total 64, ...)``."""
+        is_any = self.reason in {RefusalReason.REQUIRED, RefusalReason.MEMBER_OF}
+        text = _TEXTS[self.reason].format(
+            names=(" or " if is_any else " and ").join(self.names),
+            free=self.free,
+            available=getattr(self.inventory, self.reason, None),
+        )
+        if self.requested is not None:
+            text += f", {self.requested} requested"
+        if self.inventory is not None:
+            text += f" ({_amounts(self.inventory, self.used or 0)})"
+        return f"{text}: {self.detail}" if self.detail else text
+
+
+#: What a failure says; ``{names}`` are its class, traits, aggregates or suffixes.
+_TEXTS = {
+    RefusalReason.NO_INVENTORY: "no inventory of {names}",
+    RefusalReason.MIN_UNIT: "{names}: min_unit is {available}",
+    RefusalReason.MAX_UNIT: "{names}: max_unit is {available}",
+    RefusalReason.STEP_SIZE: "{names}: step_size is {available}",
+    RefusalReason.CAPACITY: "{names}: {free} free",
+    RefusalReason.REQUIRED: "lacks {names}",
+    RefusalReason.FORBIDDEN: "has {names}",
+    RefusalReason.MEMBER_OF: "not in aggregate {names}",
+    RefusalReason.FORBIDDEN_AGGREGATE: "in aggregate {names}",
+    RefusalReason.IN_TREE: "not in the tree of {names}",
+    RefusalReason.ROOT_REQUIRED: "the root lacks {names}",
+    RefusalReason.ROOT_FORBIDDEN: "the root has {names}",
+    RefusalReason.NO_PROVIDER: "no provider of its tree takes part",
+    RefusalReason.GROUP_REQUIRED: "no combination of providers has all traits",
+    RefusalReason.COMBINED_CAPACITY: "not enough capacity for all groups together",
+    RefusalReason.ISOLATE: "too few providers for group_policy=isolate",
+    RefusalReason.SAME_SUBTREE: "no providers of one subtree (same_subtree)",
+    RefusalReason.NOT_NESTED: "several providers of one tree are needed",
+    RefusalReason.COMBINATION: "no combination of providers fits",
+}
+
+
+def _amounts(inventory: Inventory, used: int) -> str:
+    fields = [f"total {inventory.total}"]
+    if inventory.reserved:
+        fields.append(f"reserved {inventory.reserved}")
+    return ", ".join([*fields, f"ratio {inventory.allocation_ratio:.15g}", f"used {used}"])
+
 
 #: The reasons that are about several groups.
 _BETWEEN = {

@@ -16,12 +16,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.model.name import counted
+from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, filters, request, servers, values
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 
 COMPUTE = "ComputeFilter"
 AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
+
+#: Refused hosts that a text names for each reason.
+_MOST_NAMED = 3
 
 
 class FilterVerdict(enum.StrEnum):
@@ -46,6 +49,16 @@ class FilterJudgement:
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     reason: str = ""
     is_enabled: bool | None = True
+
+    @property
+    def text(self) -> str:
+        """The evidence: ``disabled: cmp-7; down: cmp-9, cmp-10, cmp-11 and 4 more``."""
+        hosts: dict[str, list[str]] = {}
+        for name, why in self.refused.items():
+            hosts.setdefault(why, []).append(name)
+        parts = [f"{why}: {and_more(names, _MOST_NAMED)}" for why, names in hosts.items()]
+        text = "; ".join(parts) or self.reason
+        return text if self.is_enabled else f"if enabled: {text}"
 
 
 class _Group(NamedTuple):

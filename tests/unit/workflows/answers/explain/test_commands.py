@@ -8,7 +8,7 @@ from typing import Any
 import os_traits
 import pytest
 
-from osc_placement.v1.answers import explain
+from osc_placement.workflows.answers.explain import commands
 from osc_placement.workflows.answers.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.answers.explain.explain import Explanation
 
@@ -18,7 +18,7 @@ UUID = "7d2590ae-fb85-4080-9306-058b4c915e3f"
 def command_for(step: Step, **fields: Any) -> str:
     """The command that is printed for a step on the provider UUID."""
     explanation = Explanation(1, (), (), (), {}, (), (), uuids={step.provider: UUID}, **fields)
-    (command,) = explain.commands(SmallestChange(1, (step,)), explanation, {})
+    (command,) = commands.commands(SmallestChange(1, (step,)), explanation, {})
     return command
 
 
