@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
 import json
 import logging
 import os
 import pathlib
-import stat
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import IO
 
 from osc_placement import errors
 from osc_placement.plan.progress import ChangeEvent
@@ -154,42 +153,40 @@ class EventLog:
     """A file with one JSON object per change and retry, mode 0600; it never stops or delays a run.
 
     What cannot be written is lost, with one warning. Errors: PlacementError, at the beginning, for
-    a file that cannot be opened, for a symbolic link, and for a file that is no such log: a
-    mistyped name must not spoil a plan or a database.
+    a file that cannot be opened, and for one that is no such log: a mistyped name must not spoil a
+    plan or a database.
     """
 
     def __init__(self, path: pathlib.Path, command: str) -> None:
         self._path, self._command = path, command
-        self._lock, self._failed = threading.Lock(), False
+        self._lock, self._has_warned = threading.Lock(), False
         from osc_placement.plan import file
 
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-        if not path.is_symlink() and file.is_of_another_kind(path, b'{"time": '):
+        exists = path.exists() or path.is_symlink()
+        is_regular = path.is_file() and not path.is_symlink()
+        if exists and (not is_regular or file.is_of_another_kind(path, b'{"time": ')):
             raise errors.PlacementError(
                 f"--log-json {path} exists and is not such a log; nothing was changed. Give another"
                 " file"
             )
         try:
-            self._descriptor = os.open(path, flags, 0o600)
-            status = os.fstat(self._descriptor)
-            if stat.S_ISREG(status.st_mode):
-                os.fchmod(self._descriptor, 0o600)
-                self._end_line(status.st_size)
+            self._file = self._opened()
+            #: Whether the last line has no end, because the disk was full.
+            self._is_cut = self._file.seek(0, os.SEEK_END) > 0 and self._last_byte() != b"\n"
         except OSError as error:
-            reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
             raise errors.PlacementError(
-                f"--log-json {path} cannot be written: {reason}; nothing was changed"
+                f"--log-json {path} cannot be written: {error.strerror}; nothing was changed"
             ) from error
 
-    def _end_line(self, size: int) -> None:
-        """End a line that a full disk cut off, so that the next one can be read."""
-        if not size:
-            return
-        with self._path.open("rb") as file:
-            file.seek(size - 1)
-            is_ended = file.read(1) == b"\n"
-        if not is_ended:
-            os.write(self._descriptor, b"\n")
+    def _opened(self) -> IO[bytes]:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o600)
+        os.fchmod(descriptor, 0o600)
+        return os.fdopen(descriptor, "r+b", 0)
+
+    def _last_byte(self) -> bytes:
+        self._file.seek(-1, os.SEEK_END)
+        return self._file.read(1)
 
     def write(self, event: ChangeEvent) -> None:
         """Add an event in one write, so that lines of several threads do not mix."""
@@ -202,15 +199,18 @@ class EventLog:
             "request_id": event.request_id,
             "attempt": event.attempt,
         }
-        line = json.dumps(document).encode() + b"\n"
         with self._lock:
+            line = b"\n" * self._is_cut + json.dumps(document).encode() + b"\n"
+            reason = ""
             try:
-                written = os.write(self._descriptor, line)
-                reason = "" if written == len(line) else "the last line is not complete"
+                written = self._file.write(line)
+                self._is_cut = written != len(line)
+                if self._is_cut:
+                    reason = "the last line is not complete"
             except OSError as error:
                 reason = error.strerror or str(error)
-            if reason and not self._failed:
-                self._failed = True
+            if reason and not self._has_warned:
+                self._has_warned = True
                 streams.write_message(
                     f"Warning: --log-json {self._path}: {reason}; the run continues, and its"
                     " changes are in its journal"
@@ -218,4 +218,4 @@ class EventLog:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
+        self._file.close()

@@ -11,6 +11,7 @@ import contextlib
 import io
 import logging
 import os
+import pathlib
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
@@ -28,49 +29,15 @@ PIPE_EXIT_CODE = 141
 class OutputFailed(errors.PlacementError):
     """stdout is closed or cannot be written; ``is_pipe``: its reader has closed it."""
 
-    def __init__(self, error: OSError | None) -> None:
+    def __init__(self, error: OSError) -> None:
         self.is_pipe = isinstance(error, BrokenPipeError)
-        reason = "stdout is closed" if error is None else error.strerror
+        reason = error.strerror or "stdout is closed"
         super().__init__(f"the output cannot be written: {reason}")
 
     @property
     def exit_code(self) -> int:
         """The exit code of the command."""
         return PIPE_EXIT_CODE if self.is_pipe else EXIT_CODE
-
-
-class _Stdout:
-    """stdout, or a closed one; raises OutputFailed instead of OSError."""
-
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream, self._is_closed = stream or io.StringIO(), stream is None
-
-    def write(self, text: str) -> int:
-        """Write, or raise OutputFailed."""
-        if self._is_closed:
-            raise OutputFailed(None)
-        try:
-            return self._stream.write(text)
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def flush(self) -> None:
-        """Flush, or raise OutputFailed."""
-        try:
-            self._stream.flush()
-        except OSError as error:
-            raise self._failure(error) from error
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def _failure(self, error: OSError) -> OutputFailed:
-        """Discard what is buffered: Python would fail again when it ends."""
-        with contextlib.suppress(OSError, ValueError):
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self._stream.fileno())
-            os.close(null)
-        return OutputFailed(error)
 
 
 class _Stderr:
@@ -98,37 +65,27 @@ class _Stderr:
         return getattr(self.raw, name)
 
 
-class _Escape(logging.Filter):
-    """Escapes control characters in log records, and removes the passwords of URLs.
+class _Formatter(logging.Formatter):
+    """Writes the records of a handler as before, without control characters and passwords of URLs.
 
-    The shell logs the errors of commands too, and keystoneauth the URL of each request.
+    The shell logs the errors of commands too, and keystoneauth the URL of each request. On a
+    terminal the lines fit, and errors are red.
     """
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Accept every record."""
-        text = record.getMessage()
-        if record.levelno >= logging.ERROR:
-            # Errors of libraries too.
-            text = errors.shortened(text)
-        text = address.in_text(text)
-        record.msg, record.args = rows.printable_lines(text), ()
-        if record.exc_info and not record.exc_text:
-            trace = logging.Formatter().formatException(record.exc_info)
-            record.exc_text = rows.printable_lines(address.in_text(trace))
-        return True
-
-
-class _TerminalFormatter(logging.Formatter):
-    """Writes records of a handler as before, in lines that fit the terminal; errors in red."""
-
-    def __init__(self, former: logging.Formatter, stream: TextIO) -> None:
+    def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
-        self._former, self._stream = former, stream
+        self._former = handler.formatter or logging.Formatter()
+        self._stream: Any = getattr(handler, "stream", None)
 
     def format(self, record: logging.LogRecord) -> str:
         """The text of a record."""
-        colour = terminal.RED if record.levelno >= logging.ERROR else ""
-        return terminal.message(self._former.format(record), self._stream, colour)
+        is_error = record.levelno >= logging.ERROR
+        text = self._former.format(record)
+        if is_error and not record.exc_info:
+            # Errors of libraries too.
+            text = errors.shortened(text)
+        text = rows.printable_lines(address.in_text(text))
+        return terminal.message(text, self._stream, terminal.RED if is_error else "")
 
 
 def for_control_sequences() -> TextIO:
@@ -145,33 +102,43 @@ def write_message(text: str) -> None:
 def clean_logs() -> None:
     """From now on the log has no control characters of names, and no passwords of URLs."""
     for handler in logging.getLogger().handlers:
-        if not any(isinstance(item, _Escape) for item in handler.filters):
-            handler.addFilter(_Escape())
-            stream: Any = getattr(handler, "stream", None)
-            if terminal.is_terminal(stream):
-                former = handler.formatter or logging.Formatter()
-                handler.setFormatter(_TerminalFormatter(former, stream))
+        if not isinstance(handler.formatter, _Formatter):
+            handler.setFormatter(_Formatter(handler))
 
 
 @contextlib.contextmanager
 def checked(app: Any) -> Iterator[None]:
-    """Use checked streams during the block, and flush stdout at its end.
+    """Use the checked stderr during the block, and flush stdout at its end.
 
     ``app`` is cliff's application, which has a ``stdout``. Errors: OutputFailed.
     """
     clean_logs()
-    stdout, stderr = _Stdout(sys.stdout), _Stderr(sys.stderr)
-    before, app.stdout = app.stdout, stdout
-    try:
-        with (
-            contextlib.redirect_stdout(stdout),
-            contextlib.redirect_stderr(stderr),
-            _without_unseen_records(),
-        ):
+    with contextlib.ExitStack() as stack:
+        # Nothing can be written to a file that is open for reading.
+        stdout = sys.stdout or stack.enter_context(pathlib.Path(os.devnull).open())
+        stack.callback(setattr, app, "stdout", app.stdout)
+        app.stdout = stdout
+        stack.enter_context(contextlib.redirect_stdout(stdout))
+        stack.enter_context(contextlib.redirect_stderr(_Stderr(sys.stderr)))
+        stack.enter_context(_without_unseen_records())
+        try:
             yield
             stdout.flush()
-    finally:
-        app.stdout = before
+        except OSError as error:
+            # That of a file has its name.
+            if error.filename is not None:
+                raise
+            _discard(stdout)
+            raise OutputFailed(error) from error
+
+
+def _discard(stream: TextIO) -> None:
+    """Discard what is buffered: Python would fail again when it ends."""
+    with (
+        contextlib.suppress(OSError, ValueError),
+        pathlib.Path(os.devnull).open("w") as null,
+    ):
+        os.dup2(null.fileno(), stream.fileno())
 
 
 @contextlib.contextmanager
