@@ -76,7 +76,7 @@ def test_the_script_moves_one_server_after_the_other(openstack: OpenStack, cloud
     arguments = ("--flavor", "full", "--script", *nova_recording(cloud), "-f", "json")
     outcome = openstack.run(ROOM, *arguments)
     lines = json.loads(outcome.stdout)["script"]
-    assert lines[-1].startswith("openstack server migrate ")
+    assert lines[-1].startswith('timeout "$seconds" openstack server migrate ')
     assert lines[-1].endswith(f"arrived {SMALL} nova-two e0")
     assert "resume='openstack placement capacity make-room --flavor=full --count=1'" in lines
 

@@ -6,11 +6,13 @@ Each claim is a write of the engine, with its checks.
 
 from __future__ import annotations
 
+import dataclasses
 import random
+import uuid
 from collections.abc import Sequence
 
 from osc_placement import microversion
-from osc_placement.engine import allocation, draft, state
+from osc_placement.engine import allocation, draft, record, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation as model
 from osc_placement.search import placing
@@ -54,10 +56,10 @@ def begin(
 ) -> state.CloudState:
     """The server has its target, and its migration the source. Raises the engine's errors."""
     own = base.consumers[server.uuid].allocations
-    kept = {uuid: amounts for uuid, amounts in own.items() if uuid not in server.allocations}
-    before = {uuid: own[uuid] for uuid in server.allocations}
+    kept = {key: amounts for key, amounts in own.items() if key not in server.allocations}
+    before = {key: own[key] for key in server.allocations}
     changed = draft.Draft(base, now=0.0)
-    both = {uuid: {**kept.get(uuid, {}), **amounts} for uuid, amounts in target.items()}
+    both = {key: {**kept.get(key, {}), **amounts} for key, amounts in target.items()}
     allocation.write(
         changed,
         [
@@ -104,8 +106,8 @@ def has_order(
 
 def allocations_of(option: placing.Option) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for (uuid, name), amount in option.amounts.items():
-        found.setdefault(uuid, {})[name] = amount
+    for (key, name), amount in option.amounts.items():
+        found.setdefault(key, {})[name] = amount
     return found
 
 
@@ -146,3 +148,33 @@ def draw_pools(draw: random.Random) -> state.CloudState:
         if found := list(brute_force.claims(base, amounts)):
             base = brute_force.claim(base, f"s{number}", draw.choice(found))
     return base
+
+
+def with_uuids(base: state.CloudState) -> state.CloudState:
+    """The same cloud with UUIDs in place of names, as a service needs them."""
+
+    def of(name: str) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, name))
+
+    providers = {
+        of(name): dataclasses.replace(
+            each,
+            uuid=of(name),
+            root_uuid=of(each.root_uuid),
+            parent_uuid=of(each.parent_uuid) if each.parent_uuid else None,
+            aggregates=tuple(map(of, each.aggregates)),
+        )
+        for name, each in base.providers.items()
+    }
+    consumers = {
+        of(name): dataclasses.replace(
+            each,
+            uuid=of(name),
+            allocations={of(key): amounts for key, amounts in each.allocations.items()},
+        )
+        for name, each in base.consumers.items()
+        if each.allocations
+    }
+    renamed = state.CloudState()
+    renamed.apply(record.Changes(providers, consumers, base.traits, base.resource_classes))
+    return renamed

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A drain plan as a script of ``openstack`` commands, which stops at the first surprise. Pure.
 
-``openstack server migrate --wait`` ends with 0 also if the migration failed. So after each step
+``openstack server migrate --wait`` ends with 0 also if the migration failed, and never if it
+hangs. So each step has a limit (``seconds``, an hour unless the environment sets it), and after it
 the script looks where the server is.
 """
 
@@ -18,10 +19,17 @@ _VERSION = ("--os-compute-api-version", "2.56")
 _HEAD = """\
 #!/usr/bin/env bash
 set -euo pipefail
+# The longest time for one move.
+seconds=${seconds:-3600}
 stop() {
     echo "$1. The script stops here:" >&2
     echo "$resume" >&2
     exit 1
+}
+# failed EXIT-CODE NAME: stop because a move was refused, or took too long.
+failed() {
+    if [ "$1" = 124 ]; then stop "$2: still moving after $seconds s"; fi
+    stop "$2: nova refuses the move"
 }
 # arrived SERVER HOST NAME: wait up to 60 s for the end of the move; stop unless it is there.
 arrived() {
@@ -102,9 +110,12 @@ def _step(move: PlannedMove) -> str:
     confirm = command_line.line("server migration confirm", move.server)
     name = move.name or move.server
     # Not with "&&": bash goes on after a list whose first command fails.
-    stop = f" || stop {command_line.quote(f'{name}: nova refuses the move')}"
     steps = [
-        f"{text}{stop}" for text in (command(move), *([] if move.way == "live" else [confirm]))
+        f"{text} || failed $? {command_line.quote(name)}"
+        for text in (
+            f'timeout "$seconds" {command(move)}',
+            *([] if move.way == "live" else [confirm]),
+        )
     ]
     arrived = map(command_line.quote, (move.server, move.target, name))
     return "; ".join([*steps, f"arrived {' '.join(arrived)}"])

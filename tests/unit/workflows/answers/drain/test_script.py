@@ -18,6 +18,7 @@ OPENSTACK = """\
 printf '%s\\n' "$*" >> "$CALLS"
 case "$*" in *"server show"*) for last; do :; done; cat "$SERVERS/$last";; esac
 case "$*" in *"$REFUSED"*) exit 1;; esac
+case "$*" in *"$HANGS"*) sleep 60;; esac
 """
 
 
@@ -32,6 +33,7 @@ def run(
     moves: Sequence[document.PlannedMove],
     states: Mapping[str, str],
     refused: str = "none",
+    hangs: str = "none",
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """Run the script; ``states`` is ``{server: host, task, status}`` where not as planned."""
     (tmp_path / "servers").mkdir()
@@ -48,6 +50,8 @@ def run(
         "CALLS": str(tmp_path / "calls"),
         "SERVERS": str(tmp_path / "servers"),
         "REFUSED": refused,
+        "HANGS": hangs,
+        "seconds": "1" if hangs != "none" else "60",
     }
     done = subprocess.run(
         ["bash", "-c", text], env=environment, capture_output=True, text=True, check=False
@@ -104,6 +108,13 @@ def test_the_script_stops_at_a_command_that_fails(
     assert "web 2: nova refuses the move. The script stops here:\n" in done.stderr
     assert not any("server-3" in call for call in calls)
     assert any("server-4" in call for call in calls) == parallel
+
+
+def test_no_move_is_waited_for_without_a_limit(tmp_path: pathlib.Path) -> None:
+    done, calls = run(tmp_path, [move(2, 1), move(3, 2)], {}, hangs="server migrate")
+    assert done.returncode == 1
+    assert done.stderr.startswith("web 2: still moving after 1 s. The script stops here:\n")
+    assert not any("server-3" in call for call in calls)
 
 
 def test_the_script_stops_if_nova_shows_no_server(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three of six hosts are emptied on a real nova, with every end that a move can have.
+
+Nova's scheduler checks the target of each step with its filters. The cloud is that of the program
+in ``LAB_MOVES``: six nova-compute ``moves-1`` to ``moves-6``, the first three in zone-a, the others
+in zone-b. Its subcommands create servers, hold a move at a point of the driver, and stop services::
+
+    LAB_MOVES=/path/to/moves.py pytest -m interop lab/tests/test_drain.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+PROGRAM = os.environ.get("LAB_MOVES", "")
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(not PROGRAM, reason="LAB_MOVES names no cloud whose servers move"),
+]
+
+DRAINED = ("moves-1", "moves-2", "moves-4")
+LIMIT = 240.0
+
+
+class Cloud:
+    """The cloud, and ``openstack`` for it; files are in ``folder``."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        text = subprocess.run(
+            ["bash", "-c", f"{self.do('env')}\nenv -0"],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        self.environment = dict(item.split("=", 1) for item in text.split("\0") if "=" in item)
+        self.environment["HOME"] = str(folder)
+        programs = str(pathlib.Path(sys.executable).parent)
+        self.environment["PATH"] = f"{programs}:{self.environment['PATH']}"
+
+    def do(self, *arguments: str) -> str:
+        """What a subcommand of the program prints."""
+        command = [sys.executable, PROGRAM, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def bash(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", script],
+            env={**self.environment, **environment},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+        )
+
+    def drain(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+        """The exit code and the answer."""
+        done = self.bash(f"openstack placement host drain {' '.join(arguments)} -f json")
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    def servers(self) -> Mapping[str, Any]:
+        """``{name: status, task, host}`` by nova."""
+        listed = json.loads(self.do("truth"))["servers"].values()
+        return {
+            item["name"]: tuple(item["nova"][key] for key in ("status", "task_state", "host"))
+            for item in listed
+        }
+
+    def create(self, servers: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+        """Servers ``{name: (host, further options)}``; ``{name: UUID}``."""
+        return {
+            name: self.do("server", name, "--host", host, *options).splitlines()[-1]
+            for name, (host, *options) in servers.items()
+        }
+
+
+def wait(condition: Callable[[], object], what: str) -> None:
+    until = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(1)
+
+
+@pytest.fixture
+def cloud(tmp_path: pathlib.Path) -> Iterator[Cloud]:
+    """The cloud without servers, every host in service."""
+    running = Cloud(tmp_path)
+    try:
+        yield running
+    finally:
+        running.do("release", "--all")
+        for host in (f"moves-{number}" for number in range(1, 7)):
+            running.do("start", host, "--wait")
+        running.do("delete")
+        for host in (f"moves-{number}" for number in range(1, 7)):
+            running.do("force-down", host, "--undo")
+            running.bash(f"openstack compute service set --enable {host} nova-compute")
+
+
+class Run:
+    """A drain plan that is carried out."""
+
+    def __init__(self, cloud: Cloud, *options: str) -> None:
+        self.cloud = cloud
+        self.code, self.answer = cloud.drain(*DRAINED, *options, "--plan-out plan.json --script")
+        self.script = "\n".join(self.answer["script"])
+        self.targets = {move["name"]: move["to"] for move in self.answer["moves"]}
+
+    def wave(self, number: int) -> str:
+        """The script with the steps of one wave alone."""
+        head, _, waves = self.script.partition("# Wave 1:")
+        of_wave = f"# Wave 1:{waves}".split("# Wave ")[1:][number - 1]
+        return f"{head}# Wave {of_wave.partition('openstack placement host drain')[0]}"
+
+    def name_in(self, number: int) -> str:
+        """The server of a wave."""
+        (name,) = [each["name"] for each in self.answer["moves"] if each["wave"] == number]
+        return str(name)
+
+    def states(self) -> dict[str, tuple[str, str]]:
+        """``{server: (state, advice)}`` of the steps of the plan."""
+        _, now = self.cloud.drain("--continue plan.json")
+        return {step["name"]: (step["state"], step["advice"]) for step in now["steps"]}
+
+    def ends(self) -> dict[str, Any]:
+        """Continue, carry out the rest; the hosts are empty then. Returns the servers."""
+        code, rest = self.cloud.drain("--continue plan.json --plan-out rest.json --script")
+        assert (code, rest["blocked"]) == (0, []), rest
+        done = self.cloud.bash("\n".join(rest["script"]))
+        assert done.returncode == 0, done.stderr
+        code, hosts = self.cloud.drain("--continue plan.json --verify-empty")
+        assert (code, [host["empty"] for host in hosts["hosts"]]) == (0, [True] * 3), hosts
+        servers = self.cloud.servers()
+        assert not {host for _, _, host in servers.values()} & {*DRAINED}
+        return dict(servers)
+
+
+TWO = {"one": ("moves-1",), "two": ("moves-2", "--flavor", "medium")}
+
+
+def test_every_step_is_accepted_by_nova_and_the_hosts_are_empty(cloud: Cloud) -> None:
+    cloud.create(
+        {
+            "web-1": ("moves-1", "--group", "web"),
+            "web-2": ("moves-2", "--group", "web"),
+            "zoned": ("moves-1", "--zone", "zone-a"),
+            "cold": ("moves-4", "--flavor", "medium"),
+            "large": ("moves-2", "--flavor", "large"),
+        }
+    )
+    cloud.do("act", "cold", '{"os-stop": null}')
+    wait(lambda: cloud.servers()["cold"][0] == "SHUTOFF", "stopped")
+    run = Run(cloud, "--parallel 2")
+    assert (run.code, run.answer["complete"]) == (0, True), run.answer
+    assert run.targets["zoned"] == "moves-3"
+    assert run.targets["web-1"] != run.targets["web-2"]
+    done = cloud.bash(run.script)
+    assert done.returncode == 0, done.stderr
+    assert {name: host for name, (_, _, host) in cloud.servers().items()} == run.targets
+    assert {state for state, _ in run.states().values()} == {"done"}
+
+
+def test_a_live_migration_fails(cloud: Cloud) -> None:
+    cloud.create(TWO)
+    run = Run(cloud)
+    source = run.answer["moves"][0]["from"]
+    cloud.do("hold", source, "live_migration.before", "--fail")
+    done = cloud.bash(run.script)
+    assert done.returncode == 1
+    assert f"{run.name_in(1)} is on {source}, ACTIVE" in done.stderr
+    assert {state for state, _ in run.states().values()} == {"waits"}
+    assert set(run.ends()) == set(TWO)
+
+
+def test_a_live_migration_hangs(cloud: Cloud) -> None:
+    cloud.create(TWO)
+    run = Run(cloud)
+    source, name = run.answer["moves"][0]["from"], run.name_in(1)
+    cloud.do("hold", source, "live_migration.before")
+    done = cloud.bash(run.script, seconds="20")
+    assert done.returncode == 1
+    assert f"{name}: still moving after 20 s" in done.stderr
+    state, advice = run.states()[name]
+    assert (state, "its live-migration is running" in advice) == ("moving", True)
+    code, _ = cloud.drain("--continue plan.json --verify-empty")
+    assert code == 3
+    cloud.do("release", "--all")
+    wait(lambda: cloud.servers()[name][1] is None, "the end of the move")
+    assert run.states()[name][0] == "done"
+    assert run.ends()[name][2] == run.targets[name]
+
+
+def test_a_target_dies_between_steps(cloud: Cloud) -> None:
+    cloud.create(TWO)
+    run = Run(cloud)
+    done = cloud.bash(run.wave(1))
+    assert done.returncode == 0, done.stderr
+    name = run.name_in(2)
+    dead = run.targets[name]
+    cloud.do("stop", dead, "--kill")
+    cloud.do("force-down", dead)
+    done = cloud.bash(run.wave(2))
+    assert done.returncode == 1, done.stdout
+    states = {server: state for server, (state, _) in run.states().items()}
+    assert states == {run.name_in(1): "done", name: "waits"}
+    assert run.ends()[name][2] != dead
+
+
+def test_users_delete_and_resize_servers_meanwhile(cloud: Cloud) -> None:
+    cloud.create({**TWO, "gone": ("moves-4",)})
+    run = Run(cloud)
+    done = cloud.bash(run.wave(1))
+    assert done.returncode == 0, done.stderr
+    moved = run.name_in(1)
+    deleted, resized = (run.name_in(number) for number in (2, 3))
+    cloud.do("delete", deleted)
+    flavor = "large"
+    cloud.do("act", resized, json.dumps({"resize": {"flavorRef": flavor}}))
+    wait(lambda: cloud.servers()[resized][0] == "VERIFY_RESIZE", "the resize")
+    states = run.states()
+    assert {name: state for name, (state, _) in states.items()} == {
+        moved: "done", deleted: "deleted", resized: "confirm"
+    }  # fmt: skip
+    assert cloud.bash(states[resized][1]).returncode == 0
+    wait(lambda: cloud.servers()[resized][0] == "ACTIVE", "the confirmation")
+    assert set(run.ends()) == {moved, resized}
+
+
+def test_servers_in_error_before_and_after_the_plan(cloud: Cloud) -> None:
+    uuids = cloud.create(TWO)
+    cloud.bash(f"openstack server set --state error {uuids['one']}")
+    run = Run(cloud)
+    assert run.code == 3
+    (blocked,) = run.answer["blocked"]
+    assert (blocked["name"], list(run.targets)) == ("one", ["two"])
+    cloud.bash(f"openstack server set --state active {uuids['one']}")
+    run = Run(cloud)
+    # The guest runs, and nova says ERROR.
+    cloud.bash(f"openstack server set --state error {uuids['two']}")
+    assert cloud.bash(run.script).returncode == 1
+    state, advice = run.states()["two"]
+    assert (state, advice.partition("openstack")[0]) == (
+        "error", "the move failed: if the guest runs, "
+    )  # fmt: skip
+    assert cloud.bash(f"openstack{advice.partition('openstack')[2]}").returncode == 0
+    assert set(run.ends()) == set(TWO)
+
+
+def test_a_migration_is_completed_while_the_server_stays_on_the_source(cloud: Cloud) -> None:
+    cloud.create({"one": ("moves-1",)})
+    run = Run(cloud)
+    target = run.targets["one"]
+    cloud.do("hold", target, "post_live_migration_at_destination")
+    done = cloud.bash(run.script, seconds="20")
+    assert done.returncode == 1, done.stdout
+    cloud.do("stop", target, "--kill")
+
+    def status() -> str:
+        (server,) = json.loads(cloud.do("truth"))["servers"].values()
+        return str(server["migrations"][0]["status"])
+
+    wait(lambda: status() == "completed", "nova ends the migration")
+    assert cloud.servers()["one"][2] == "moves-1"
+    state, advice = run.states()["one"]
+    assert (state, "look for the guest on both hosts" in advice) == ("disagrees", True)
+    code, rest = cloud.drain("--continue plan.json")
+    assert (code, rest["moves"], len(rest["blocked"])) == (3, [], 1)
+    assert cloud.drain("--continue plan.json --verify-empty")[0] == 3
