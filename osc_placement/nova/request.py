@@ -579,9 +579,10 @@ class _Builder:
                 self._require(suffix, {traits.OWNER}, Source(OWNER, ""))
 
     def _routed_networks(self) -> None:
-        # A new server has no networks yet.
-        texts = self._notes if self._server.uuid is None else self._not_checked
-        texts.append(NETWORKS)
+        if self._server.uuid is None:
+            self._notes.append(NETWORKS)
+        elif self._server.ports:
+            self._not_checked.append(NETWORKS)
 
     def unsuffixed(self, read: PropertiesRule) -> None:
         """Add the traits of a rule to the unsuffixed group. Raises FlavorRefused."""

@@ -144,13 +144,18 @@ def observe_request(
     if options.availability_zone:
         _check_zone(services.nova, aggregates, options.availability_zone)
     own: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     if options.server:
-        spec, own = _existing(services, options)
+        spec, own, hidden = _existing(services, options, aggregates)
     else:
         spec = _new(services, options)
     rules = observe_rules(services.nova, options.scheduler, services.has_owner)
     return tuple(
-        dataclasses.replace(single, assumptions=(*rules.notes, *single.assumptions, *own))
+        dataclasses.replace(
+            single,
+            assumptions=(*rules.notes, *single.assumptions, *own),
+            not_checked=(*single.not_checked, *hidden),
+        )
         for single in request.requests_by_release(spec, aggregates, rules.options, rules.releases)
     )
 
@@ -196,9 +201,11 @@ def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.
 
 
 def _existing(
-    services: RequestServices, options: RequestOptions
-) -> tuple[request.ServerSpec, tuple[str, ...]]:
-    """The server, and what was assumed about it."""
+    services: RequestServices,
+    options: RequestOptions,
+    aggregates: Sequence[values.HostAggregate],
+) -> tuple[request.ServerSpec, tuple[str, ...], tuple[str, ...]]:
+    """The server, what was assumed about it, and what was not checked."""
     uuid = options.server or ""
     server = servers.find_servers(services.nova, {uuid}).get(uuid)
     if server is None:
@@ -213,8 +220,16 @@ def _existing(
         from_volume=_from_volume(services, server),
         availability_zone=options.availability_zone or server.pinned_zone,
     )
-    hidden = [] if server.shows_zone or spec.availability_zone else [ZONE_HIDDEN]
-    return spec, ("the server's own allocations count as used", *missing, *hidden)
+    hidden = () if options.availability_zone else _hidden_zone(server, aggregates)
+    return spec, ("the server's own allocations count as used", *missing), hidden
+
+
+def _hidden_zone(
+    server: values.Server, aggregates: Sequence[values.HostAggregate]
+) -> tuple[str, ...]:
+    """That the zone of a server is not known, in a cloud with zones."""
+    has_zones = any("availability_zone" in each.metadata for each in aggregates)
+    return (ZONE_HIDDEN,) if has_zones and not server.shows_zone else ()
 
 
 def spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:
@@ -258,7 +273,7 @@ def observe_servers(
                 spec, aggregates, rules.options, rules.releases
             )
             different = tuple(f"{single.title} sends another request" for single in others)
-            hidden = () if server.shows_zone else (ZONE_HIDDEN,)
+            hidden = _hidden_zone(server, aggregates)
             requests[uuid] = dataclasses.replace(
                 newest,
                 assumptions=tuple(filter(None, (rules.owner_note, *newest.assumptions))),

@@ -104,7 +104,7 @@ def test_servers_of_a_host_that_nova_does_not_list_make_the_answer_unknown(
     )
     code, found = judged("full", *nova)
     assert (code, found["answer"], found["unplaced"]) == (4, "unknown", [])
-    assert found["reason"].startswith("full (nova lists no compute node")
+    assert found["reason"].startswith("the servers of full: nova lists no compute node")
     code, found = judged("full", "free", "--max-count", "2", *nova)
     assert (code, found["answer"], found["hosts"]) == (4, "unknown", ["free"])
     assert "which nova does not list" in found["reason"]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -119,8 +118,9 @@ def list_servers_on(
 ) -> Listed:
     """The servers on compute nodes, those that move there or away, consumers, and all migrations.
 
-    Other servers of a listing are left out: each would be read in Placement too. One of which nova
-    does not show the host is kept.
+    Those of which the newest cold migration or resize there failed, too. Other servers of a listing
+    are left out: each would be read in Placement too. One of which nova does not show the host is
+    kept.
 
     Requests: for up to five nodes one per node and 1000 servers, for more one per 1000 servers;
     one per 1000 migrations; if consumers or servers that move are not among these servers, one
@@ -133,12 +133,14 @@ def list_servers_on(
         listed = [each for host in hosts for each in nova_servers.servers(nova, host=host)]
     migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
     of_nodes = {node.host for node in nodes}
-    moving = {
-        move.server_uuid
-        for move in migrations.values()
-        if not move.is_over and not of_nodes.isdisjoint((move.source_host, move.dest_host))
-    }
-    wanted = moving | {*consumers}
+    wanted = {*consumers}
+    newest: dict[str, values.Migration] = {}
+    for move in migrations.values():
+        is_newest = newest.setdefault(move.server_uuid, move) is move
+        # A disk may be left on the source: see ``moves.Phase.DISAGREES``.
+        is_lost = is_newest and move.has_failed and move.type in (moves.COLD, moves.RESIZE)
+        if (is_lost or not move.is_over) and of_nodes & {move.source_host, move.dest_host}:
+            wanted.add(move.server_uuid)
     by_uuid = {
         each.uuid: each
         for each in listed
@@ -194,7 +196,7 @@ def observe(
             *refused,
             *problem,
             *dict.fromkeys(text for single in found.values() for text in single.not_checked),
-            *_ties(single.server for single in found.values()),
+            *_ties([single.server for single in found.values()]),
         ),
         tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),
         migrations,
@@ -210,18 +212,18 @@ def _groups(nova: api.Nova) -> tuple[list[values.ServerGroup], list[str]]:
 
 
 #: ``(what ties a server to its host, the filter that knows which servers)``
-_TIES = (("PCI devices", "PciPassthroughFilter"), ("NUMA nodes", "NUMATopologyFilter"))
+_TIES = (
+    ("PCI devices on the other hosts", "PciPassthroughFilter"),
+    ("NUMA nodes on the other hosts", "NUMATopologyFilter"),
+)
 
 
-def _ties(found: Iterable[request.ServerSpec]) -> Iterator[str]:
+def _ties(found: Sequence[request.ServerSpec]) -> Iterator[str]:
     """What can refuse a server on the other hosts, and is not in Placement."""
-    tied: dict[str, list[str]] = collections.defaultdict(list)
-    for server in found:
-        for what, name in _TIES:
-            if filters.HIDDEN[name][0](server, ()):
-                tied[f"{what} on the other hosts"].append(str(server.uuid))
-    for what, uuids in tied.items():
-        yield f"{what}: {named(uuids)}"
+    for what, name in _TIES:
+        uuids = [str(server.uuid) for server in found if filters.HIDDEN[name][0](server, ())]
+        if uuids:
+            yield f"{what}: {named(uuids)}"
 
 
 def _local_disks(found: Iterable[request.ServerSpec]) -> Iterator[str]:

@@ -101,11 +101,14 @@ def _judge(
         verdict = stop.largest(found, free or read.roots[:1], request.most)
     names = {uuid: each.name for uuid, each in base.providers.items()}
     of_hosts = joined.on(verdict.hosts)
-    unread = {names[root]: refused[root] for root in unlisted if root in verdict.hosts}
     doubts = tuple(
         dict.fromkeys(
             (
-                *compute_nodes.not_counted(unread),
+                *(
+                    f"the servers of {names[root]}: {refused[root]}"
+                    for root in unlisted
+                    if root in verdict.hosts
+                ),
                 *filter(None, [read.on_hosts.problem]),
                 *of_hosts.doubts(),
                 *compute.not_checked,
