@@ -23,6 +23,9 @@ TRAIT, ZONE, AGGREGATE = "server-trait", "server-zone", "server-aggregate"
 
 NOT_READ = "whether nova would choose the hosts of servers without allocations: {error}"
 
+#: How ``verdict`` begins for a host that breaks a rule.
+NOT_CHOSEN = "nova would not choose its host"
+
 #: ``((trait, trait), (trait,))``: of each inner tuple a provider of the tree has one trait.
 _AnyOf = tuple[tuple[str, ...], ...]
 
@@ -42,7 +45,7 @@ def verdict(rules: Iterable[BrokenRule]) -> str:
     """Whether nova would choose the host that breaks these rules, in words."""
     broken = [rule.text for rule in rules if rule.is_known]
     if broken:
-        return f"nova would not choose its host: {'; '.join(broken)}"
+        return f"{NOT_CHOSEN}: {'; '.join(broken)}"
     unchecked = [rule.text for rule in rules]
     if unchecked:
         return f"not checked whether nova would choose its host: {'; '.join(unchecked)}"

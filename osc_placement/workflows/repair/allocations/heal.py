@@ -54,20 +54,7 @@ def plan_healing(
     reader = HealReader(client, nova, neutron, context, request)
     snapshot = reader.with_owners(reader.read_cloud())
     snapshot = reader.with_missing(snapshot, reader.request)
-    lacking = [
-        server
-        for server in reader.request.scope.select(snapshot.servers.values())
-        if server.uuid not in snapshot.allocations
-    ]
-    notes: list[str] = []
-    rules: dict[str, list[BrokenRule]] = {}
-    try:
-        rules = reader.admission(snapshot, lacking)
-    except errors.PlacementError as error:
-        if request.only_allowed:
-            raise
-        notes.append(admission.NOT_READ.format(error=error))
-    return _plan(snapshot, reader.request, nova.source, rules, notes)
+    return _plan(reader, snapshot, reader.request, nova.source)
 
 
 def plan_missing(
@@ -81,25 +68,38 @@ def plan_missing(
 ) -> Iterator[tuple[str, plan.ObservedPlan]]:
     """Plans for some hosts at a time, without owners.
 
-    Yields ``(position, plan)``; ``after`` is a position to continue from.
+    Yields ``(position, plan)``; ``after`` is a position to continue from. ``legalized`` counts the
+    servers of a plan whose hosts break a rule.
     Requests: ``HealReader.read_parts``, then as ``plan_healing`` without owners.
     """
     reader = HealReader(client, nova, neutron, context, request)
     for scope, snapshot in reader.read_parts(after):
         part = dataclasses.replace(reader.request, scope=scope)
         complete = reader.with_missing(snapshot, part)
-        yield max(scope.hosts or ()), _plan(complete, part, nova.source)
+        yield max(scope.hosts or ()), _plan(reader, complete, part, nova.source)
 
 
 def _plan(
-    snapshot: CloudSnapshot,
-    request: HealRequest,
-    source: str,
-    rules: Mapping[str, Sequence[BrokenRule]] | None = None,
-    unread: Sequence[str] = (),
+    reader: HealReader, snapshot: CloudSnapshot, request: HealRequest, source: str
 ) -> plan.ObservedPlan:
-    """The plan; ``source`` names the recording if nova's responses are recorded."""
-    notes = [*observe.unchecked_owners(snapshot, request), *unread]
+    """The plan for the servers in the scope of ``request``.
+
+    ``source`` names the recording if nova's responses are recorded. Requests: those of
+    ``HealReader.admission``.
+    """
+    notes = observe.unchecked_owners(snapshot, request)
+    lacking = [
+        server
+        for server in request.scope.select(snapshot.servers.values())
+        if server.uuid not in snapshot.allocations
+    ]
+    rules: Mapping[str, Sequence[BrokenRule]] = {}
+    try:
+        rules = reader.admission(snapshot, lacking)
+    except errors.PlacementError as error:
+        if request.only_allowed:
+            raise
+        notes.append(admission.NOT_READ.format(error=error))
     if source:
         notes.append(f"nova's responses come from {source}")
     if source and snapshot.ports:
@@ -107,20 +107,29 @@ def _plan(
             f"neutron's responses come from {source}: the binding profiles of ports are not written"
         )
     planned = plan_heal(snapshot, request, rules)
-    legalized = [
-        item.subject.uuid
-        for item in planned.changes
-        if item.subject.uuid not in snapshot.allocations
-        and any(rule.is_known for rule in (rules or {}).get(item.subject.uuid, ()))
-    ]
-    if legalized:
-        notes.append(_LEGALIZED.format(servers=name.counted(len(legalized), "server")))
+    notes += legalized_note(legalized(planned))
     return observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
 
 
+def legalized(planned: plan.Plan) -> int:
+    """The number of servers whose hosts break a rule, and which get allocations there."""
+    return sum(admission.NOT_CHOSEN in item.reason for item in planned.changes)
+
+
+def unread_notes(planned: plan.Plan) -> list[str]:
+    """The notes that such rules could not be checked."""
+    return [note for note in planned.notes if note.startswith(_UNREAD)]
+
+
+def legalized_note(count: int) -> list[str]:
+    """The warning about ``legalized`` servers; none without one."""
+    return [_LEGALIZED.format(servers=name.counted(count, "server"))] if count else []
+
+
+_UNREAD = admission.NOT_READ.partition("{")[0]
 _LEGALIZED = (
-    "the allocations make legal what nova's scheduler would not do, for {servers} (--only-allowed"
-    " leaves them out)"
+    "the allocations make legal what nova's scheduler would not do, for {servers}: 'openstack"
+    " placement allocation heal --only-allowed' leaves them out"
 )
 
 

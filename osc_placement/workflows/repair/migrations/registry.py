@@ -263,9 +263,12 @@ class _Run:
         if after == Cursor.END:
             return
         not_made: collections.Counter[Status] = collections.Counter()
+        legalized, unread = 0, dict[str, None]()
         try:
             self.services.client.require_feature(item.needs)
             for part in item.slices(self.services, after):
+                legalized += heal.legalized(part.planned.plan)
+                unread |= dict.fromkeys(heal.unread_notes(part.planned.plan))
                 if not self._slice(item, part, not_made):
                     return
         except api_errors.UnsupportedVersion as error:
@@ -276,6 +279,8 @@ class _Run:
             return
         finally:
             counts = [f"{not_made[status]} {status}" for status in _NOT_MADE if not_made[status]]
+            warnings = (*heal.legalized_note(legalized), *unread)
+            self._result.notes += [f"{item.name}: {text}" for text in warnings]
             if counts:
                 self._result.notes.append(f"{item.name}: {', '.join(counts)}; {item.remedy}")
         self.cursor.move(item.name, Cursor.END)

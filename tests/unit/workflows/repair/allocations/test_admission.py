@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, testing
+from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair.allocations import audit, heal, heal_request
+from osc_placement.workflows.repair.migrations import registry
 from tests.support import embedded
+from tests.unit.workflows.repair.migrations.test_runner import Cloud
 
 SERVERS = "GET /v2.1/servers/detail?all_tenants=1"
 AGGREGATES = "GET /v2.1/os-aggregates"
@@ -82,6 +85,30 @@ def test_the_audit_and_heal_name_each_rule_that_the_host_breaks(
     left_out = {item.subject.name: str(item.code) for item in allowed.skipped if item.reason}
     assert (left_out.get(NAME) == "not-allowed") == bool(codes)
     assert len(allowed.changes) == len(planned.changes) - len(codes)
+
+
+def migrated(nova: dict[str, Any]) -> tuple[registry.Result, plan.Plan]:
+    """The dry run of the migration, and the plan of the command."""
+    client = embedded.Client(load=testing.sample_cloud("12-hosts"))
+    opened = nova_api.RecordedNova(nova, "it")
+    cloud = Cloud(opened, neutron_api.RecordedNeutron(nova, "it"))
+    (heals,) = (item for item in registry.MIGRATIONS if item.name == "heal_allocations")
+    services = registry.CloudServices(client, cloud, CONTEXT)
+    result = registry.run(services, "a test", [heals], dry_run=True)
+    neutron = cloud.neutron
+    request = heal_request.HealRequest()
+    return result, heal.plan_healing(client, opened, request, CONTEXT, neutron=neutron).plan
+
+
+def test_the_migration_warns_as_heal_does() -> None:
+    result, planned = migrated(recorded(pinned_availability_zone="az1"))
+    (warning,) = (note for note in planned.notes if "--only-allowed" in note)
+    assert f"heal_allocations: {warning}" in result.notes
+    nova = recorded(pinned_availability_zone="az1")
+    del nova[AGGREGATES]
+    result, planned = migrated(nova)
+    (warning,) = (note for note in planned.notes if note.startswith("whether nova would choose"))
+    assert f"heal_allocations: {warning}" in result.notes
 
 
 def test_a_request_that_is_not_known_is_no_yes() -> None:
