@@ -128,7 +128,7 @@ class Cloud:
                 self.named.setdefault("host check", set()).update(targets)
             for _ in range(3):
                 query = self.query(self.base)
-                asked = explain.ExplainRequest(query, constraint.constraints_of(query))
+                asked = explain.ExplainedQuery(query, constraint.constraints_of(query))
                 (answer,) = explain.explain(client, [asked], CONTEXT, self.compute)
                 self.named.setdefault("explain", set()).update(self.uuids(answer.candidates))
                 counted = show.ShowRequest({"": query}, show.By.HOST)

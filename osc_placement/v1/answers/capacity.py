@@ -125,8 +125,9 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
         self.exit_code = services.answer_code(
             code,
             doubts,
-            parsed_args,
-            only_placement=not self._requests and nova.compute.hosts is None,
+            strict=parsed_args.strict,
+            only_placement=parsed_args.no_nova
+            or (not self._requests and nova.compute.hosts is None),
         )
         if self._refused:
             self.exit_code = 1
@@ -180,13 +181,13 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
     ) -> tuple[api.Client, dict[str, CandidateQuery]]:
         """The client, and ``{title: query}`` without limits. Errors: as the service refuses one."""
         parameters: query.Pairs = []
-        of_nova = candidate.is_of_nova(self, parsed_args)
-        if of_nova:
+        options = candidate.query_options(self, parsed_args)
+        if options is None:
             self._read_flavors(parsed_args)
             queries = {title: server.query for title, server in self._requests.items()}
             client = candidate.connected(self, queries.values())
         else:
-            client, described = candidate.of_options(self, parsed_args)
+            client, described = candidate.of_options(self, options)
             parameters = described if isinstance(described, list) else []
             asked = query.read_candidates(described) if isinstance(described, list) else described
             queries = {_title(asked): asked}
@@ -197,7 +198,7 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
             try:
                 _check_query(client, parameters or query.candidate_pairs(asked))
             except api_errors.ApiError as error:
-                if error.status != 400 or not of_nova:
+                if error.status != 400 or options is not None:
                     raise
                 self._refused[title] = error.detail
                 del queries[title]
@@ -206,10 +207,12 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
 
     def _read_flavors(self, parsed_args: argparse.Namespace) -> None:
         """Read nova's requests; a flavor may have several, of different releases of nova."""
-        opened = nova_request.opened(self, parsed_args)
+        opened = nova_request.opened(self)
         for flavor in dict.fromkeys(parsed_args.flavor):
             try:
-                several = nova_request.read(opened, parsed_args, flavor)
+                several = nova_request.read(
+                    opened, nova_request.server_options(parsed_args, flavor)
+                )
             except errors.InvalidInput as error:
                 self._refused[flavor] = "; ".join(error.reasons)
                 continue

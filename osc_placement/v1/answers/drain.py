@@ -95,7 +95,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
             raise errors.PlacementError(
                 f"the plan is for {former.target}, and this is {client.target}: select its cloud"
             )
-        opened = services.NovaServices(self, parsed_args).nova
+        opened = services.NovaServices(self).nova
         nova = nova_request.reader_of(self, parsed_args, opened)
         flavors = flavor_queries.read(client, opened, nova_request.scheduler(parsed_args))
         drain = self._plan(parsed_args, former, client, nova, flavors)

@@ -18,6 +18,7 @@ from osc_placement.v1.output import rows, tables
 from osc_placement.v1.resources import candidate
 
 if TYPE_CHECKING:
+    from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         failures,
         nova_filters,
     )
+    from osc_placement.workflows.cloud.nova_request import RequestOptions
 
 
 COLUMNS = (
@@ -63,6 +65,21 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         {"filter": "reason", "verdict": "verdict", "evidence": "text"},
     ),
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    """What the operator asks, before anything is read from the cloud.
+
+    ``asked`` are the options of a query, or the server of nova's request. ``hosts`` are explained,
+    or else the ``nearest`` ones.
+    """
+
+    asked: candidate.CandidateOptions | RequestOptions
+    hosts: Sequence[str]
+    nearest: int
+    no_nova: bool
+    strict: bool
 
 
 class ExplainAllocationCandidate(base.ReportLister):
@@ -112,31 +129,22 @@ openstack allocation candidate explain \\
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.model import constraint
         from osc_placement.workflows.answers.explain import explain, nova_filters
         from osc_placement.workflows.cloud import compute_nodes
 
-        judge = None
-        if candidate.is_of_nova(self, parsed_args):
-            opened = nova_request.opened(self, parsed_args)
-            every = [
-                explain.ExplainRequest(single.query, list(single.sources), nova=single)
-                for single in nova_request.read(opened, parsed_args)
-            ]
-            client = candidate.connected(self, [single.query for single in every])
-            scheduler = nova_request.scheduler(parsed_args)
-            judge = nova_filters.FilterJudge(opened.nova, scheduler).judge
-        else:
-            client, query = candidate.of_options(self, parsed_args)
-            parameters = query if isinstance(query, list) else []
-            query = read_candidates(query) if isinstance(query, list) else query
-            order = constraint.constraints_of(query)
-            every = [explain.ExplainRequest(query, order, parameters=parameters)]
-        nova = services.optional_nova(self, parsed_args)
-        compute = compute_nodes.read_server_hosts(nova)
-        every[0] = asked = dataclasses.replace(
-            every[0], hosts=parsed_args.host, nearest=parsed_args.nearest
+        request = ExplainRequest(
+            candidate.query_options(self, parsed_args) or nova_request.server_options(parsed_args),
+            parsed_args.host,
+            parsed_args.nearest,
+            bool(parsed_args.no_nova),
+            bool(parsed_args.strict),
         )
+        client, every, judge = self._queries(request)
+        every[0] = asked = dataclasses.replace(
+            every[0], hosts=request.hosts, nearest=request.nearest
+        )
+        nova = services.optional_nova(self, no_nova=request.no_nova)
+        compute = compute_nodes.read_server_hosts(nova)
         aggregates = _host_aggregates(asked, nova)
         with self.reading() as context:
             answers = explain.explain(
@@ -154,13 +162,35 @@ openstack allocation candidate explain \\
         self.exit_code = services.answer_code(
             code,
             open_parts.doubts,
-            parsed_args,
-            only_placement=asked.nova is None and compute.hosts is None,
+            strict=request.strict,
+            only_placement=request.no_nova or (asked.nova is None and compute.hosts is None),
         )
         self.summary = _summary(client.target, every, answers, open_parts)
         facts = _facts(every, answers, open_parts, aggregates)
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
+
+    def _queries(
+        self, request: ExplainRequest
+    ) -> tuple[api.Client, list[explain.ExplainedQuery], explain.JudgeFilters | None]:
+        """The client, the queries (nova's by release), and what judges the hosts of nova's."""
+        from osc_placement.model import constraint
+        from osc_placement.workflows.answers.explain import explain, nova_filters
+
+        if isinstance(request.asked, candidate.CandidateOptions):
+            client, query = candidate.of_options(self, request.asked)
+            parameters = query if isinstance(query, list) else []
+            query = read_candidates(query) if isinstance(query, list) else query
+            order = constraint.constraints_of(query)
+            return client, [explain.ExplainedQuery(query, order, parameters=parameters)], None
+        opened = nova_request.opened(self)
+        every = [
+            explain.ExplainedQuery(single.query, list(single.sources), nova=single)
+            for single in nova_request.read(opened, request.asked)
+        ]
+        client = candidate.connected(self, [single.query for single in every])
+        judge = nova_filters.FilterJudge(opened.nova, request.asked.scheduler).judge
+        return client, every, judge
 
 
 def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
@@ -180,7 +210,7 @@ def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
     return [*answer, tables.Table("Commands for the changes", ("command",), commands)]
 
 
-def _host_aggregates(asked: explain.ExplainRequest, nova: Nova | None) -> dict[str, HostAggregate]:
+def _host_aggregates(asked: explain.ExplainedQuery, nova: Nova | None) -> dict[str, HostAggregate]:
     """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
 
     Without the rights to list them, or with a nova before 2.41, the answer has no names.
@@ -199,7 +229,7 @@ def _host_aggregates(asked: explain.ExplainRequest, nova: Nova | None) -> dict[s
 
 def _summary(
     target: str,
-    every: Sequence[explain.ExplainRequest],
+    every: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
     open_parts: nova_filters.Open,
 ) -> list[str]:
@@ -256,7 +286,7 @@ def _count(explanation: explain.Explanation) -> str:
 
 
 def _facts(
-    every: Sequence[explain.ExplainRequest],
+    every: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
     open_parts: nova_filters.Open,
     aggregates: commands.Aggregates,

@@ -72,7 +72,7 @@ openstack placement flavor audit --fail-on unknown-name \\
         from osc_placement.workflows.answers import flavor_audit as audit
         from osc_placement.workflows.cloud import compute_nodes, on_a_copy
 
-        nova = services.NovaServices(self, parsed_args).nova
+        nova = services.NovaServices(self).nova
         client = self.connect()
         target = str(client.target)
         failures: Sequence[str] = ()
@@ -100,7 +100,12 @@ openstack placement flavor audit --fail-on unknown-name \\
             *compute.not_checked,
             *(text for flavor in flavors for text in flavor.not_checked),
         ]
-        self.exit_code = services.answer_code(self.exit_code, open_questions, parsed_args)
+        self.exit_code = services.answer_code(
+            self.exit_code,
+            open_questions,
+            strict=parsed_args.strict,
+            only_placement=parsed_args.no_nova,
+        )
         counts = collections.Counter(str(flavor.code) for flavor in flavors)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
         refused = {name: why for flavor in flavors for name, why in flavor.not_counted.items()}

@@ -88,7 +88,12 @@ openstack --os-placement-database cloud.sqlite \\
                 context,
             )
         code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[judgement.answer]
-        self.exit_code = services.answer_code(code, judgement.doubts, parsed_args)
+        self.exit_code = services.answer_code(
+            code,
+            judgement.doubts,
+            strict=parsed_args.strict,
+            only_placement=parsed_args.no_nova,
+        )
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [judgement.reason])),
             *(f"Assumed: {text}" for text in judgement.assumed),

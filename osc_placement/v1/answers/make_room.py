@@ -56,8 +56,10 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
             self.usage_error("give one --flavor")
         (flavor,) = parsed_args.flavor
         client = self.connect()
-        opened = nova_request.opened(self, parsed_args)
-        (asked, *older) = nova_request.read(opened, parsed_args, flavor)
+        opened = nova_request.opened(self)
+        (asked, *older) = nova_request.read(
+            opened, nova_request.server_options(parsed_args, flavor)
+        )
         nova = nova_request.reader_of(self, parsed_args, opened.nova)
         request = room_plan.RoomRequest(
             asked.query, parsed_args.count, parsed_args.max_moves, parsed_args.timeout

@@ -124,13 +124,11 @@ def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
 _OWNER_FEATURES = (("provider required traits", "nova's rule for the trait OWNER_NOVA"),)
 
 
-def opened(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace
-) -> nova_request.RequestServices:
+def opened(command: base.PlacementCommand) -> nova_request.RequestServices:
     """Nova, neutron and glance of the cloud or of the recording."""
     from osc_placement.workflows.cloud import nova_request
 
-    cloud = services.NovaServices(command, parsed_args)
+    cloud = services.NovaServices(command)
     return nova_request.RequestServices(
         cloud.nova,
         lambda: cloud.neutron,
@@ -140,17 +138,24 @@ def opened(
 
 
 def read(
-    opened: nova_request.RequestServices,
-    parsed_args: argparse.Namespace,
-    flavor: str | None = None,
+    opened: nova_request.RequestServices, options: nova_request.RequestOptions
 ) -> tuple[request.NovaRequest, ...]:
-    """Nova's request by release; of ``flavor``, if the command line may name several.
+    """Nova's request by release. Requests and errors: as ``workflows.cloud.nova_request``."""
+    from osc_placement.workflows.cloud import nova_request
 
-    Requests and errors: as ``workflows.cloud.nova_request``.
+    return nova_request.observe_request(opened, options)
+
+
+def server_options(
+    parsed_args: argparse.Namespace, flavor: str | None = None
+) -> nova_request.RequestOptions:
+    """The server of the options; with ``flavor``, if the command line may name several.
+
+    Errors: PlacementError for an invalid nova.conf.
     """
     from osc_placement.workflows.cloud import nova_request
 
-    options = nova_request.RequestOptions(
+    return nova_request.RequestOptions(
         flavor=flavor or parsed_args.flavor,
         image=parsed_args.image,
         from_volume=parsed_args.boot_from_volume,
@@ -160,7 +165,6 @@ def read(
         server=parsed_args.server,
         scheduler=scheduler(parsed_args),
     )
-    return nova_request.observe_request(opened, options)
 
 
 def nova_reader(
@@ -172,7 +176,7 @@ def nova_reader(
     """
     from osc_placement.workflows.answers.capacity import nova_servers
 
-    nova = services.optional_nova(command, parsed_args)
+    nova = services.optional_nova(command, no_nova=parsed_args.no_nova)
     if nova is None:
         return nova_servers.NovaReader()
     return reader_of(command, parsed_args, nova)
@@ -190,8 +194,6 @@ def reader_of(
 
     return nova_servers.NovaReader(
         compute_nodes.read_server_hosts(nova),
-        functools.partial(
-            nova_servers.observe, opened(command, parsed_args), scheduler(parsed_args)
-        ),
+        functools.partial(nova_servers.observe, opened(command), scheduler(parsed_args)),
         functools.partial(nova_servers.list_servers_on, nova),
     )

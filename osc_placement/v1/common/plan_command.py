@@ -115,7 +115,8 @@ class PlanCommand(base.ReportLister):
         self.check_arguments(parsed_args)
         self.check_recording(parsed_args)
         client = self.connect(self.features(parsed_args))
-        cloud = services.NovaServices(self, parsed_args)
+        skips_ports = getattr(parsed_args, "skip_port_allocations", False)
+        cloud = services.NovaServices(self, skips_ports=skips_ports)
         with progress.shown(
             quiet=self.is_quiet, log=parsed_args.log_json, command=self.cmd_name or ""
         ) as shown:

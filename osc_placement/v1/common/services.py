@@ -33,8 +33,8 @@ class NovaServices:
     Raises PlacementError if there is neither a cloud nor a readable recording.
     """
 
-    def __init__(self, command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
-        self._command, self._parsed_args = command, parsed_args
+    def __init__(self, command: base.PlacementCommand, *, skips_ports: bool = False) -> None:
+        self._command, self._skips_ports = command, skips_ports
         self._opened = datetime.datetime.now(datetime.UTC)
 
     @functools.cached_property
@@ -75,7 +75,7 @@ class NovaServices:
     @property
     def neutron_for_ports(self) -> Neutron | None:
         """Neutron, or None with ``--skip-port-allocations``."""
-        return None if self._parsed_args.skip_port_allocations else self.neutron
+        return None if self._skips_ports else self.neutron
 
     def apply_options(self) -> dict[str, Any]:
         """The fields of ``apply.Options`` for a plan that was made from nova's responses."""
@@ -87,13 +87,11 @@ class NovaServices:
         }
 
 
-def or_reasons(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace
-) -> health.HealthServices:
+def or_reasons(command: base.PlacementCommand) -> health.HealthServices:
     """Placement, nova and neutron; of the last two the reason, if one is not there."""
     from osc_placement.workflows.health import health
 
-    cloud = NovaServices(command, parsed_args)
+    cloud = NovaServices(command)
     return health.HealthServices(
         command.connect(), _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
     )
@@ -136,14 +134,12 @@ def read_context(
     return ReadContext(workers, shown, named_aggregates(command))
 
 
-def optional_nova(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace
-) -> api.Nova | None:
+def optional_nova(command: base.PlacementCommand, *, no_nova: bool) -> api.Nova | None:
     """Nova of the cloud, of a snapshot or of a recording; None with --no-nova or without a nova.
 
     Requests: none to nova. Errors: those of ``NovaServices.nova``.
     """
-    opened = None if parsed_args.no_nova else nova_at_hand(command)
+    opened = None if no_nova else nova_at_hand(command)
     try:
         return None if opened is None else opened()
     except _NoNova:
@@ -184,20 +180,13 @@ def exit_code(code: int, not_checked: Collection[str], parsed_args: argparse.Nam
 UNKNOWN = "unknown: what was not checked can make the answer no"
 
 
-def answer_code(
-    code: int,
-    doubts: Collection[str],
-    parsed_args: argparse.Namespace,
-    *,
-    only_placement: bool = False,
-) -> int:
+def answer_code(code: int, doubts: Collection[str], *, strict: bool, only_placement: bool) -> int:
     """The code of an answer: NOT_CHECKED in place of a yes that one of ``doubts`` can turn.
 
-    ``only_placement``: the operator asks for Placement's answer, without nova. As with
-    ``--no-nova``, only ``--strict`` counts the doubts then.
+    ``only_placement``: the operator asks for Placement's answer, without nova, as with
+    ``--no-nova``. Only ``strict`` counts the doubts then.
     """
-    is_asked = parsed_args.strict or not (parsed_args.no_nova or only_placement)
-    return NOT_CHECKED if code == 0 and doubts and is_asked else code
+    return NOT_CHECKED if code == 0 and doubts and (strict or not only_placement) else code
 
 
 def judgement_lines(

@@ -93,7 +93,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.health import health
 
-        cloud = services.or_reasons(self, parsed_args)
+        cloud = services.or_reasons(self)
         with self.reading() as context:
             before = None
             if parsed_args.since is not None:

@@ -87,7 +87,7 @@ openstack placement metrics write \\
         database = self._database()
         if database is not None and pathlib.Path(database).exists():
             finished = _finished(pathlib.Path(database))
-        live = services.or_reasons(self, parsed_args)
+        live = services.or_reasons(self)
         if database is not None:
             yield live, finished
             return

@@ -88,7 +88,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
         if parsed_args.plan is not None:
             planned = (file.read(parsed_args.plan), parsed_args.plan)
         # Nova and neutron, or for each the reason why there is none.
-        connected = services.or_reasons(self, parsed_args)
+        connected = services.or_reasons(self)
         with self.reading() as context:
             written = report.read(
                 connected, context, planned, with_health=not parsed_args.no_health

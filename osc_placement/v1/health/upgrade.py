@@ -89,8 +89,8 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
 
         if not self.is_local:
             services.authenticate(self.app, "reads Placement and nova")
-        cloud = services.NovaServices(self, parsed_args)
-        opened = services.or_reasons(self, parsed_args)
+        cloud = services.NovaServices(self)
+        opened = services.or_reasons(self)
         options = request.SchedulerOptions()
         configuration = None
         if parsed_args.nova_conf is not None:

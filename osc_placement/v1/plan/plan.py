@@ -128,7 +128,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     def _impact(self, parsed_args: argparse.Namespace) -> Sequence[impact.FlavorImpact]:
         from osc_placement.workflows.health import impact
 
-        nova = services.NovaServices(self, parsed_args).nova
+        nova = services.NovaServices(self).nova
         shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
         self._impact_of = shown
         effects = {

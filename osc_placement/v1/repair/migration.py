@@ -83,7 +83,7 @@ openstack placement migration run --migration set_consumer_types"""
             return self.column_names, []
         self.check_recording(parsed_args)
         client = self.connect()
-        cloud = services.NovaServices(self, parsed_args)
+        cloud = services.NovaServices(self)
         selected = registry.selected(parsed_args.migration)
         if any(item.reads_nova for item in selected):
             # Without nova the whole run fails, before the first write.

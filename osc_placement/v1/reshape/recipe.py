@@ -375,7 +375,7 @@ openstack placement recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         parsed_args = inputs.parsed_args
         cpus = parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set
         request = pcpu.make_request(*cpus, uses)
-        nova = services.NovaServices(self, parsed_args).nova
+        nova = services.NovaServices(self).nova
 
         def plan(trees: TreeSnapshot, root: str) -> recipes.Recipe:
             servers, moves = recipes.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
@@ -427,7 +427,7 @@ openstack placement recipe replace-host cn1 cn1.example.org"""
         uuid = parsed_args.uuid
         if uuid is not None and not is_uuid(uuid):
             self.usage_error(f"argument --uuid: {uuid!r} is not a UUID")
-        nova = services.NovaServices(self, parsed_args).nova
+        nova = services.NovaServices(self).nova
         request = _replacement(client, parsed_args)
         roots = {request.old.uuid}
         if request.new is not None:

@@ -410,7 +410,7 @@ class ListConsumers(base.ReportLister):
         if shown.root_uuid not in (None, shown.uuid):
             node = client.show_provider(str(shown.root_uuid))
         try:
-            nova = services.NovaServices(self, parsed_args).nova
+            nova = services.NovaServices(self).nova
             listed = servers.servers(nova, node=node.name)
         except errors.PlacementError as error:
             if not self.is_quiet:

@@ -66,8 +66,10 @@ openstack allocation candidate list \\
         limit = parsed_args.limit
         if parsed_args.name_glob:
             parsed_args.limit = None
-        if is_of_nova(self, parsed_args):
-            latest, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
+        options = query_options(self, parsed_args)
+        if options is None:
+            asked = nova_request.server_options(parsed_args)
+            latest, *others = nova_request.read(nova_request.opened(self), asked)
             # ``--limit`` instead of nova's limit.
             request: candidate.CandidateQuery | query.Pairs = dataclasses.replace(
                 latest.query, limit=parsed_args.limit
@@ -75,7 +77,7 @@ openstack allocation candidate list \\
             client = connected(self, [latest.query], optional)
             self.summary = _notes(latest, others)
         else:
-            client, request = of_options(self, parsed_args, optional)
+            client, request = of_options(self, options, optional)
         candidates = client.list_allocation_candidates(request)
         if parsed_args.name_glob:
             candidates = _on_named_roots(client, candidates, parsed_args.name_glob, limit)
@@ -207,29 +209,76 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
     )
 
 
-def is_of_nova(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> bool:
-    """Whether the options describe a server, and not a query; warn of old options.
+@dataclasses.dataclass(frozen=True, slots=True)
+class CandidateOptions:
+    """The options of a query, as they were given: nothing of them is looked up yet.
+
+    ``text`` is a complete query, in place of the others; ``others`` are the options that describe
+    a server instead.
+    """
+
+    groups: Sequence[arguments.GroupArguments]
+    limit: int | None
+    policy: str | None
+    root_required: Sequence[str]
+    same_subtree: Sequence[str]
+    text: str | None = None
+    others: str | None = None
+
+    def features(self) -> Iterator[tuple[str, str]]:
+        """``(feature, option)`` for the options that were given, apart from ``text``."""
+        for group in self.groups:
+            yield from arguments.group_features(group)
+        options = {
+            "--limit": (self.limit, "candidate limit"),
+            "--group-policy": (self.policy, "granular groups"),
+            "--root-required": (self.root_required, "candidate root_required"),
+            "--same-subtree": (self.same_subtree, "candidate same_subtree"),
+        }
+        for option, (value, feature) in options.items():
+            if value:
+                yield feature, option
+        if any(not group.resource for group in self.groups[1:]):
+            yield "candidate same_subtree", "--group without --resource"
+
+
+def given(parsed_args: argparse.Namespace) -> CandidateOptions:
+    """The options of a query."""
+    return CandidateOptions(
+        arguments.groups(parsed_args),
+        parsed_args.limit,
+        parsed_args.group_policy,
+        parsed_args.root_required,
+        parsed_args.same_subtree,
+        parsed_args.query,
+        parsed_args.request_options,
+    )
+
+
+def query_options(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> CandidateOptions | None:
+    """The options of a query; None if the options describe a server. Warns of old options.
 
     Exits with a usage error for options that exclude each other.
     Errors: PlacementError for a ``--query`` without parameters.
     """
-    groups = arguments.groups(parsed_args)
-    options = {option for _, option in _option_features(parsed_args)}
-    options |= {"--resource" for group in groups if group.resource}
+    found = given(parsed_args)
+    options = {option for _, option in found.features()}
+    options |= {"--resource" for group in found.groups if group.resource}
     nova_request.check(command, parsed_args)
-    if parsed_args.query is None:
-        if any(group.aggregate_uuid for group in groups):
+    if found.text is None:
+        if any(group.aggregate_uuid for group in found.groups):
             command.deprecated_option_warning("--aggregate-uuid", "--member-of")
     elif options:
         command.usage_error("argument --query: not allowed with other options of the query")
-    elif not any(value for _, value in query.parse(parsed_args.query)):
-        raise errors.PlacementError(f"--query {parsed_args.query!r} contains no name=value")
+    elif not any(value for _, value in query.parse(found.text)):
+        raise errors.PlacementError(f"--query {found.text!r} contains no name=value")
     if not nova_request.is_given(parsed_args):
-        return False
-    if parsed_args.query or options - {"--limit"}:
-        described = parsed_args.request_options
-        command.usage_error(f"argument {described}: not allowed with options of a query")
-    return True
+        return found
+    if found.text or options - {"--limit"}:
+        command.usage_error(f"argument {found.others}: not allowed with options of a query")
+    return None
 
 
 def connected(
@@ -243,16 +292,16 @@ def connected(
 
 
 def of_options(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace, optional: Iterable[str] = ()
+    command: base.PlacementCommand, options: CandidateOptions, optional: Iterable[str] = ()
 ) -> tuple[api.Client, candidate.CandidateQuery | query.Pairs]:
     """The query of the options, or the parameters of ``--query``; and a client with its features.
 
     Requests and errors: those of ``read``.
     """
-    if parsed_args.query is None:
-        client = command.connect(list(_option_features(parsed_args)), optional)
-        return client, read(client, parsed_args, services.named_aggregates(command))
-    pairs = query.parse(parsed_args.query)
+    if options.text is None:
+        client = command.connect(list(options.features()), optional)
+        return client, read(client, options, services.named_aggregates(command))
+    pairs = query.parse(options.text)
     return command.connect(query.candidate_features(pairs).items(), optional), pairs
 
 
@@ -317,24 +366,8 @@ def _add(container: argparse._ActionsContainer, option: str, metavar: str, text:
     )
 
 
-def _option_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    for group in arguments.groups(parsed_args):
-        yield from arguments.group_features(group)
-    options = {
-        "--limit": (parsed_args.limit, "candidate limit"),
-        "--group-policy": (parsed_args.group_policy, "granular groups"),
-        "--root-required": (parsed_args.root_required, "candidate root_required"),
-        "--same-subtree": (parsed_args.same_subtree, "candidate same_subtree"),
-    }
-    for option, (value, feature) in options.items():
-        if value:
-            yield feature, option
-    if any(not group.resource for group in arguments.groups(parsed_args)[1:]):
-        yield "candidate same_subtree", "--group without --resource"
-
-
 def read(
-    client: api.Client, parsed_args: argparse.Namespace, names: NamedAggregates | None
+    client: api.Client, options: CandidateOptions, names: NamedAggregates | None
 ) -> candidate.CandidateQuery:
     """The query of the options other than ``--query``.
 
@@ -343,11 +376,10 @@ def read(
     """
     from osc_placement.model import candidate
 
-    groups = arguments.groups(parsed_args)
+    groups = options.groups
     problems = errors.InputErrors()
     if not any(group.resource for group in groups):
-        others = parsed_args.request_options
-        instead = f" Or give {others}." if others else ""
+        instead = f" Or give {options.others}." if options.others else ""
         problems.add(f"At least one --resource must be specified.{instead}")
     uuids: dict[str, str] = {}
     parsed = [arguments.read_group(group, problems) for group in groups]
@@ -363,14 +395,14 @@ def read(
     problems.check()
     parsed = [_with_uuids(group, uuids) for group in parsed]
     parsed = [group for group in parsed if group != candidate.RequestGroup()]
-    root = parsed_args.root_required
+    root = options.root_required
     return candidate.CandidateQuery(
         groups=tuple(parsed),
-        isolate=parsed_args.group_policy == "isolate",
-        same_subtree=tuple(frozenset(value.split(",")) for value in parsed_args.same_subtree),
+        isolate=options.policy == "isolate",
+        same_subtree=tuple(frozenset(value.split(",")) for value in options.same_subtree),
         root_required=frozenset(trait for trait in root if not trait.startswith("!")),
         root_forbidden=frozenset(trait[1:] for trait in root if trait.startswith("!")),
-        limit=parsed_args.limit,
+        limit=options.limit,
     )
 
 

@@ -75,7 +75,7 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             from osc_placement.workflows.snapshot import nova
 
             # Opened now, so that a missing cloud is found before Placement is read.
-            cloud = services.NovaServices(self, parsed_args)
+            cloud = services.NovaServices(self, skips_ports=parsed_args.skip_port_allocations)
             also = nova.Recording(cloud.nova, cloud.neutron_for_ports)
         request = save.SaveRequest(
             parsed_args.file,

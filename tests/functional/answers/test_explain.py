@@ -126,7 +126,7 @@ class RandomCloud:
             yield cloud_builder.draw_query(self.draw, self.base, microversion.MAXIMUM)
 
     def explanation_of(self, query: candidate.CandidateQuery, *hosts: str) -> explain.Explanation:
-        request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
+        request = explain.ExplainedQuery(query, constraint.constraints_of(query), hosts)
         self.explained = explain.explain(self.client, [request], ReadContext(workers=1))[0]
         return self.explained
 

@@ -119,7 +119,7 @@ def questions(
 def explanation(
     query: candidate.CandidateQuery, compute: compute_nodes.ServerHosts, client: api.Client
 ) -> object:
-    asked = explain.ExplainRequest(query, constraint.constraints_of(query))
+    asked = explain.ExplainedQuery(query, constraint.constraints_of(query))
     return explain.explain(client, [asked], CONTEXT, compute)
 
 

@@ -47,7 +47,7 @@ JudgeFilters = Callable[
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ExplainRequest:
+class ExplainedQuery:
     """A query, and the hosts to explain: those named, or ``nearest`` ones if none can serve it.
 
     ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
@@ -104,7 +104,7 @@ class Explanation:
 
 def explain(
     client: api.Client,
-    requests: Sequence[ExplainRequest],
+    requests: Sequence[ExplainedQuery],
     context: ReadContext,
     compute: ServerHosts | None = None,
     aggregates: Sequence[HostAggregate] = (),
@@ -141,7 +141,7 @@ def explain(
 
 def _explain_valid(
     client: api.Client,
-    valid: Sequence[tuple[ExplainRequest, bool]],
+    valid: Sequence[tuple[ExplainedQuery, bool]],
     context: ReadContext,
     compute: ServerHosts,
     aggregates: Sequence[HostAggregate],
@@ -166,7 +166,7 @@ def _explain_valid(
 
 def _explained(
     cloud: wide.ObservedCloud,
-    request: ExplainRequest,
+    request: ExplainedQuery,
     named: Mapping[str, str],
     compute: ServerHosts,
     aggregates: Sequence[HostAggregate],
@@ -196,7 +196,7 @@ def _explained(
     raise AssertionError("the loop ends when all is known")
 
 
-def _have_candidates(client: api.Client, requests: Sequence[ExplainRequest]) -> list[bool | str]:
+def _have_candidates(client: api.Client, requests: Sequence[ExplainedQuery]) -> list[bool | str]:
     """Whether Placement has candidates; for a request of nova that it refuses, why.
 
     Placement does not look at the traits of a group if another group has no provider. Errors:
@@ -215,7 +215,7 @@ def _have_candidates(client: api.Client, requests: Sequence[ExplainRequest]) -> 
 
 
 def _checked(
-    request: ExplainRequest, answer: bool | api_errors.BadRequest, unknown: Collection[str]
+    request: ExplainedQuery, answer: bool | api_errors.BadRequest, unknown: Collection[str]
 ) -> bool | str:
     own = sorted(observe.traits([request.query]).intersection(unknown))
     if answer is True or not (own or isinstance(answer, api_errors.BadRequest)):
@@ -230,7 +230,7 @@ def _checked(
     return "; ".join(reasons)
 
 
-def _has_candidate(client: api.Client, request: ExplainRequest) -> bool:
+def _has_candidate(client: api.Client, request: ExplainedQuery) -> bool:
     """Whether Placement has a candidate; it checks the query as it was given. Errors: ApiError."""
     given = request.parameters or candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
@@ -348,7 +348,7 @@ def _without_repeated(
 class _Explainer:
     def __init__(
         self,
-        request: ExplainRequest,
+        request: ExplainedQuery,
         base: state.CloudState,
         compute: ServerHosts,
         aggregates: Sequence[HostAggregate],

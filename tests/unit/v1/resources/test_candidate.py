@@ -16,10 +16,11 @@ from tests.support.host_aggregates import FakeNova
 AZ1, SSD = embedded.uuid_of("az1"), embedded.uuid_of("ssd")
 
 
-def parsed(*words: str) -> argparse.Namespace:
+def parsed(*words: str) -> candidate.CandidateOptions:
     parser = argparse.ArgumentParser()
+    parser.set_defaults(request_options=None)
     candidate.add_options(parser)
-    return parser.parse_args(["--resource", "VCPU=1", *words])
+    return candidate.given(parser.parse_args(["--resource", "VCPU=1", *words]))
 
 
 def names(*said: list[str]) -> NamedAggregates:

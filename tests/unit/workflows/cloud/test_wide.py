@@ -81,7 +81,7 @@ def draw_request(draw: random.Random) -> candidate.CandidateQuery:
 def answers(client: Any, queries: Sequence[candidate.CandidateQuery]) -> Any:
     """What explain and capacity show say."""
     requests = [
-        explain.ExplainRequest(query, constraint.constraints_of(query)) for query in queries
+        explain.ExplainedQuery(query, constraint.constraints_of(query)) for query in queries
     ]
     asked = show.ShowRequest({str(at): query for at, query in enumerate(queries)})
     each = dataclasses.replace(asked, by=show.By.HOST)

@@ -60,7 +60,7 @@ def asked(
     *hosts: str,
     compute: compute_nodes.ServerHosts | None = None,
 ) -> explain.Explanation:
-    request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
+    request = explain.ExplainedQuery(query, constraint.constraints_of(query), hosts)
     return explain.explain(client, [request], CONTEXT, compute)[0]
 
 
@@ -243,7 +243,7 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
     client.transport.local = lambda: None
     query = clouds.query(clouds.group(VCPU=9, MEMORY_MB=16, required="HW_CPU_X86_AVX"))
     order = constraint.constraints_of(query)
-    request = explain.ExplainRequest(query, order, nearest=2)
+    request = explain.ExplainedQuery(query, order, nearest=2)
     (found,) = explain.explain(client, [request], CONTEXT)
     [change] = [each for each in found.changes if not each.steps]
     assert (change.amounts, change.removed) == ({order[0]: 8}, (order[2],))
@@ -356,7 +356,7 @@ def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None
         clouds.group(MEMORY_MB=1, required="HW_CPU_X86_AVX"),
     )
     requests = [
-        explain.ExplainRequest(query, constraint.constraints_of(query))
+        explain.ExplainedQuery(query, constraint.constraints_of(query))
         for query in map(clouds.query, groups)
     ]
     path = str(tmp_path / "cloud.sqlite")
@@ -452,7 +452,7 @@ def test_a_change_is_counted_with_all_rules_of_nova_after_it(
     scheduler = request.SchedulerOptions(enabled_filters=enabled)
     [found] = explain.explain(
         placement.client(VERSION),
-        [explain.ExplainRequest(asked.query, list(asked.sources), [HOST], nova=asked)],
+        [explain.ExplainedQuery(asked.query, list(asked.sources), [HOST], nova=asked)],
         CONTEXT,
         compute,
         aggregates,
@@ -511,7 +511,7 @@ def test_a_host_aggregate_is_mirrored_once_with_all_its_hosts(
     names = tuple(node.host for node in compute.hosts.nodes if node.uuid != hosts[4])
     aggregate = cloud_builder.AGGREGATES[0]
     query = clouds.query(clouds.group(VCPU=1, member_of=aggregate))
-    request_of_az = explain.ExplainRequest(query, constraint.constraints_of(query))
+    request_of_az = explain.ExplainedQuery(query, constraint.constraints_of(query))
     [found] = explain.explain(
         placement.client(VERSION),
         [request_of_az],
@@ -560,7 +560,7 @@ def test_a_query_is_read_as_placement_reads_it(
             queries.read_candidates(pairs)
         return
     query = queries.read_candidates(pairs)
-    request = explain.ExplainRequest(query, constraint.constraints_of(query), parameters=pairs)
+    request = explain.ExplainedQuery(query, constraint.constraints_of(query), parameters=pairs)
     [found] = explain.explain(client, [request], CONTEXT)
     hosts = {uuid for each in answer.requests for uuid in each.allocations}
     if query.limit is None:
