@@ -476,8 +476,9 @@ class HolderOnHost(NamedTuple):
 def holders_on(reading: MovesReading, node: values.ComputeNode) -> Iterator[HolderOnHost]:
     """The consumers with allocations in the tree of a host.
 
-    ``is_leaked``: of a migration that is over, or of a server that nova has on other hosts only.
-    A consumer without server and migration is one that nova does not list.
+    ``is_leaked``: of a migration that is over, or of a server that nova has on other hosts only,
+    and nothing is in doubt: the audit repairs it. A consumer without server and migration is one
+    that nova does not list.
     """
     root = reading.root_of(node.uuid)
     for uuid, allocations in reading.allocations.items():
@@ -485,11 +486,29 @@ def holders_on(reading: MovesReading, node: values.ComputeNode) -> Iterator[Hold
         if not parts:
             continue
         migration, server = reading.migrations.get(uuid), reading.servers.get(uuid)
-        is_leaked = server is not None and not move_of(reading, server).may_hold(root)
         if migration is not None:
             server = reading.servers.get(migration.server_uuid)
-            is_leaked = migration.is_over or server is None
-        yield HolderOnHost(uuid, parts, server, migration, is_leaked)
+        yield HolderOnHost(
+            uuid, parts, server, migration, _is_leaked(reading, server, migration, root)
+        )
+
+
+def _is_leaked(
+    reading: MovesReading,
+    server: values.Server | None,
+    migration: values.Migration | None,
+    root: str,
+) -> bool:
+    """Whether the consumer of a server or migration holds this tree for nothing."""
+    if server is None:
+        return migration is not None
+    move = move_of(reading, server)
+    if not move.is_settled:
+        return False
+    if migration is not None:
+        return migration.is_over
+    is_located = move.node is not None or server.vm_state in STATES_ON_NO_HOST
+    return is_located and not move.may_hold(root)
 
 
 def _is_given_up(reading: MovesReading, server: values.Server, move: values.Migration) -> bool:

@@ -208,7 +208,7 @@ def examine(
             for name, examine_area in (
                 ("allocations", lambda: _allocations(services, audited())),
                 ("servers", lambda: _servers(services, context, audited().snapshot)),
-                ("hosts", lambda: _hosts(audited().snapshot)),
+                ("hosts", lambda: hosts_area(audited().snapshot)),
                 ("host-aggregates", lambda: _host_aggregates(services, context)),
                 ("allocation-ratios", lambda: _ratios(services, context)),
                 ("providers", lambda: _providers(services, context)),
@@ -263,13 +263,14 @@ def _allocations(services: HealthServices, audited: allocation_audit.AuditReadin
     notes = [] if services.neutron_or_none else [f"ports: {services.neutron}"]
     return Area(
         "allocations",
-        [_of_finding(item, "placement allocation audit") for item in problems],
+        [problem_of(item, "placement allocation audit") for item in problems],
         counted(len(audited.snapshot.allocations), "consumer"),
         not_checked=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
     )
 
 
-def _of_finding(item: findings.Finding[Any], command: str) -> HealthProblem:
+def problem_of(item: findings.Finding[Any], command: str) -> HealthProblem:
+    """The problem of a finding of ``command``, with the commands that show and repair it."""
     repair = f"{command} --repair --only {item.code}" if item.is_repairable else ""
     if item.code == missing.MISSING and repair:
         repair = "placement allocation heal"
@@ -376,7 +377,7 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
     count = len(services.client.list_providers())
     return Area(
         "providers",
-        [_of_finding(item, "placement provider audit") for item in audited.findings],
+        [problem_of(item, "placement provider audit") for item in audited.findings],
         counted(count, "provider"),
         not_checked=audited.not_checked,
     )
@@ -425,7 +426,7 @@ def _placement(services: HealthServices) -> Area:
 _SERVICES = "compute service list --service nova-compute"
 
 
-def _hosts(snapshot: CloudSnapshot) -> Area:
+def hosts_area(snapshot: CloudSnapshot) -> Area:
     """The hosts that take no server, each with the number of servers that lose something there."""
     services = [one for one in snapshot.hosts.compute_services if one.is_reachable]
     losses = moves.losses_on(snapshot, snapshot.hosts.nodes)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that follow from each other on an unchanged cloud never come back to their start.
 
-For each step of each move of nova: what host check, the audit and heal print, which commands that
-names, and whether these have something to say about the same server.
+For each step of each move of nova: what host check, the audit, heal, health and explain print,
+which commands that names, and whether these have something to say about the same server.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pytest
 
 from osc_placement.model import inventory
 from osc_placement.workflows.answers.capacity import nova_servers
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud import compute_nodes, moves
+from osc_placement.workflows.health import health
 from osc_placement.workflows.repair.allocations import heal
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
@@ -25,7 +26,15 @@ from tests.support.moving_cloud import Step, View
 from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
 
 AUDIT, REPAIR, VOUCHED, HEAL, CHECK = "audit", "audit --repair", "vouched", "heal", "host check"
-_NAMED = re.compile(r"placement (allocation audit|allocation heal|host check)([^;,']*)")
+HEALTH, EXPLAIN = "health", "explain"
+_COMMANDS = {
+    "placement allocation audit": AUDIT,
+    "placement allocation heal": HEAL,
+    "placement host check": CHECK,
+    "placement health show": HEALTH,
+    "allocation candidate explain": EXPLAIN,
+}
+_NAMED = re.compile(rf"({'|'.join(_COMMANDS)})([^;,']*)")
 
 #: At rest, with allocations nowhere, and on another host only.
 _AT_REST = (
@@ -39,12 +48,27 @@ def named(texts: list[str]) -> set[str]:
     """The commands that some texts name."""
     commands = set()
     for command, options in _NAMED.findall("; ".join(texts)):
-        if command == "allocation audit":
-            is_vouched = "--allow=claimed-host" in options
-            commands.add(VOUCHED if is_vouched else REPAIR if "--repair" in options else AUDIT)
-        else:
-            commands.add(HEAL if command == "allocation heal" else CHECK)
+        name = _COMMANDS[command]
+        if name == AUDIT and "--repair" in options:
+            name = VOUCHED if "--allow=claimed-host" in options else REPAIR
+        commands.add(name)
     return commands
+
+
+def of_health(snapshot: CloudSnapshot) -> list[str]:
+    """What the rows of health show and repair."""
+    rows = [health.problem_of(item, "placement allocation audit") for item in findings(snapshot)]
+    return [text for row in (*rows, *health.hosts_area(snapshot).problems) for text in row[-2:]]
+
+
+def of_explain(snapshot: CloudSnapshot) -> list[str]:
+    """The repair of what holds the capacity of a host and is left over."""
+    return [
+        f"placement allocation audit --repair --consumer {holder.consumer_uuid}"
+        for node in snapshot.hosts.nodes
+        for holder in moves.holders_on(snapshot, node)
+        if holder.is_leaked
+    ]
 
 
 def of_host_check(snapshot: CloudSnapshot) -> list[str]:
@@ -96,6 +120,8 @@ def test_the_printed_commands_end(view: View) -> None:
     room = {uuid: {"VCPU": inventory.Inventory(total=64)} for uuid in snapshot.providers}
     snapshot = dataclasses.replace(snapshot, inventories=room)
     next_of = {
+        HEALTH: named(of_health(snapshot)),
+        EXPLAIN: named(of_explain(snapshot)),
         CHECK: named(of_host_check(snapshot)),
         AUDIT: named(of_audit(snapshot)),
         HEAL: named(of_heal(snapshot)),
