@@ -244,6 +244,8 @@ def test_each_program_has_a_man_page(tmp_path: pathlib.Path) -> None:
         text = (pages / name).read_text("utf-8")
         assert "SYNOPSIS" in text.upper() or "OPTIONS" in text.upper()
         assert 50 < len(text.splitlines()) < 1000
+        # The wheel installs this copy.
+        assert (DOCS.parent / "man" / name).read_text("utf-8") == text
 
 
 @pytest.mark.parametrize("name", sorted(tables.tables()))

@@ -81,6 +81,8 @@ html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sourcelink = False
 
+# doc/man has these, for the wheel: the date of a build would differ each day.
+today = release
 man_pages = [
     (
         "cli/openstack-placement",

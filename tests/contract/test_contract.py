@@ -20,7 +20,7 @@ from osc_placement import testing
 from osc_placement.testing import conformance
 from osc_placement.testing.conformance import fixtures
 from tests.contract import seeded_faults
-from tests.support.peer import gabbi_suite, target as targets
+from tests.support.peer import gabbi_suite, process, target as targets
 
 FILES = sorted(pathlib.Path(conformance.__file__).parent.glob("*.yaml"))
 BOTH = pytest.mark.parametrize("target", ["loopback", "placement"], indirect=True)
@@ -33,7 +33,7 @@ DEFECTS = {"postgresql": {"usages by type count consumers"}}
 class AlwaysEmpty(types.ModuleType):
     """In place of the kit's fixtures, for a Placement that each test finds empty."""
 
-    EmptyPlacement = fixture.GabbiFixture
+    EmptyPlacement = Reshaper = fixture.GabbiFixture
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +94,17 @@ def test_the_kit_passes_and_leaves_nothing(
     assert target.ask("GET", "/traits?name=startswith:CUSTOM_") == {"traits": []}
     classes = target.ask("GET", "/resource_classes")["resource_classes"]
     assert [item["name"] for item in classes if item["name"].startswith("CUSTOM_")] == []
+
+
+@pytest.mark.parametrize("server", [process.EMBEDDED, process.PLACEMENT], ids=["own", "placement"])
+def test_the_kit_skips_the_reshaper_where_policy_refuses_it(
+    server: tuple[str, ...], tmp_path: pathlib.Path
+) -> None:
+    with process.running(server, tmp_path, "secure-rbac") as url:
+        code, output = pytest_kit(url, tmp_path, "-rs", "-k", "names or reshaper")
+    assert code == 0, output
+    assert re.search(r"\b[1-9]\d+ passed, [1-9]\d+ skipped", output)
+    assert output.count("this token may not reshape: use a token with the role service") == 1
 
 
 def test_the_kit_refuses_a_placement_with_content(tmp_path: pathlib.Path) -> None:

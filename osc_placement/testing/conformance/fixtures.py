@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import unittest
 
 from gabbi import fixture
 from keystoneauth1 import session, token_endpoint
@@ -59,3 +60,18 @@ class EmptyPlacement(fixture.GabbiFixture):  # type: ignore[misc]
             raise RuntimeError(f"{os.environ[URL]} cannot be emptied: {error}") from error
 
     stop_fixture = start_fixture
+
+
+class Reshaper(fixture.GabbiFixture):  # type: ignore[misc]
+    """Skips the tests of a file where the service's policy does not let the token reshape."""
+
+    def start_fixture(self) -> None:
+        """Ask once. Requests: one POST that changes nothing. Errors: SkipTest."""
+        try:
+            with contextlib.closing(client_of(os.environ[URL], os.environ[TOKEN])) as client:
+                client.check_reshape()
+        except api_errors.Forbidden as error:
+            raise unittest.SkipTest(
+                "this token may not reshape: use a token with the role service, or a policy file"
+                f" with {error.rule or 'placement:reshaper:reshape'}"
+            ) from error
