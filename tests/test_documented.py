@@ -7,6 +7,7 @@ import argparse
 import fnmatch
 import importlib
 import importlib.metadata
+import pathlib
 import pkgutil
 import re
 import shlex
@@ -201,3 +202,17 @@ def test_the_documentation_names_the_newest_microversion() -> None:
         assert f"1.0 to {microversion.MAXIMUM}" in page.read_text().replace(
             "|microversions|", f"{microversion.MINIMUM} to {microversion.MAXIMUM}"
         )
+
+
+def test_the_counts_of_comparisons_are_those_of_the_tests() -> None:
+    page = (DOCS / "about" / "checked.rst").read_text()
+    rows = re.findall(r"``(?:\.\.\./)?([\w/]*test_\w+)`` +([\d,]+) \w+ +([\d,]+)$", page, re.M)
+    assert len(rows) == sum("test_" in line and line[-1:].isdigit() for line in page.splitlines())
+    assert rows
+    tests = process.ROOT / "tests"
+    for name, usual, long in rows:
+        texts = [path.read_text() for path in tests.rglob(f"{pathlib.Path(name).name}.py")]
+        mark = f"seeds({usual.replace(',', '')}, long={long.replace(',', '')})"
+        assert any(mark in text for text in texts), (name, mark)
+    for path in re.findall(r"\b(?:lab/)?tests/[\w/]+(?:\.py)?", page):
+        assert (process.ROOT / path).exists(), path
