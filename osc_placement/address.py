@@ -19,6 +19,8 @@ _USUAL = re.compile(
 _PARTS = re.compile(r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:)(?=/))?(?P<slashes>/*)(?P<rest>.*)")
 _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]*\]|[^:]*)(?::\d*)?")
 _HIDDEN = "***"
+#: How to write the address of a service.
+_FORM = "http(s)://host[:port][/path]"
 
 #: User and password in a URL, of any service; also one that is not encoded and has "/", "?" or "#".
 #: Of a limited length: a text of a stranger must not take the time of its square.
@@ -61,6 +63,13 @@ def in_message(text: str) -> str:
 
 def fault(url: str) -> str:
     """Why no request can be sent to a URL; empty if one can."""
-    if _USUAL.match(url):
+    if _USUAL.match(url) and url.lower().startswith(("http://", "https://")):
         return ""
-    return f"{shown(url)} is not a valid address: write http(s)://host[:port][/path]"
+    return f"{shown(url)} is not a valid address: write {_FORM}"
+
+
+def fault_of_endpoint(url: str) -> str:
+    """Why a URL is no endpoint, to which paths are added; empty if it is one."""
+    if re.search(r"[?#]", url) and _USUAL.match(url):
+        return f"the endpoint {shown(url)} has a query string or a fragment: write {_FORM}"
+    return fault(url)

@@ -220,7 +220,10 @@ class Transport:
 
     @property
     def target(self) -> Target:
-        """The endpoint with the cloud's name, or the file. Authenticates the first time."""
+        """The endpoint with the cloud's name, or the file. Authenticates the first time.
+
+        Errors: PlacementError for an address that is no endpoint.
+        """
         if self._target is None:
             self._target = self._find_target()
         return self._target
@@ -228,8 +231,13 @@ class Transport:
     def _find_target(self) -> Target:
         if self._adapter.endpoint_override == EMBEDDED_URL:
             return Target.local(self._place or EMBEDDED_URL)
-        endpoint = self._adapter.get_endpoint() or "no endpoint"
-        return Target.service(str(endpoint), self._place, self._adapter.region_name)
+        endpoint = self._adapter.get_endpoint()
+        fault = address.fault_of_endpoint(str(endpoint)) if endpoint else ""
+        if fault:
+            raise errors.PlacementError(fault)
+        return Target.service(
+            str(endpoint or "no endpoint"), self._place, self._adapter.region_name
+        )
 
     def at(self, endpoint: str) -> Transport:
         """A transport to another Placement, over the same session. Sends nothing."""
@@ -337,7 +345,9 @@ class Transport:
 
         keystoneauth renews a token in one of the threads that receive a 401, and returns the 401
         in the others. A request with an expired token was not carried out.
+        Errors: those of ``target``, before anything is sent.
         """
+        _ = self.target
         response = self._adapter.request(url, method, **options)
         if response.status_code != 401:
             return response

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import itertools
+import traceback
 
 import pytest
 
-from osc_placement import address
+from osc_placement import address, errors
+from tests.support.peer import target as targets
 
 SECRET = "s3cret"
 
@@ -23,7 +25,7 @@ def test_a_usual_address_is_shown_as_it_is() -> None:
         "sqlite:////home/me@example.org/placement.db",
     ):
         assert address.shown(url) == url
-        assert address.fault(url) == ""
+        assert (address.fault(url) == "") == url.lower().startswith("http")
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,19 @@ def test_no_form_of_an_address_shows_its_password() -> None:
         if "://op:1/" not in text:
             assert SECRET not in address.shown(text), text
             assert SECRET not in address.fault(text)
+            assert SECRET not in address.fault_of_endpoint(text)
+
+
+@pytest.mark.parametrize("part", ["?token=s3cret", "#s3cret", "/p?token=s3cret", "/?x=1#s3cret"])
+def test_an_endpoint_with_a_query_string_is_refused_before_any_request(part: str) -> None:
+    url = f"http://op:s3cret@127.0.0.1:9{part}"
+    client = targets.client_at(url)
+    with pytest.raises(errors.PlacementError) as caught:
+        client.list_providers()
+    path = part.partition("?")[0].partition("#")[0]
+    expected = f"the endpoint http://127.0.0.1:9{path} has a query string or a fragment: write"
+    assert str(caught.value).startswith(expected)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_text_keeps_everything_but_the_passwords_of_its_urls() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.model import command_line
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 
@@ -48,7 +49,6 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         nova_request.add_options(parser, several=True, judged=False)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        from osc_placement.model import command_line
         from osc_placement.workflows.answers.drain import room_plan, script
 
         nova_request.check(self, parsed_args)
@@ -84,12 +84,16 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         }
         self.answer = _tables(plan, flavor)
         if parsed_args.script and plan.moves is not None:
-            options = (("--flavor", flavor), ("--count", str(parsed_args.count)))
-            resume = command_line.line("placement capacity make-room", options=options)
-            lines = list(script.move_lines(plan.moves, resume))
+            lines = list(script.move_lines(plan.moves, _command(flavor, parsed_args.count)))
             fields["script"] = rows.Script(lines)
             self.answer += [tables.Table("Script", ("script",), [(line,) for line in lines])]
         return tuple(fields), tuple(fields.values())
+
+
+def _command(flavor: str, count: int) -> str:
+    """The command that looks again after a stop of the script."""
+    options = (("--flavor", flavor), ("--count", str(count)))
+    return command_line.line("placement capacity make-room", options=options)
 
 
 def _rows(plan: room_plan.RoomPlan) -> list[dict[str, Any]]:

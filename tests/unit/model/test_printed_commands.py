@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every place that prints a command, with names that are options or scripts.
+
+bash reads the printed lines, and the parser of the command itself reads the words: they must select
+exactly what was meant. A place without a case here fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import functools
+import importlib
+import importlib.metadata
+import io
+import itertools
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace as Fake
+from typing import Any
+
+import pytest
+
+import osc_placement
+from osc_placement.client import lookup, transport
+from osc_placement.model import command_line
+from osc_placement.nova import values
+from osc_placement.plan import file as plan_file, journal, plan
+from osc_placement.v1.answers import make_room
+from osc_placement.v1.common import plan_command
+from osc_placement.v1.repair import migration
+from osc_placement.v1.resources import provider
+from osc_placement.workflows.answers.capacity import nova_servers
+from osc_placement.workflows.answers.drain import follow, script
+from osc_placement.workflows.answers.explain import changes, commands as explain
+from osc_placement.workflows.cloud import moves, named_aggregates, selector
+from osc_placement.workflows.repair import retire
+from osc_placement.workflows.repair.allocations import leaked, stuck
+from osc_placement.workflows.reshape import replace_host
+from tests.support import commands
+
+ROOT = pathlib.Path(osc_placement.__file__).parents[1]
+UUID = "7d2590ae-fb85-4080-9306-058b4c915e3f"
+PLAIN = "a-plain-name"
+HOSTILE = [
+    "--all",
+    "-h",
+    "--help",
+    "--",
+    "--trait=CUSTOM_A",
+    "a b",
+    "$(touch made)",
+    "`touch made`",
+    "a;touch made",
+    "it's",
+    'say "x"',
+    "a\ntouch made\n",
+    "\x1b[2J\x07\x00"[:-1],
+    "\u202egnp\u200b",
+    "\\033'$(touch made)\n",
+    "*",
+    "~",
+    "#",
+    "00000000-fb85-4080-9306-058b4c915e3f",
+    "",
+    "-" + "x" * 2**20,
+]
+
+#: What a place is given for a name; what it yields are command lines besides those that it builds.
+Case = Callable[[str], Iterator[str] | object]
+
+
+def aggregate(name: str) -> values.HostAggregate:
+    return values.HostAggregate("7", name, UUID, (name,))
+
+
+def explained(name: str) -> None:
+    explanation: Any = Fake(nova_hosts={name: name}, uuids={name: UUID})
+    for action in changes.Action:
+        step: Any = Fake(
+            action=action, provider=name, name="CUSTOM_A", field="total", amount=4, value=4.0
+        )
+        explain._command(step, explanation, {})
+        explain._command(step, explanation, {"CUSTOM_A": aggregate(name)})
+
+
+def command_of(entry: str, *words: str) -> tuple[Any, argparse.Namespace]:
+    command = commands.load(commands.COMMANDS[entry])(commands.APP, None, entry.replace("_", " "))
+    parsed = command.get_parser("openstack").parse_args([word for word in words if word])
+    parsed.nova_recording = None
+    return command, parsed
+
+
+def again(name: str) -> Iterator[str]:
+    command, parsed = command_of("placement_aggregate_mirror")
+    parsed.host_aggregate = [name]
+    yield f"openstack {command.command_line(parsed)}"
+
+
+def migrations(name: str) -> None:
+    command, parsed = command_of("placement_migration_run")
+    assert isinstance(command, migration.RunMigrations)
+    parsed.nova_recording = name
+    command._command_again(parsed)
+
+
+def drained(name: str) -> None:
+    script._drain(("--continue", name))
+    script._set_service(name, ("--enable", None))
+    move: Any = Fake(way="live", target=name, server=UUID, name=name)
+    script.command(move)
+    script._step(move)
+
+
+def followed(name: str) -> None:
+    drained: Any = Fake(hosts=())
+    server: Any = Fake(uuid=UUID, status="ERROR", host=name)
+    for phase in (moves.Phase.WAITING, moves.Phase.AT_REST):
+        follow._state(drained, Fake(), server, Fake(phase=phase, is_settled=True))  # type: ignore[arg-type]
+    list(follow.leftovers([follow.HostState(name, (), (UUID,))]))
+
+
+def unallocated(name: str) -> None:
+    list(nova_servers.Unallocated({UUID: name}, {UUID: name}).lines())
+    nova_servers._next(Fake(has_leftovers=True, migrations=()), name)  # type: ignore[arg-type]
+
+
+def left_by_a_move(name: str) -> None:
+    one: Any = Fake(has_failed=True, source_host=name, dest_host=name, uuid=UUID)
+    server: Any = Fake(task_state=None, uuid=UUID, host=name)
+    finding: Any = Fake(
+        as_unknown=lambda _: Fake(
+            proposed=Fake(text=""), code=None, subject=None, hosts=(), evidence=None
+        )
+    )
+    move: Any = Fake(migrations=[one], server=server, moving=None, absent=None)
+    leaked.in_doubt(Fake(allocations={UUID: {}}), finding, move)  # type: ignore[arg-type]
+
+
+def stuck_move(name: str) -> None:
+    server: Any = Fake(uuid=UUID, task_state="migrating", project_id=name, user_id=name)
+    snapshot: Any = Fake(allocations={UUID: {UUID: {"VCPU": 1}}})
+    for kind, status in ((moves.LIVE, "queued"), ("resize", "error")):
+        list(stuck.commands_to_end(snapshot, server, Fake(uuid=UUID, type=kind, status=status)))  # type: ignore[arg-type]
+
+
+def retired(name: str) -> None:
+    service: Any = Fake(host=name, uuid="", is_enabled=True, is_reachable=True, is_up=True)
+    reading: Any = Fake(
+        hosts=Fake(compute_services=[service], services=set()),
+        nodes_of_host={},
+        servers={UUID: Fake(host=name, uuid=UUID)},
+        migrations={},
+        aggregates=[aggregate(name)],
+        trees={UUID: [Fake(uuid=UUID)]},
+        consumers={"c": Fake(allocations={UUID: {}})},
+    )
+    list(retire._service_lines(service))
+    list(retire._why_in_use(reading, name))
+    list(retire._why_needed(reading, UUID, set(), ()))
+    list(retire._membership_lines(reading, Fake(name=name)))  # type: ignore[arg-type]
+
+
+def members(name: str) -> None:
+    str(named_aggregates.NamedMembers(aggregate(name), lacking=("x",), stale=("y",)))
+
+
+def selected(name: str) -> Iterator[str]:
+    chosen = selector.Selector(providers=(name,), in_tree=name, name_globs=(name,))
+    yield f"openstack resource provider trait add --trait=CUSTOM_A {chosen}"
+
+
+class Path:
+    """A path that exists, of any name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def is_file(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def replaced(name: str) -> None:
+    other: Any = Fake(digest="other")
+    with contextlib.suppress(plan.PlanRefused):
+        journal.check_replaceable(Path(name), other)  # type: ignore[arg-type]
+
+
+#: The functions that print commands, and their cases.
+CASES: dict[str, Case] = {
+    "plan.journal:check_replaceable": replaced,
+    "v1.answers.make_room:_command": lambda name: make_room._command(name, 1),
+    "v1.common.plan_command:PlanCommand.command_line": again,
+    "v1.common.plan_command:plan_command": lambda name: plan_command.plan_command("undo", name),
+    "v1.repair.migration:RunMigrations._command_again": migrations,
+    "v1.resources.provider:_next_step": lambda name: provider._next_step(
+        Fake(),
+        UUID,
+        Fake(detail="has allocations"),  # type: ignore[arg-type]
+    ),
+    "workflows.answers.capacity.nova_servers:Unallocated.lines": unallocated,
+    "workflows.answers.capacity.nova_servers:_next": unallocated,
+    "workflows.answers.drain.follow:_state": followed,
+    "workflows.answers.drain.follow:leftovers": followed,
+    "workflows.answers.drain.script:_drain": drained,
+    "workflows.answers.drain.script:_set_service": drained,
+    "workflows.answers.drain.script:_step": drained,
+    "workflows.answers.drain.script:command": drained,
+    "workflows.answers.explain.commands:_command": explained,
+    "workflows.cloud.named_aggregates:NamedMembers.__str__": members,
+    "workflows.cloud.selector:Selector.__str__": selected,
+    "workflows.repair.allocations.leaked:in_doubt": left_by_a_move,
+    "workflows.repair.allocations.stuck:commands_to_end": stuck_move,
+    "workflows.repair.retire:_down": retired,
+    "workflows.repair.retire:_membership_lines": retired,
+    "workflows.repair.retire:_service_lines": retired,
+    "workflows.repair.retire:_why_in_use": retired,
+    "workflows.repair.retire:_why_needed": retired,
+    "workflows.reshape.replace_host:_set_service": lambda name: replace_host._set_service(
+        name, "--down"
+    ),
+}
+
+
+#: Commands with names that somebody typed, or whose subject is a UUID at any time.
+TYPED = {
+    "workflows.cloud.selector:Selector.__str__",
+    "workflows.repair.allocations.stuck:commands_to_end",
+}
+
+
+def places() -> Iterator[str]:
+    """Every function of the product that calls the builder of command lines."""
+    for path in sorted((ROOT / "osc_placement").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT / "osc_placement").with_suffix("").parts)
+        yield from _places_in(ast.parse(path.read_text()), f"{module}:")
+
+
+def _places_in(node: ast.AST, name: str) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        inner = name
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            inner = f"{name}{'' if name.endswith(':') else '.'}{child.name}"
+        match child:
+            case ast.Attribute(ast.Name("command_line" | "lines"), "line" | "words"):
+                yield name
+        yield from _places_in(child, inner)
+
+
+def built(monkeypatch: pytest.MonkeyPatch, case: Case, name: str) -> tuple[list[str], set[str]]:
+    """The command lines of a case, and the functions that built them."""
+    texts: list[str] = []
+    callers: set[str] = set()
+
+    def recorded(build: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(build)
+        def record(*arguments: Any, **options: Any) -> Any:
+            frame = sys._getframe(1)
+            module = frame.f_globals["__name__"].removeprefix("osc_placement.")
+            callers.add(f"{module}:{frame.f_code.co_qualname}")
+            text = build(*arguments, **options)
+            texts.extend([text] if isinstance(text, str) else [])
+            return text
+
+        return record
+
+    with monkeypatch.context() as patch:
+        for attribute in ("line", "words"):
+            patch.setattr(command_line, attribute, recorded(getattr(command_line, attribute)))
+        patch.setattr(lookup, "provider_names", lambda client, uuids: {UUID: name})
+        patch.setattr(plan_file, "read", lambda path: PARTLY)
+        patch.setattr(journal, "read_entries", lambda path: {"a": journal.StepState.APPLIED})
+        more = case(name)
+        texts += more if isinstance(more, Iterator) else []
+    return texts, callers
+
+
+PARTLY = Fake(
+    digest="one",
+    undoes="",
+    target="x",
+    identity=transport.Identity(),
+    changes=[Fake(key="a"), Fake(key="b")],
+)
+
+
+def test_every_place_that_prints_a_command_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sorted(CASES) == sorted(set(places()))
+    for place, case in CASES.items():
+        assert place in built(monkeypatch, case, PLAIN)[1]
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """The commands of this plugin and of nova's."""
+    points = importlib.metadata.entry_points(group="openstack.compute.v2")
+    return frozenset({*commands.COMMANDS, *(point.name for point in points)})
+
+
+@functools.cache
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of a command of this plugin or of nova's; a global option is added."""
+    entry = command.replace(" ", "_")
+    if entry in commands.COMMANDS:
+        parser = commands.parser_of(entry)
+    else:
+        (point,) = importlib.metadata.entry_points(group="openstack.compute.v2", name=entry)
+        parser = point.load()(commands.APP, None).get_parser(command)
+    for option in ("--os-nova-recording", "--os-compute-api-version"):
+        if option not in parser._option_string_actions:
+            parser.add_argument(option)
+    return parser
+
+
+def parsed(words: list[str]) -> object:
+    """What the parser of a command line makes of it; its exit code if it refuses it."""
+    size = max(n for n in range(1, min(len(words), 5) + 1) if "_".join(words[:n]) in names())
+    parser = parser_of(" ".join(words[:size]))
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            return vars(parser.parse_args(words[size:]))
+        except SystemExit as error:
+            # 0: the parser has shown its help.
+            return f"exit {error.code}"
+
+
+def is_like(value: Any, plain: Any, names: tuple[str, ...]) -> bool:
+    """Whether a value of a parser is the plain one, with one of ``names`` in place of PLAIN."""
+    if str(plain) == PLAIN and value == [] and "--" in names:
+        # Python's argparse reads the value "--" as an empty list, which no command finds.
+        return True
+    if type(value) is not type(plain):
+        return False
+    if isinstance(value, dict):
+        keys = value.keys() | plain.keys()
+        return all(is_like(value.get(key), plain.get(key), names) for key in keys)
+    if isinstance(value, list | tuple):
+        pairs = itertools.zip_longest(value, plain)
+        return all(is_like(one, other, names) for one, other in pairs)
+    if isinstance(value, pathlib.Path):
+        return value in map(pathlib.Path, names if str(plain) == PLAIN else [str(plain)])
+    return value in (names if plain == PLAIN else (plain,))
+
+
+def words_of(texts: list[str], folder: pathlib.Path) -> list[list[str]]:
+    """The words that bash passes to ``openstack``, for each line; bash may do nothing else."""
+    function = "openstack() { printf '%s\\0' \"$@\" $'\\1'; }\n"
+    (folder / "script").write_text(function + "".join(f"{text}\n" for text in texts))
+    done = subprocess.run(["bash", "script"], cwd=folder, capture_output=True, check=True)
+    assert [path.name for path in folder.iterdir()] == ["script"]
+    assert done.stderr == b""
+    runs = done.stdout.decode(errors="surrogateescape").split("\1\0")[:-1]
+    return [run.split("\0")[:-1] for run in runs]
+
+
+@functools.cache
+def plain_of(place: str) -> list[object]:
+    """What the parsers make of the command lines of a place, with a plain name."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        texts = built(patch, CASES[place], PLAIN)[0]
+        return [parsed(words) for words in words_of(texts, pathlib.Path(folder))]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_printed_command_selects_what_was_meant(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, name: str
+) -> None:
+    """The same as with a plain name: the name itself, or the UUID or id that stands for it."""
+    for place, case in {case: (place, case) for place, case in CASES.items()}.values():
+        expected = plain_of(place)
+        texts = built(monkeypatch, case, name)[0]
+        assert all(text.isprintable() for text in texts)
+        assert len(texts) == len(expected) > 0
+        for text, words, plain in zip(texts, words_of(texts, tmp_path), expected, strict=True):
+            # A provider's name may be anything, also another one's UUID: its UUID stands for it.
+            is_provider = words[:2] == ["resource", "provider"] and place not in TYPED
+            stands_for_it = (UUID,) if is_provider else (name, "7")
+            assert is_like(parsed(words), plain, stands_for_it), (place, text[:200])
