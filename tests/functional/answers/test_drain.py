@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Mapping
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from osc_placement.client import transport
+from osc_placement.workflows.answers.drain import document
 from tests.functional.answers.test_ok_to_stop import server
 from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
 from tests.support.peer.shell import OpenStack
@@ -173,6 +176,42 @@ def test_a_server_without_allocations_on_its_host_is_named_with_the_command_that
     }
 
 
+def test_a_host_that_is_named_twice_is_drained_once(
+    hosts: dict[str, str], openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    allocate(openstack, "old", "VCPU=3", NAMES["s0"])
+    nova = cloud({"s0": ("old", {})})
+    code, plan = drained("old", "nova-old", hosts["old"], "old", *nova)
+    assert (code, plan["hosts"], len(plan["moves"])) == (0, ["nova-old"], 1)
+
+
+def test_a_plan_that_is_older_than_the_moves_says_what_changed(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name in ("s0", "s1"):
+        allocate(openstack, "old", "VCPU=3", NAMES[name])
+    nova = cloud({"s0": ("old", {}), "s1": ("old", {})})
+    _, plan = drained("old", "--plan-out", "plan.json", *nova)
+    targets = {move["server"]: move["to"].removeprefix("nova-") for move in plan["moves"]}
+    other = next(name for name in ("new", "last") if name != targets[NAMES["s0"]])
+    # Somebody moved one elsewhere and filled the target of the other; a new server came.
+    allocate(openstack, other, "VCPU=3", NAMES["s0"])
+    taken = "VCPU=8" if targets[NAMES["s1"]] != other else "VCPU=5"
+    allocate(openstack, targets[NAMES["s1"]], taken)
+    allocate(openstack, "old", "VCPU=1", NAMES["s2"])
+    nova = cloud({"s0": (other, {}), "s1": ("old", {}), "s2": ("old", {})})
+    ended = openstack.run(DRAIN, "--continue", "plan.json", *nova, "-f", "json")
+    now = json.loads(ended.stdout)
+    assert {step["server"]: step["state"] for step in now["steps"]} == {
+        NAMES["s0"]: "elsewhere", NAMES["s1"]: "waits"
+    }  # fmt: skip
+    moves = {move["server"]: move["to"].removeprefix("nova-") for move in now["moves"]}
+    assert moves.keys() == {NAMES["s1"], NAMES["s2"]}
+    assert moves[NAMES["s1"]] != targets[NAMES["s1"]]
+    assert "Changed: c2: new, to" in ended.stderr
+    assert f"instead of nova-{targets[NAMES['s1']]}" in " ".join(ended.stderr.split())
+
+
 def migration(status: str) -> dict[str, Any]:
     return {
         "uuid": NAMES["s3"], "instance_uuid": NAMES["s0"], "migration_type": "live-migration",
@@ -218,6 +257,9 @@ def test_each_end_of_a_step_has_its_own_word(
         (["last"], "openstack server evacuate"),
         (["--continue", "damaged.json"], "is not a drain plan"),
         (["--continue", "edited.json"], "was changed or damaged"),
+        (["--continue", "other.json"], "the plan is for http://other.example.org, and this is"),
+        (["--continue", "gone.json"], "00000000-0000-4000-8000-0000000000c3"),
+        (["old", "--keep", "2"], "--keep 2: there are only 2 other hosts, and one must not fail"),
     ],
 )
 def test_a_bad_input_is_named(
@@ -230,6 +272,13 @@ def test_a_bad_input_is_named(
     text = pathlib.Path("plan.json").read_text()
     pathlib.Path("edited.json").write_text(text.replace("nova-old", "nova-new"))
     pathlib.Path("damaged.json").write_text("[")
+    plan = document.load(pathlib.Path("plan.json"))
+    url = "http://other.example.org"
+    other = dataclasses.replace(plan, identity=transport.Identity(url), target=url)
+    document.write(pathlib.Path("other.json"), other)
+    # The provider was deleted after the plan was made.
+    gone = dataclasses.replace(plan, nodes=(NAMES["s3"],))
+    document.write(pathlib.Path("gone.json"), gone)
     code, stderr = openstack.fails(DRAIN, *arguments, *nova)
     assert code == 1
     assert words in " ".join(stderr.split())

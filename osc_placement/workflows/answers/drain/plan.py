@@ -123,7 +123,7 @@ def plan(
                 everywhere = show.known_servers(base, nova)
         if read.on_hosts.problem:
             raise errors.PlacementError(f"a drain plan needs nova: {read.on_hosts.problem}")
-        _check(read, nova.compute)
+        _check(read, nova.compute, request.options.keep)
         drain = _decide(read, request, nova.compute, everywhere)
     stamped = dataclasses.replace(
         drain.plan,
@@ -134,8 +134,10 @@ def plan(
     return dataclasses.replace(drain, plan=stamped)
 
 
-def _check(read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts) -> None:
-    """Refuse hosts from which nova moves nothing, and a cloud without a target."""
+def _check(
+    read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts, failures: int
+) -> None:
+    """Refuse hosts from which nova moves nothing, and a cloud without a target or a reserve."""
     input_errors = errors.InputErrors()
     for root in read.roots:
         name = read.base.providers[root].name
@@ -144,8 +146,12 @@ def _check(read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts) ->
             input_errors.add(f"{name}: {why}: 'openstack compute service list' shows the hosts")
         elif not compute.is_up(root):
             input_errors.add(_DOWN.format(host=name))
-    if not set(count.hosts_of(read.base)) - set(read.roots):
+    left = set(count.hosts_of(read.base)) - set(read.roots)
+    if not left:
         input_errors.add("all hosts are to be drained: none is left as a target")
+    elif failures >= len(left):
+        other = counted(len(left), "other host")
+        input_errors.add(f"--keep {failures}: there are only {other}, and one must not fail")
     input_errors.check()
 
 
