@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from osc_placement import microversion
 from osc_placement.engine import allocation, draft, record, state
 from osc_placement.engine.candidates import budget as budgets
-from osc_placement.model import allocation as model
+from osc_placement.model import allocation as model, candidate
+from osc_placement.nova.values import ServerGroup
 from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers
 from osc_placement.workflows.answers.drain import steps
@@ -80,22 +82,62 @@ def end(base: state.CloudState, server: servers.PlacedServer) -> state.CloudStat
     return after
 
 
+def admits(
+    base: state.CloudState,
+    server: servers.PlacedServer,
+    groups: Mapping[str, ServerGroup],
+    root: str,
+) -> bool:
+    """Whether nova's filters of server groups accept a host, as the members are now."""
+    group = groups.get(server.apart or server.together)
+    if group is None:
+        return True
+    there = sum(root in servers.hosts_of_server(base, member) for member in group.members)
+    return there < group.most_per_host if server.apart else there > 0
+
+
+def targets_of(
+    base: state.CloudState,
+    server: servers.PlacedServer,
+    allowed: brute_force.Allowed,
+    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+) -> Iterator[model.Allocations]:
+    """What a server can claim now elsewhere."""
+
+    def admitted(found: candidate.Candidate) -> bool:
+        return allowed(found) and admits(base, server, groups, found.root_uuid)
+
+    return brute_force.claims(base, server.query, admitted)
+
+
+def places(base: state.CloudState) -> Hashable:
+    """What each consumer has, as a comparable value."""
+    return frozenset(
+        (own, frozenset((key, *amounts.items()) for key, amounts in each.allocations.items()))
+        for own, each in base.consumers.items()
+    )
+
+
 def has_order(
-    base: state.CloudState, waiting: Sequence[servers.PlacedServer], stopped: Sequence[str]
+    base: state.CloudState,
+    waiting: Sequence[servers.PlacedServer],
+    stopped: Sequence[str],
+    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
 ) -> bool:
     """Whether some order of moves, each to any target, moves all of them."""
-    failed: set[tuple[frozenset[str], brute_force.Usage]] = set()
+    failed: set[tuple[frozenset[str], Hashable]] = set()
+    state_of = places if groups else brute_force.usage
     elsewhere = brute_force.without_trees(base, stopped)
 
     def rest(current: state.CloudState, waiting: tuple[servers.PlacedServer, ...]) -> bool:
         if not waiting:
             return True
-        reached = frozenset(each.key for each in waiting), brute_force.usage(current)
+        reached = frozenset(each.key for each in waiting), state_of(current)
         if reached in failed:
             return False
         for server in waiting:
             others = tuple(each for each in waiting if each is not server)
-            for target in brute_force.claims(current, server.query, elsewhere):
+            for target in targets_of(current, server, elsewhere, groups):
                 if rest(end(begin(current, server, target), server), others):
                     return True
         failed.add(reached)
@@ -107,6 +149,8 @@ def has_order(
 def allocations_of(option: placing.Option) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for (key, name), amount in option.amounts.items():
+        if name.startswith("places of server group "):
+            continue
         found.setdefault(key, {})[name] = amount
     return found
 
@@ -119,6 +163,47 @@ def carry_out(base: state.CloudState, planned_steps: Sequence[steps.DrainStep]) 
             base = begin(base, step.server, allocations_of(step.option))
         for step in running:
             base = end(base, step.server)
+    return base
+
+
+def draw_groups(draw: random.Random, base: state.CloudState) -> dict[str, ServerGroup]:
+    """Server groups with some of the servers, each in one group at most."""
+    left = sorted(base.consumers)
+    draw.shuffle(left)
+    groups = {}
+    for number in range(draw.randint(1, 2)):
+        members = [left.pop() for _ in range(min(draw.randint(1, 3), len(left)))]
+        policy = draw.choice(("affinity", "anti-affinity", "anti-affinity"))
+        own = f"group {number}"
+        groups[own] = ServerGroup(own, own, policy, tuple(members), draw.choice((1, 1, 2)))
+    return groups
+
+
+def draw_with_nova(
+    draw: random.Random,
+) -> tuple[state.CloudState, list[servers.PlacedServer], dict[str, ServerGroup]]:
+    """A cloud, its servers with conditions of nova for some, and server groups."""
+    kind = draw.choice(("trees", "pools", "flat"))
+    base = {"trees": draw_cloud, "pools": draw_pools, "flat": draw_flat}[kind](draw)
+    asked = {
+        own: cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+        for own in sorted(base.consumers)
+        if kind == "trees" and draw.random() < 0.4
+    }
+    groups = draw_groups(draw, base)
+    known = servers.servers_on(base, count.hosts_of(base), asked, groups.values())
+    return base, known, groups
+
+
+def draw_flat(draw: random.Random) -> state.CloudState:
+    """Three to six hosts with one class."""
+    base = clouds.cloud(
+        *(provider(f"h{n}", VCPU=draw.randint(2, 7)) for n in range(draw.randint(3, 6)))
+    )
+    for number in range(draw.randint(2, 7)):
+        amounts = clouds.query(clouds.group(VCPU=draw.randint(1, 4)))
+        if found := list(brute_force.claims(base, amounts)):
+            base = brute_force.claim(base, f"s{number}", draw.choice(found))
     return base
 
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pytest
 
@@ -37,11 +39,17 @@ def size(server: servers.PlacedServer) -> int:
 
 
 def least(
-    base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int
+    base: state.CloudState,
+    asked: candidate.CandidateQuery,
+    number: int,
+    limit: int,
+    known: Sequence[servers.PlacedServer] | None = None,
+    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
 ) -> tuple[int, int] | None:
     """``(moves, their size)`` of the best plan; None if so many moves are not enough."""
-    known = servers.servers_on(base, count.hosts_of(base))
-    reached = {(frozenset[str](), brute_force.usage(base)): (base, 0)}
+    known = servers.servers_on(base, count.hosts_of(base)) if known is None else known
+    state_of = drains.places if groups else brute_force.usage
+    reached = {(frozenset[str](), state_of(base)): (base, 0)}
     for depth in range(limit + 1):
         sizes = [moved for current, moved in reached.values() if fits(current, asked, number)]
         if sizes:
@@ -52,10 +60,12 @@ def least(
                 if server.key in moved:
                     continue
                 allowed = brute_force.without_trees(current, [server.root_uuid])
-                for target in brute_force.claims(current, server.query, allowed):
+                for target in drains.targets_of(current, server, allowed, groups):
                     new = drains.end(drains.begin(current, server, target), server)
-                    key = moved | {server.key}, brute_force.usage(new)
-                    after[key] = new, total + size(server)
+                    key = moved | {server.key}, state_of(new)
+                    sums = total + size(server)
+                    if key not in after or sums < after[key][1]:
+                        after[key] = new, sums
         reached = after
     return None
 
@@ -106,6 +116,33 @@ def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
             asked = query(group(VCPU=draw.randint(3, 5)))
         numbers.append(check(base, asked, draw.choice((1, 1, 2)), 3))
     assert {-1, 0, 1, 2} <= set(numbers)
+
+
+@pytest.mark.seeds(60, long=1000)
+def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed: int) -> None:
+    draw = random.Random(f"room with nova {seed}")
+    base, known, groups = drains.draw_with_nova(draw)
+    movable = [server for server in known if not server.together]
+    asked = draw.choice([server.query for server in known]) if known else query(group(VCPU=1))
+    number, limit = draw.choice((1, 2, 3)), 2
+    moves = capacity_moves.Moves(
+        base, movable, budgets.SearchBudget(), more=[asked], groups=groups.values()
+    )
+    room = make_room.find(moves, asked, number, movable, limit)
+    expected = least(base, asked, number, limit, movable, groups)
+    if expected is None:
+        assert (room.moves, room.at_least) == (None, limit + 1)
+        return
+    assert room.moves is not None
+    assert (len(room.moves), sum(size(move.server) for move in room.moves)) == expected
+    assert room.is_proven
+    current = base
+    for move in room.moves:
+        claimed = drains.allocations_of(move.option)
+        allowed = brute_force.without_trees(current, [move.server.root_uuid])
+        assert claimed in list(drains.targets_of(current, move.server, allowed, groups))
+        current = drains.end(drains.begin(current, move.server, claimed), move.server)
+    assert fits(current, asked, number)
 
 
 def test_a_server_moves_to_make_room_for_another_one() -> None:

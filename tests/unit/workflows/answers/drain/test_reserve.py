@@ -33,24 +33,13 @@ def survives(base: state.CloudState, failed: Sequence[str], stopped: Sequence[st
     return brute_force.fit(current, [server.query for server in lost], elsewhere)
 
 
-def draw_flat(draw: random.Random) -> state.CloudState:
-    base = clouds.cloud(
-        *(provider(f"h{n}", VCPU=draw.randint(2, 7)) for n in range(draw.randint(3, 6)))
-    )
-    for number in range(draw.randint(2, 7)):
-        found = list(brute_force.claims(base, clouds.query(clouds.group(VCPU=draw.randint(1, 4)))))
-        if found:
-            base = brute_force.claim(base, f"s{number}", draw.choice(found))
-    return base
-
-
 @pytest.mark.parametrize("failures", [1, 2])
 @pytest.mark.seeds(40, long=400)
 def test_every_failure_that_was_survived_is_survived_after_each_step(
     failures: int, seed: int
 ) -> None:
     draw = random.Random(f"reserve {failures} {seed}")
-    base = draw_flat(draw)
+    base = drains.draw_flat(draw)
     hosts = count.hosts_of(base)
     stopped = draw.sample(hosts, draw.randint(1, len(hosts) - failures))
     every = [*itertools.combinations(hosts, failures)]

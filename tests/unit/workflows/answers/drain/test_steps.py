@@ -61,6 +61,26 @@ def test_the_order_of_moves_between_shared_pools_is_found() -> None:
     assert answers.count((True, True)) >= 20
 
 
+@pytest.mark.seeds(100, long=2000)
+def test_conditions_of_nova_and_server_groups_hold_at_every_step(seed: int) -> None:
+    draw = random.Random(f"drain with nova {seed}")
+    base, known, groups = drains.draw_with_nova(draw)
+    hosts = count.hosts_of(base)
+    stopped = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
+    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), groups=groups.values())
+    waiting = moves.servers_on(stopped)
+    schedule = steps.schedule(moves, stopped, waiting, drains.Pack(), draw.choice((1, 2)))
+    assert (not schedule.left) == drains.has_order(base, waiting, stopped, groups)
+    assert schedule.is_proven
+    elsewhere = brute_force.without_trees(base, stopped)
+    current = base
+    for step in schedule.steps:
+        claimed = drains.allocations_of(step.option)
+        assert claimed in list(drains.targets_of(current, step.server, elsewhere, groups))
+        current = drains.end(drains.begin(current, step.server, claimed), step.server)
+    drains.carry_out(base, schedule.steps)
+
+
 def test_steps_that_need_a_freed_pool_are_in_a_later_wave() -> None:
     base = clouds.cloud(
         provider("pool", traits=clouds.SHARES, aggregates="A", DISK_GB=26),
