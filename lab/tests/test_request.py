@@ -150,6 +150,10 @@ def draw_specs(rng: random.Random, known: Mapping[str, Any]) -> dict[str, str]:
             "resource": rng.choice("XY"),
         }
         found[TEMPLATE.sub(lambda word, w=words: w.get(word[1], "x"), key)] = value
+    if rng.random() < 0.15:
+        # Nova's API accepts any text at its oldest microversions.
+        key = f"resources{rng.choice(SUFFIXES)}:{rng.choice(('VCPU', 'PCPU'))}"
+        found[key] = rng.choice(("-1", "-4", "+4", " 4 ", "0_4", "4.0"))
     policy = rng.random()
     if policy < 0.35:
         # Rules about CPU policies meet each other.

@@ -13,11 +13,13 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model.name import counted
-from osc_placement.nova import request, values
+from osc_placement.nova import request, traits, values
 
 #: The scope of the extra specs that only the first filter compares.
 AGGREGATE_SCOPE = "aggregate_instance_extra_specs"
 _TENANT_KEY = "filter_tenant_id"
+#: From this release on the filter also reads keys that begin with it.
+_TENANT_KEYS_SINCE = 30
 _TYPE_KEY = "instance_type"
 _NUMBER_KEY = "max_instances_per_host"
 _OPERATIONS_KEY = "max_io_ops_per_host"
@@ -27,12 +29,14 @@ _OPERATIONS_KEY = "max_io_ops_per_host"
 class Host:
     """A compute host: its aggregates, its number of running servers, and nova.conf's limit of it.
 
-    ``servers`` is None if nova does not show the number; ``limit`` without a nova.conf.
+    ``servers`` is None if nova does not show the number; ``limit`` without a nova.conf. ``release``
+    is that of nova's scheduler.
     """
 
     aggregates: Sequence[values.HostAggregate] = ()
     servers: int | None = None
     limit: int | None = None
+    release: int = traits.RELEASES[-1]
 
     def metadata(self, key: str) -> set[str]:
         """The values of a key in all aggregates, split at commas."""
@@ -86,7 +90,8 @@ def tenants(server: request.ServerSpec, host: Host) -> str:
         part.strip()
         for each in host.aggregates
         for key, value in each.metadata.items()
-        if key.startswith(_TENANT_KEY)
+        if key == _TENANT_KEY
+        or (key.startswith(_TENANT_KEY) and host.release >= _TENANT_KEYS_SINCE)
         for part in value.split(",")
     }
     if not found or server.project_id in found:

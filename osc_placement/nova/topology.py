@@ -8,6 +8,7 @@ both with nova.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -174,8 +175,10 @@ def _requested_cpus(specs: Properties) -> Mapping[str, int]:
     total = {"VCPU": 0, "PCPU": 0}
     for key, value in specs.items():
         match = _CPU_RESOURCE.fullmatch(key)
-        if match and value.isdecimal():
-            total[match[1]] += int(value)
+        if match:
+            # Nova also adds what it ignores later: a sign, blanks, underscores.
+            with contextlib.suppress(ValueError):
+                total[match[1]] += int(value)
     return total
 
 

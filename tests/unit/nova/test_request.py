@@ -134,6 +134,10 @@ def test_a_managed_port_requires_its_trait() -> None:
             {"hw_sound_model": "ich9"},
             "hw:sound_model=virtio contradicts the image's hw_sound_model=ich9",
         ),
+        # Nova compares numbers of CPUs that it ignores as amounts.
+        ({"resources:PCPU": "-1"}, {}, "resources:PCPU=-1 is not the flavor's 4 vcpus"),
+        ({"resources:VCPU": "-1"}, {"hw_cpu_policy": "shared"}, "not allowed with a CPU policy"),
+        ({"resources1:VCPU": "+2"}, {"hw_cpu_policy": "shared"}, "not allowed with a CPU policy"),
     ],
 )
 def test_a_flavor_that_gives_no_valid_query_is_an_error(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.model.name import and_more, counted
-from osc_placement.nova import api, filters, request, servers, values
+from osc_placement.nova import api, filters, request, servers, traits, values
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 
 COMPUTE = "ComputeFilter"
@@ -114,13 +114,17 @@ def _judge(
 ) -> list[FilterJudgement]:
     by_compute = judge_compute(candidates, compute)
     accepted = {name: uuid for name, uuid in candidates.items() if name not in by_compute.refused}
-    hosts = _hosts(compute, asked.aggregates, accepted, scheduler.max_instances_per_host)
+    releases = asked.releases or traits.RELEASES[-1:]
+    by_release = {
+        each: _hosts(compute, asked.aggregates, accepted, scheduler, each) for each in releases
+    }
+    hosts = by_release[releases[-1]]
     if compute.hosts is None:
         data = "the compute nodes of the hosts were not read"
         names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
         others = [_not_checked(name, data) for name in names]
     else:
-        others = [*_from_rules(asked.server, hosts), *_from_groups(group, asked.server, hosts)]
+        others = [*_from_rules(asked.server, by_release), *_from_groups(group, asked.server, hosts)]
     hidden = _hidden(asked.server, [host for _, host in hosts.values()])
     judged = [by_compute, *others, *hidden]
     if scheduler.enabled_filters is not None:
@@ -202,33 +206,41 @@ def _hosts(
     compute: ServerHosts,
     aggregates: Iterable[values.HostAggregate],
     candidates: Mapping[str, str],
-    limit: int | None,
+    scheduler: request.SchedulerOptions,
+    release: int,
 ) -> dict[str, tuple[str, filters.Host]]:
-    """``{name of the root provider: (host, what nova knows of it)}``; ``limit`` of its servers."""
+    """``{name of the root provider: (host, what this release of nova knows of it)}``."""
     aggregates_of: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
     for aggregate in aggregates:
         for host in aggregate.hosts:
             aggregates_of[host].append(aggregate)
     hosts = {}
+    limit = scheduler.max_instances_per_host
     for name, uuid in candidates.items():
         node = compute.node(uuid)
         host = node.host if node else ""
-        hosts[name] = host, filters.Host(aggregates_of[host], node.servers if node else None, limit)
+        servers = node.servers if node else None
+        hosts[name] = host, filters.Host(aggregates_of[host], servers, limit, release)
     return hosts
 
 
 def _from_rules(
-    server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
+    server: request.ServerSpec, by_release: Mapping[int, Mapping[str, tuple[str, filters.Host]]]
 ) -> Iterator[FilterJudgement]:
     """What the filters say that compare the server with its host's aggregates and server count.
 
     A rule returns why it refuses a host. It needs one field of the server, which may be unknown.
     """
     for name, rule in filters.RULES.items():
-        reasons = {hostname: rule(server, host) for hostname, (_, host) in hosts.items()}
-        refused = {hostname: why for hostname, why in reasons.items() if why}
+        refused, *others = (
+            {hostname: why for hostname, (_, host) in hosts.items() if (why := rule(server, host))}
+            for hosts in by_release.values()
+        )
         field, what = filters.NEEDED.get(name, ("", ""))
-        if refused and field and getattr(server, field) is None:
+        if any(other.keys() != refused.keys() for other in others):
+            titles = " and ".join(f"nova {release}" for release in by_release)
+            yield _not_checked(name, f"{titles} differ, and nova does not show which one it is")
+        elif refused and field and getattr(server, field) is None:
             accept = "accepts" if len(refused) == 1 else "accept"
             text = f"{what} is not known, and {counted(len(refused), 'host')} {accept} only some"
             yield _not_checked(name, text)

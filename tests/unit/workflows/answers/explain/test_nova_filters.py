@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
+
+import pytest
 
 from osc_placement.nova import api, flavor, request, values
 from osc_placement.workflows.answers.explain import nova_filters
@@ -66,12 +69,14 @@ def judged(
     metadata: Mapping[str, str] | None = None,
     enabled: tuple[str, ...] | None = None,
     reads_services: bool = True,
+    releases: tuple[int, ...] = (),
     **server: Any,
 ) -> dict[str, nova_filters.FilterJudgement]:
     """``metadata`` is that of an aggregate with the host ``up``."""
     aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata or {})]
     spec = request.ServerSpec(flavor.Flavor(1, 1, 1, extra_specs=specs or {}), "f", **server)
     asked = request.request_to_placement(spec, aggregates)
+    asked = dataclasses.replace(asked, releases=releases)
     uuids = {f"{host}.node": host for host in HOSTS}
     nova = nova or recorded()
     compute = compute_nodes.read_server_hosts(nova if reads_services else None)
@@ -156,6 +161,26 @@ def test_without_a_project_its_filter_is_not_checked() -> None:
     found = judged(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
     assert (found.verdict, found.refused) == (FilterVerdict.NOT_CHECKED, {})
     assert found.reason == "the project is not known, and 1 host accepts only some"
+
+
+@pytest.mark.parametrize(
+    ("releases", "verdict"),
+    [
+        # The values are those of nova 27 to 34, see lab/tests/test_filters.py.
+        ((29,), FilterVerdict.ACCEPTS),
+        ((30,), FilterVerdict.REFUSES),
+        ((30, 31), FilterVerdict.REFUSES),
+        ((29, 30), FilterVerdict.NOT_CHECKED),
+    ],
+)
+def test_only_newer_releases_read_several_keys_of_projects(
+    releases: tuple[int, ...], verdict: FilterVerdict
+) -> None:
+    name = "AggregateMultiTenancyIsolation"
+    metadata = {"filter_tenant_id2": "acme"}
+    found = judged(metadata=metadata, enabled=(name,), releases=releases, project_id="other")[name]
+    assert found.verdict is verdict
+    assert ("nova 29 and nova 30 differ" in found.reason) == (releases == (29, 30))
 
 
 def test_only_the_filters_of_nova_conf_are_judged() -> None:
