@@ -134,6 +134,11 @@ def test_a_managed_port_requires_its_trait() -> None:
             {"hw_sound_model": "ich9"},
             "hw:sound_model=virtio contradicts the image's hw_sound_model=ich9",
         ),
+        (
+            {"hw:serial_port_count": "1"},
+            {"hw_serial_port_count": "2"},
+            "the image's hw_serial_port_count=2 exceeds hw:serial_port_count=1",
+        ),
         # Nova compares numbers of CPUs that it ignores as amounts.
         ({"resources:PCPU": "-1"}, {}, "resources:PCPU=-1 is not the flavor's 4 vcpus"),
         ({"resources:VCPU": "-1"}, {"hw_cpu_policy": "shared"}, "not allowed with a CPU policy"),

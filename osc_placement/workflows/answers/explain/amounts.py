@@ -19,8 +19,9 @@ MOST_HOSTS = 1000
 #: Amounts of other groups that are added up.
 _MOST_OTHERS = 8
 
-#: Combinations of smallest amounts that are tried on one host.
+#: Combinations of amounts that are tried on one host, and of which these are the best.
 _MOST_CHOICES = 64
+_MOST_AMOUNTS = 4096
 
 Amounts = Mapping[Constraint, int]
 
@@ -37,6 +38,14 @@ def least(query: candidate.CandidateQuery, lowered: Collection[Constraint]) -> A
     """The smallest amounts: 0, or 1 if no other resources are left to request."""
     groups = constraint.without(query, lowered).groups
     return dict.fromkeys(lowered, 0 if any(group.resources for group in groups) else 1)
+
+
+def brings_more(plan: plans.QueryPlan) -> bool:
+    """Whether the provider of some resources may meet a condition that the others do not meet.
+
+    Then a host may serve a query with 1 of a class, and not without the class.
+    """
+    return bool(plan.subtrees) or any(each.group_required for each in plan.groups)
 
 
 def sufficient(
@@ -64,12 +73,17 @@ def largest(
     root_uuid: str,
     lowered: Sequence[Constraint],
 ) -> dict[Constraint, int] | None:
-    """The largest smaller amounts with which a host can serve the query; None without any.
+    """The smaller amounts with which a host can serve the query, and gives up least.
 
-    ``lowered`` are the constraints to lower. The first ones keep as much as possible: no amount of
-    the result can be larger while the others stay. An amount is 0 only if the class must go.
+    None without any. ``lowered`` are the constraints to lower; of equal shares the first ones keep
+    as much as possible. No amount of the result can be larger while the others stay; an amount is 0
+    only if the class must go.
     """
-    amounts = sufficient(base, query, root_uuid, lowered)
+    choices = [(0, *_promising(base, query, root_uuid, each, lowered)) for each in lowered]
+    every = (dict(zip(lowered, chosen, strict=True)) for chosen in itertools.product(*choices))
+    best = sorted(itertools.islice(every, _MOST_AMOUNTS), key=_rank)[:_MOST_CHOICES]
+    amounts = next((each for each in best if _serves(base, reduced(query, each), root_uuid)), None)
+    amounts = amounts or sufficient(base, query, root_uuid, lowered)
     if amounts is None:
         return None
     while any(_raise(base, query, root_uuid, amounts, each) for each in lowered):
@@ -86,7 +100,7 @@ def _raise(
 ) -> bool:
     """Set the largest amount that the host can serve beside the others; whether it is larger."""
     others = reduced(query, {one: amount for one, amount in amounts.items() if one != each})
-    for amount in _promising(base, others, root_uuid, each):
+    for amount in _promising(base, others, root_uuid, each, ()):
         if amount <= amounts[each]:
             return False
         if _serves(base, reduced(query, {**amounts, each: amount}), root_uuid):
@@ -113,8 +127,9 @@ class Lowering:
         self._base, self._query, self._lowered, self._kind = base, query, lowered, kind
         self._refused = refused
         self._without = HostSearch(base, constraint.without(query, lowered))
-        totals = plans.prepare(base, query).totals
-        self._limits = {each.names[0]: totals[each.names[0]] for each in lowered}
+        plan = plans.prepare(base, query)
+        self._brings_more = brings_more(plan)
+        self._limits = {each.names[0]: plan.totals[each.names[0]] for each in lowered}
 
     def best(self) -> dict[Constraint, int] | None:
         """The amounts that give up the smallest share in sum; None if no host can serve any.
@@ -135,8 +150,8 @@ class Lowering:
                 continue
             tried.add(key)
             found = largest(self._base, self._query, root, self._lowered)
-            if found is not None and self._rank(found) < least:
-                best, least = found, self._rank(found)
+            if found is not None and _rank(found) < least:
+                best, least = found, _rank(found)
         if best is not None:
             while any(
                 any(limits[root][each] > best[each] for each in self._lowered)
@@ -146,15 +161,12 @@ class Lowering:
                 pass
         return best
 
-    def _rank(self, found: Amounts) -> tuple[float, tuple[int, ...]]:
-        """The share that is given up; of equal ones, the most of the first amounts."""
-        return _given_up(found), tuple(-found[each] for each in self._lowered)
-
     def _may_serve(self, root_uuid: str) -> bool:
         """Whether a host can serve the rest of the query, or only providers that share with it."""
         if root_uuid in self._refused:
             return False
-        return not self._without.plan.totals or self._without.meets(root_uuid)
+        is_open = self._brings_more or not self._without.plan.totals
+        return is_open or self._without.meets(root_uuid)
 
     def _offering(self, root_uuid: str) -> Iterator[record.ProviderRecord]:
         forest = self._without.forest
@@ -184,6 +196,11 @@ class Lowering:
         return tuple(found)
 
 
+def _rank(found: Amounts) -> tuple[float, tuple[int, ...]]:
+    """The share that is given up; of equal ones, the most of the first amounts."""
+    return _given_up(found), tuple(-amount for amount in found.values())
+
+
 def _given_up(found: Amounts) -> float:
     return sum(1 - amount / (each.amount or 1) for each, amount in found.items())
 
@@ -193,15 +210,20 @@ def _serves(base: state.CloudState, query: candidate.CandidateQuery, root_uuid: 
 
 
 def _promising(
-    base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str, lowered: Constraint
+    base: state.CloudState,
+    query: candidate.CandidateQuery,
+    root_uuid: str,
+    lowered: Constraint,
+    also: Collection[Constraint],
 ) -> Iterator[int]:
     """Amounts below the requested one that may be the largest possible, in descending order.
 
-    The largest amount fills a provider up to a limit, beside what other groups take from it.
+    The largest amount fills a provider up to a limit, beside what other groups take from it; of the
+    constraints ``also``, which are lowered too, they take at most 1 less.
     """
     resource_class = lowered.names[0]
     others = (
-        each.amount or 0
+        (each.amount or 0) - (each in also)
         for each in constraint.constraints_of(query)
         if each.kind is Kind.RESOURCES and each.names[0] == resource_class and each != lowered
     )

@@ -35,8 +35,9 @@ from osc_placement.workflows.cloud.hosts import HostSearch
 MOST_CHANGES = 10
 _PER_HOST = 3
 
-#: Ways to fill the slots of a request on one host that are examined.
+#: Ways to fill the slots of a request on one host that are examined, and choices of alternatives.
 _MOST_WAYS = 3_000
+_MOST_PICKS = 40
 
 #: The class that nova sells several times, also where its ratio is 1 now.
 VCPU = "VCPU"
@@ -258,6 +259,27 @@ def lack(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Pick:
+    """What to add of alternatives: ``names`` is ``{(suffix, alternatives): name}``.
+
+    Without a name it is the usual one. ``at_root``: a root joins an aggregate for its tree.
+    """
+
+    names: Mapping[tuple[str, frozenset[str]], str] = dataclasses.field(default_factory=dict)
+    at_root: bool = True
+
+    def one_of(self, group: plans.Group, any_of: frozenset[str]) -> frozenset[str]:
+        """The name to add, or all alternatives that the group does not forbid."""
+        named = self.names.get((group.suffix, any_of))
+        if named is not None:
+            return frozenset({named})
+        return any_of - group.forbidden - group.forbidden_aggregates
+
+
+_USUAL = _Pick()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Way:
     """A provider for a slot, and the steps that its conditions need, apart from capacity."""
 
@@ -283,17 +305,36 @@ class _Changes:
 
     def changes(self) -> list[SmallestChange]:
         found: list[tuple[Step, ...]] = []
+
+        def is_known(steps: tuple[Step, ...]) -> bool:
+            shape = self._shape(steps)
+            return any(_covers(each, steps) or self._shape(each) == shape for each in found)
+
         for steps in self._repair.sets():
-            if any(_covers(smaller, steps) for smaller in found):
-                continue
-            if self._helps(steps):
+            if not is_known(steps) and self._helps(steps):
                 smallest = self._smallest(steps)
-                if smallest and not any(_covers(other, smallest) for other in found):
+                if smallest and not is_known(smallest):
                     found = [other for other in found if not _covers(smallest, other)]
                     found.append(smallest)
             if len(found) == _PER_HOST:
                 break
         return [SmallestChange(self._hosts(steps), steps, self._root.name) for steps in found]
+
+    def _shape(self, steps: Iterable[Step]) -> object:
+        """Equal for sufficient changes that only add another one of alternatives.
+
+        Also for those that add it to the root instead of another provider of the tree.
+        """
+        base = self._base
+
+        def of_step(step: Step) -> tuple[str, ...]:
+            if step.action is Action.ADD_TRAIT:
+                return step.provider, step.action
+            if step.action in (Action.JOIN, Action.MIRROR):
+                return base.providers[base.named[step.provider]].root_uuid, Action.JOIN
+            return step.provider, step.action, step.name, step.field, str(step.amount)
+
+        return sorted(map(of_step, steps))
 
     def _smallest(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """A part of sufficient steps of which no part, and no smaller amount, is sufficient."""
@@ -376,22 +417,38 @@ class _Repair:
 
     def sets(self) -> list[tuple[Step, ...]]:
         """Sets of steps that may be sufficient, the smallest ones first."""
-        ways = [self.ways(slot) for slot in self._plan.slots]
-        found: dict[tuple[Step, ...], tuple[int, float]] = {}
-        for chosen in itertools.islice(itertools.product(*ways), _MOST_WAYS):
-            for room in (self._free_room, self._raise_room):
-                needed = self._steps(chosen, room)
-                if needed is not None and len(needed[0]) <= MOST_CONDITIONS:
-                    found.setdefault(needed[0], (len(needed[0]), needed[1]))
+        found: dict[tuple[Step, ...], tuple[int, float, int]] = {}
+        picks = self._picks()
+        most = _MOST_WAYS // len(picks)
+        for order, pick in enumerate(picks):
+            ways = [self.ways(slot, pick) for slot in self._plan.slots]
+            for chosen in itertools.islice(itertools.product(*ways), most):
+                for room in (self._free_room, self._raise_room):
+                    needed = self._steps(chosen, room, pick)
+                    if needed is not None and len(needed[0]) <= MOST_CONDITIONS:
+                        found.setdefault(needed[0], (len(needed[0]), needed[1], order))
         return sorted(found, key=lambda steps: (found[steps], steps))
 
-    def ways(self, slot: plans.Slot) -> list[_Way]:
+    def _picks(self) -> list[_Pick]:
+        """The choices of alternatives, the usual one first."""
+        names = {
+            (group.suffix, any_of): sorted(_USUAL.one_of(group, any_of))
+            for group in self._plan.groups
+            for any_of in (*group.required, *group.group_required, *group.member_of)
+        }
+        chosen = itertools.islice(itertools.product(*names.values()), _MOST_PICKS)
+        picks = [_Pick(dict(zip(names, each, strict=True))) for each in chosen]
+        if any(group.root_aggregates_apply and group.member_of for group in self._plan.groups):
+            picks += [dataclasses.replace(each, at_root=False) for each in picks]
+        return [_USUAL, *picks]
+
+    def ways(self, slot: plans.Slot, pick: _Pick = _USUAL) -> list[_Way]:
         """The providers for a slot, those that lack least first."""
-        found = (self._way(slot, provider) for provider in self._providers)
+        found = (self._way(slot, provider, pick) for provider in self._providers)
         ways = [way for way in found if way is not None]
         return sorted(ways, key=lambda way: (len(way.steps) + (way.short > 0), way.short))
 
-    def _way(self, slot: plans.Slot, provider: record.ProviderRecord) -> _Way | None:
+    def _way(self, slot: plans.Slot, provider: record.ProviderRecord, pick: _Pick) -> _Way | None:
         group = slot.group
         if not slot.resources.keys() <= provider.inventories.keys() or group.impossible:
             return None
@@ -415,26 +472,35 @@ class _Repair:
         for any_of in group.required:
             allowed = any_of - group.forbidden
             if provider.traits.isdisjoint(allowed):
-                steps.append(Step(provider.name, Action.ADD_TRAIT, min(allowed)))
+                added = min(pick.one_of(group, any_of))
+                steps.append(Step(provider.name, Action.ADD_TRAIT, added))
         for trait in sorted(group.forbidden & provider.traits):
             if trait == standard.SHARING_TRAIT:
                 return None
             steps.append(Step(provider.name, Action.REMOVE_TRAIT, trait))
-        return _Way(provider, (*steps, *self._memberships(group, provider)), short)
+        return _Way(provider, (*steps, *self._memberships(group, provider, pick)), short)
 
-    def _memberships(self, group: plans.Group, provider: record.ProviderRecord) -> Iterator[Step]:
+    def _memberships(
+        self, group: plans.Group, provider: record.ProviderRecord, pick: _Pick
+    ) -> Iterator[Step]:
         """The aggregates to join and to leave: those of the root count for an unsuffixed group."""
         root = self._base.providers[provider.root_uuid]
-        if not group.admits_member(self._base, provider):
-            member = root if group.root_aggregates_apply else provider
-            for any_of in group.member_of:
-                allowed = any_of - group.forbidden_aggregates
-                if allowed.isdisjoint(member.aggregates):
-                    yield self._join(member.name, allowed)
-        for member in {provider.uuid: provider, root.uuid: root}.values():
-            if member is provider or group.root_aggregates_apply:
-                for name in sorted(group.forbidden_aggregates.intersection(member.aggregates)):
-                    yield Step(member.name, Action.LEAVE, name)
+        places = [root, provider] if group.root_aggregates_apply else [provider]
+        lacking = [
+            [
+                any_of
+                for any_of in group.member_of
+                if (any_of - group.forbidden_aggregates).isdisjoint(place.aggregates)
+            ]
+            for place in places
+        ]
+        if all(lacking):
+            at = 0 if pick.at_root else -1
+            for any_of in lacking[at]:
+                yield self._join(places[at].name, pick.one_of(group, any_of))
+        for place in {each.uuid: each for each in places}.values():
+            for name in sorted(group.forbidden_aggregates.intersection(place.aggregates)):
+                yield Step(place.name, Action.LEAVE, name)
 
     def _join(self, provider: str, any_of: Collection[str]) -> Step:
         for name in sorted(any_of):
@@ -446,6 +512,7 @@ class _Repair:
         self,
         chosen: Sequence[_Way],
         room: Callable[[record.ProviderRecord, str, int], Step],
+        pick: _Pick,
     ) -> tuple[tuple[Step, ...], float] | None:
         """All steps for one provider per slot, and the missing share of amounts."""
         steps = {step: None for way in chosen for step in way.steps} | dict(self._of_root())
@@ -455,16 +522,10 @@ class _Repair:
         ]
         if self._plan.isolate and len(set(suffixed)) < len(suffixed):
             return None
-        for group in self._plan.groups:
-            members = [
-                way.provider for slot, way in zip(slots, chosen, strict=True) if slot.group is group
-            ]
-            there = frozenset[str]().union(*(each.traits for each in members))
-            for any_of in group.group_required:
-                if any_of.isdisjoint(there):
-                    own = [each for each in members if each.root_uuid == self.root.uuid]
-                    where = (own or members)[0].name
-                    steps[Step(where, Action.ADD_TRAIT, min(any_of))] = None
+        added = self._traits_of_groups(chosen, pick)
+        if added is None:
+            return None
+        steps |= dict.fromkeys(added)
         short = 0.0
         taken: dict[tuple[str, str], int] = {}
         for slot, way in zip(slots, chosen, strict=True):
@@ -480,6 +541,32 @@ class _Repair:
                 steps[room(provider, name, missing)] = None
                 short += missing / amount
         return tuple(sorted(steps)), short
+
+    def _traits_of_groups(self, chosen: Sequence[_Way], pick: _Pick) -> list[Step] | None:
+        """The traits that no provider of a group has; None if no provider may get one."""
+        taking = list(zip(self._plan.slots, (way.provider for way in chosen), strict=True))
+        steps: list[Step] = []
+        for group in self._plan.groups:
+            members = [provider for slot, provider in taking if slot.group is group]
+            own = [each for each in members if each.root_uuid == self.root.uuid] or members
+            there = frozenset[str]().union(*(each.traits for each in members)) - group.forbidden
+            for any_of in group.group_required:
+                if any_of.isdisjoint(there):
+                    places = (
+                        (each, name)
+                        for name in sorted(pick.one_of(group, any_of))
+                        for each in own
+                        if all(
+                            other.uuid != each.uuid or name not in slot.group.forbidden
+                            for slot, other in taking
+                        )
+                        and (each.uuid != self.root.uuid or name not in self._plan.root_forbidden)
+                    )
+                    place = next(places, None)
+                    if place is None:
+                        return None
+                    steps.append(Step(place[0].name, Action.ADD_TRAIT, place[1]))
+        return steps
 
     def _of_root(self) -> Iterator[tuple[Step, None]]:
         for trait in sorted(self._plan.root_required - self.root.traits):

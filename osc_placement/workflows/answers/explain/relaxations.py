@@ -51,6 +51,7 @@ class Relaxations:
             name: _taken(self._search.plan.demands[name][1])
             for name in sorted(self._search.plan.repeated)
         }
+        self._brings_more = amounts.brings_more(self._search.plan)
         self._is_plain = not any(group.suffix for group in query.groups)
         self._by_kind: dict[object, tuple[Removed, ...]] = {}
         self._steps: dict[object, int] = {}
@@ -138,9 +139,9 @@ class Relaxations:
         lowered = [each for each in removed if each.kind is Kind.RESOURCES]
         if not lowered or not search.plan.admits_root(self._base.providers[root_uuid]):
             return False
-        # A smaller amount is no easier than none, but for the groups of a subtree.
+        # A smaller amount is no easier than none, if its provider brings nothing else.
         is_without = not any(amounts.least(self._query, lowered).values())
-        if is_without and not self._query.same_subtree and not search.meets(root_uuid):
+        if is_without and not self._brings_more and not search.meets(root_uuid):
             return False
         query = constraint.without(self._query, removed.difference(lowered))
         return amounts.sufficient(self._base, query, root_uuid, lowered) is not None
