@@ -12,6 +12,7 @@ import re
 
 import pytest
 
+from osc_placement.engine import state
 from osc_placement.model import inventory
 from osc_placement.workflows.answers.capacity import nova_servers
 from osc_placement.workflows.cloud import compute_nodes, moves
@@ -71,8 +72,12 @@ def of_explain(snapshot: CloudSnapshot) -> list[str]:
     ]
 
 
-def of_host_check(snapshot: CloudSnapshot) -> list[str]:
-    """What host check says about the three hosts."""
+def standing_of(snapshot: CloudSnapshot) -> nova_servers.Standing:
+    """How the server stands to all hosts."""
+    return _joined(snapshot)[1]
+
+
+def _joined(snapshot: CloudSnapshot) -> tuple[state.CloudState, nova_servers.Standing]:
     base = clouds.cloud(*(clouds.provider(uuid, VCPU=64) for uuid in snapshot.providers))
     for uuid, parts in snapshot.allocations.items():
         base = brute_force.claim(base, uuid, parts)
@@ -80,7 +85,12 @@ def of_host_check(snapshot: CloudSnapshot) -> list[str]:
     read = nova_servers.ServersOnHosts(
         snapshot.hosts.nodes, snapshot.servers, snapshot.migrations, was_read=True
     )
-    stand = nova_servers.standing(base, read, hosts)
+    return base, nova_servers.standing(base, read, hosts)
+
+
+def of_host_check(snapshot: CloudSnapshot) -> list[str]:
+    """What host check says about the three hosts."""
+    base, stand = _joined(snapshot)
     lost = nova_servers.unallocated(base, stand, [*snapshot.providers])
     return [*stand.held.values(), *stand.doubtful.values(), *lost.lines()]
 
