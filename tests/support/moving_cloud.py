@@ -115,6 +115,22 @@ _UNSHELVED = (
     Step(None, "spawning", "shelved_offloaded", "d", "d", "", "d"),
     Step(None, None, "active", "d", "d", "", "d"),
 )
+_SHELVED = (
+    Step(None, "shelving", "active", "s", "s", "", "s"),
+    Step(None, None, "shelved", "s", "s", "", "s"),
+    Step(None, "shelving_offloading", "shelved", "s", "s", "", "s"),
+    Step(None, None, "shelved_offloaded", "", "", "", ""),
+)
+_LIVE_DELETED = (
+    Step("running", "deleting", "active", "s", "d", "s", "s", "d"),
+    Step("running", "deleting", "active", "s", "d", "s", "d", "s"),
+)
+# The destination was prepared, and is cleaned up; the source is down the whole time.
+_EVACUATION_FAILED = (
+    *_EVACUATED[:4],
+    Step("failed", None, "error", "s", "sd", "", "sd"),
+    Step("failed", None, "error", "s", "s", "", "s"),
+)
 
 #: ``{name: (migration type, steps)}``.
 PROTOCOLS = {
@@ -131,6 +147,9 @@ PROTOCOLS = {
     "resize, confirmed": ("resize", _CONFIRMED),
     "resize, reverted": ("resize", _REVERTED),
     "evacuated": ("evacuation", _EVACUATED),
+    "evacuation, failed": ("evacuation", _EVACUATION_FAILED),
+    "live, deleted": ("live-migration", _LIVE_DELETED),
+    "shelved": ("", _SHELVED),
     "built": ("", _BUILT),
     "unshelved": ("", _UNSHELVED),
 }

@@ -563,8 +563,8 @@ def _phase(
         return Phase.UNKNOWN
     if open_moves:
         phase = row_of(open_moves[0]).phase
-        rests = not server.task_state and phase is Phase.RUNNING
-        return Phase.DISAGREES if rests else phase
+        disagrees = phase is Phase.RUNNING and _lacks_task(server, open_moves[0])
+        return Phase.DISAGREES if disagrees else phase
     if doubtful:
         return Phase.DISAGREES
     if server.vm_state == "resized":
@@ -576,6 +576,12 @@ def _phase(
     leaked = any(holder.is_leaked for holder in holders)
     over = (move for move in reading.migrations_of.get(server.uuid, ()) if _is_uncleaned(move))
     return Phase.OVER if leaked or any(over) else Phase.AT_REST
+
+
+def _lacks_task(server: values.Server, move: values.Migration) -> bool:
+    """Whether an open migration goes on without a task; a resize waits and is confirmed so."""
+    is_resized = move.status == "confirming" and server.vm_state == "resized"
+    return not (server.task_state or is_resized or row_of(move).phase is Phase.WAITING)
 
 
 def _is_uncleaned(move: values.Migration) -> bool:
@@ -621,16 +627,16 @@ def _every_loss(
         certain = is_busy
         for end in reading.claimed_by(server.uuid):
             yield Loss(end.host, end.hostname, Cost.GUEST, certain)
-    # A server without a task whose migration goes on: nobody knows which of the two is right.
+    # Where a migration goes on without a task, nobody knows which of the two is right.
     certain = phase is not Phase.UNKNOWN and (
         bool(server.task_state) or phase is not Phase.DISAGREES
     )
     for move in open_moves:
         row = row_of(move)
-        rests = not server.task_state and row.phase is not Phase.WAITING
-        yield Loss(move.source_host or "", move.source_node or "", row.source, not rests)
-        yield Loss(move.dest_host or "", move.dest_node or "", row.destination, not rests)
-        certain = certain and not rests
+        is_sure = not _lacks_task(server, move)
+        yield Loss(move.source_host or "", move.source_node or "", row.source, is_sure)
+        yield Loss(move.dest_host or "", move.dest_node or "", row.destination, is_sure)
+        certain = certain and is_sure
     if phase in (Phase.ASKED_FOR, Phase.RUNNING, Phase.DISAGREES):
         # Until the source begins, nova's migration has no destination: the claim shows it.
         for end in reading.claimed_by(server.uuid):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import random
 
 import pytest
@@ -96,6 +97,60 @@ def test_random_clouds_agree_with_counting() -> None:
             sure = {move.server.uuid for move, loss in losses[node.uuid] if loss.is_certain}
             assert expected[node.host] <= named
             assert sure <= expected[node.host]
+
+
+#: Nova's own lists: the statuses of migrations by type, and the tasks that a server may have.
+_OPEN = {
+    "live-migration": ("accepted", "queued", "preparing", "running", "running (post-copy)"),
+    "migration": ("accepted", "queued", "pre-migrating", "migrating", "post-migrating", "finished"),
+    "resize": ("migrating", "post-migrating", "finished", "confirming", "reverting"),
+    "evacuation": ("accepted", "pre-migrating"),
+}
+_OVER = ("completed", "done", "confirmed", "reverted", "error", "failed", "cancelled")
+_TASKS = (
+    None, "migrating", "resize_prep", "resize_migrating", "resize_migrated", "resize_finish",
+    "resize_reverting", "resize_confirming", "rebuilding", "rebuild_spawning", "shelving",
+    "shelving_offloading", "unshelving", "spawning", "deleting", "soft-deleting", "powering-off",
+    "rebooting",
+)  # fmt: skip
+#: The statuses in which the source has no guest, and those in which the destination may have one.
+_LEFT = {"finished", "confirming"}
+_ARRIVED = {"running", "running (post-copy)", "post-migrating", "finished", "confirming"}
+
+
+def _where(step: moving_cloud.Step, move_type: str) -> str:
+    """Where the guest may be, by what an open migration means and not by the model."""
+    possible = step.host
+    if step.status not in _LEFT:
+        possible += "s"
+    arrived = _ARRIVED | {"reverting"} | ({"pre-migrating"} if move_type == "evacuation" else set())
+    return possible + ("d" if step.status in arrived else "")
+
+
+@pytest.mark.parametrize("move_type", _OPEN)
+def test_contradictions_leave_no_host_out_that_may_have_the_guest(move_type: str) -> None:
+    """Each status beside each task, host and holder, whether nova can come to it or not."""
+    for status, task, host, server, migration in itertools.product(
+        (*_OPEN[move_type], "teleporting", *_OVER), _TASKS, "sd", ("", "s", "d", "sd"), ("", "s")
+    ):
+        step = moving_cloud.Step(status, task, "active", host, server, migration, host)
+        view = View(move_type, step)
+        move = _move(view)
+        assert move.guest_hosts >= _hosts(host), view
+        if status in _OVER:
+            continue
+        ended = (move_type, status, task, server, migration) == (
+            ("live-migration", "accepted", None, host, "")
+        )
+        assert (
+            move.phase is Phase.AT_REST
+            if ended
+            else move.guest_hosts
+            >= _hosts(_where(step, move_type) if status != "teleporting" else "sd")
+        ), view
+        # Without a task, no such answer is certain, except beside a wait for a person.
+        if task is None and not ended and status != "finished":
+            assert not any(loss.is_certain for loss in move.losses if loss.cost is Cost.GUEST), view
 
 
 def test_what_is_known_of_one_reading_is_not_taken_for_another() -> None:
