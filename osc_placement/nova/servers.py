@@ -158,7 +158,7 @@ def _shared_flavor(
 def _migration(item: Mapping[str, Any]) -> values.Migration:
     return values.Migration(
         uuid=item["uuid"],
-        server_uuid=item["instance_uuid"],
+        server_uuid=item["instance_uuid"] or "",
         type=item["migration_type"] or "",
         status=item["status"] or "",
         source_host=item["source_compute"],

@@ -377,7 +377,8 @@ def row_of(migration: values.Migration) -> StatusRow:
 def describe(migration: values.Migration) -> Reason:
     """What an open migration does to its server."""
     text = _VERIFY if migration.status == "finished" else _MOVES
-    return Reason(Code.MOVING, text.format(move=migration.type, status=migration.status))
+    move, status = migration.type or "migration", migration.status or "of an unknown status"
+    return Reason(Code.MOVING, text.format(move=move, status=status))
 
 
 class _Located(NamedTuple):

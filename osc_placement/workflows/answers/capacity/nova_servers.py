@@ -146,7 +146,7 @@ def list_servers_on(
         for each in listed
         if each.host in of_nodes or not each.known or each.uuid in wanted
     }
-    absent = wanted - by_uuid.keys() - migrations.keys()
+    absent = wanted - by_uuid.keys() - migrations.keys() - {""}
     if absent and len(nodes) <= lookup.MAX_SINGLE_REQUESTS:
         by_uuid |= nova_servers.find_servers(nova, absent)
     return Listed(by_uuid, migrations)

@@ -20,15 +20,19 @@ class CountedNova:
 
     source = ""
 
-    def __init__(self, servers: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        servers: Sequence[Mapping[str, Any]] = (),
+        migrations: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self.paths: list[str] = []
-        self.servers = servers
+        self.servers, self.migrations = servers, migrations
 
     def ask(self, path: str, version: str) -> Any:
         self.paths.append(path.partition("?")[0])
         if path.startswith("/os-migrations"):
-            return {"migrations": []}
-        return {"servers": self.servers}
+            return {"migrations": self.migrations}
+        return {"servers": [] if "host=left" in path else self.servers}
 
 
 def test_at_rest_the_moves_take_one_listing_and_none_for_a_server() -> None:
@@ -55,6 +59,38 @@ def test_servers_of_other_hosts_are_left_out_of_a_listing(number: int) -> None:
     found = nova_servers.list_servers_on(asked, nodes, [consumer])
     assert len(on_hosts) == 2 * number
     assert {*found.servers} == {*on_hosts, consumer, of_down_cell["id"]}
+
+
+@pytest.mark.parametrize(
+    ("move_type", "status", "is_read"),
+    [
+        ("migration", "error", True),
+        ("resize", "failed", True),
+        ("resize", "confirmed", False),
+        # Placement's allocations show which of these may be on the destination.
+        ("live-migration", "error", False),
+        ("live-migration", "running", True),
+    ],
+)
+@pytest.mark.parametrize("has_server", [True, False])
+def test_a_server_that_may_have_left_its_disk_is_read(
+    move_type: str, status: str, is_read: bool, has_server: bool
+) -> None:
+    """Nova shows a server on its destination whose cold migration failed there."""
+    nova = large.LargeCloud(10, 0, 20).nova()
+    [listed] = [body["servers"] for path, body in nova.items() if path.endswith("all_tenants=1")]
+    server = listed[0]
+    host, node = server["OS-EXT-SRV-ATTR:host"], server["OS-EXT-SRV-ATTR:hypervisor_hostname"]
+    move = {
+        "uuid": "m", "instance_uuid": server["id"] if has_server else None,
+        "migration_type": move_type, "status": status, "source_compute": "left",
+        "source_node": "left", "dest_compute": host, "dest_node": node, "updated_at": "",
+        "created_at": "",
+    }  # fmt: skip
+    asked = CountedNova([server], [move])
+    found = nova_servers.list_servers_on(asked, [values.ComputeNode("u", "left", "left")], ())
+    assert {*found.servers} == ({server["id"]} if is_read and has_server else set())
+    assert len(asked.paths) == 2 + (is_read and has_server)
 
 
 def cloud(hosts: int, per_host: int) -> tuple[state.CloudState, compute_nodes.ServerHosts]:
