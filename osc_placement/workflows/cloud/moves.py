@@ -464,6 +464,22 @@ def losses_on(
     return losses
 
 
+def servers_of(migrations: Mapping[str, values.Migration], hosts: Collection[str]) -> set[str]:
+    """The UUIDs of the servers that may lose something on hosts where nova does not show them.
+
+    ``migrations``: as in a reading. Those whose migration there is open, and those whose newest
+    one there is a cold migration or resize that failed: their disk may be left.
+    """
+    wanted: set[str] = set()
+    newest: dict[str, values.Migration] = {}
+    for move in migrations.values():
+        is_newest = newest.setdefault(move.server_uuid, move) is move
+        is_lost = is_newest and move.has_failed and move.type in (COLD, RESIZE)
+        if (is_lost or not move.is_over) and {move.source_host, move.dest_host} & {*hosts}:
+            wanted.add(move.server_uuid)
+    return wanted - {""}
+
+
 class HolderOnHost(NamedTuple):
     """A consumer with allocations on a host: ``server`` and ``migration`` as nova knows them."""
 

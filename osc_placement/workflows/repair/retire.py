@@ -142,7 +142,8 @@ def _read(
     consumers = reader.consumers(
         uuid for answer in allocated.values() for uuid in answer.allocations
     )
-    wanted = consumers.keys() - on_hosts.keys() - migrations.keys()
+    wanted = moves.servers_of(migrations, named) | consumers.keys()
+    wanted -= on_hosts.keys() | migrations.keys()
     on_hosts |= nova_servers.find_servers(nova, wanted) if wanted else {}
     stale = [item.uuid for root in roots for item in cloud.trees[root.uuid]]
     offered = reader.answers(client.list_inventories, stale, "reading inventories")
@@ -207,6 +208,9 @@ def _why_in_use(reading: RetireReading, host: str) -> Iterator[Reason]:
         drain = command_line.line("placement host drain", host)
         yield Reason(Code.NOT_EMPTY, f"nova has {counted(len(servers), 'server')} there: {drain}")
     yield from _open_migrations(reading, {host})
+    for move in _in_doubt(reading, nodes):
+        label = move.server.name or move.server.uuid
+        yield Reason(Code.MOVING, f"server {label}: {move.why()}")
     among = {item.uuid for item in servers}
     for node in nodes:
         for text in _why_needed(reading, node.uuid, {host}, among):
@@ -230,6 +234,19 @@ def _open_migrations(reading: RetireReading, hosts: set[str]) -> Iterator[Reason
             yield Reason(
                 Code.MOVING, f"migration {item.uuid} of server {item.server_uuid} is {item.status}"
             )
+
+
+def _in_doubt(
+    reading: RetireReading, nodes: Sequence[values.ComputeNode]
+) -> Iterator[moves.ServerMove]:
+    """The servers that may have data on compute nodes, though their moves are over."""
+    losses = moves.losses_on(reading, nodes)
+    for move in {
+        move.server.uuid: move for node in nodes for move, _ in losses[node.uuid]
+    }.values():
+        is_there = move.server.host in {node.host for node in nodes}
+        if not is_there and all(item.is_over for item in move.migrations):
+            yield move
 
 
 def _why_not_stale(reading: RetireReading, root: provider.Provider) -> Iterator[Reason]:

@@ -146,6 +146,11 @@ def moving(host: str, **fields: Any) -> dict[str, Any]:
          "placement host drain nova-old"),
         ({"services": {"old": DOWN}, "os-migrations": migration("running")}, [], "moving",
          MIGRATION),
+        # Its cold migration failed on its destination: the disk may be on the source.
+        ({"services": {"old": DOWN},
+          "servers__detail": moving("new", **{"OS-EXT-STS:vm_state": "error"}),
+          "os-migrations": migration("error", "migration")}, [],
+         "moving", "may run on either host"),
         # A consumer that nova does not list may be a server of a cell that is down, or leaked.
         ({"services": {"old": DOWN}}, [OTHER], "not-empty", "placement allocation audit"),
         ({"nodes": ("new",)}, [OTHER], "not-empty", "placement allocation audit"),

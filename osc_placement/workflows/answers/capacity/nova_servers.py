@@ -133,20 +133,13 @@ def list_servers_on(
         listed = [each for host in hosts for each in nova_servers.servers(nova, host=host)]
     migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
     of_nodes = {node.host for node in nodes}
-    wanted = {*consumers}
-    newest: dict[str, values.Migration] = {}
-    for move in migrations.values():
-        is_newest = newest.setdefault(move.server_uuid, move) is move
-        # A disk may be left on the source: see ``moves.Phase.DISAGREES``.
-        is_lost = is_newest and move.has_failed and move.type in (moves.COLD, moves.RESIZE)
-        if (is_lost or not move.is_over) and of_nodes & {move.source_host, move.dest_host}:
-            wanted.add(move.server_uuid)
+    wanted = moves.servers_of(migrations, of_nodes).union(consumers)
     by_uuid = {
         each.uuid: each
         for each in listed
         if each.host in of_nodes or not each.known or each.uuid in wanted
     }
-    absent = wanted - by_uuid.keys() - migrations.keys() - {""}
+    absent = wanted - by_uuid.keys() - migrations.keys()
     if absent and len(nodes) <= lookup.MAX_SINGLE_REQUESTS:
         by_uuid |= nova_servers.find_servers(nova, absent)
     return Listed(by_uuid, migrations)
