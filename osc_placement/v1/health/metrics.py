@@ -13,6 +13,7 @@ from osc_placement import errors, microversion
 from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
+    from osc_placement.nova.api import Nova
     from osc_placement.workflows.cloud.context import ReadContext
     from osc_placement.workflows.health import health
 
@@ -48,6 +49,16 @@ openstack placement metrics write \\
         arguments.add_repeated(
             parser, "--trait", "<trait>", "Also list the providers with this trait."
         )
+        parser.add_argument(
+            "--per-host",
+            action="store_true",
+            help="Also how often each flavor fits on each host: a series for each pair",
+        )
+        parser.add_argument(
+            "--projects",
+            action="store_true",
+            help="Also what each project uses, and its quotas: one request to nova for each",
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from osc_placement.plan import file
@@ -65,8 +76,11 @@ openstack placement metrics write \\
             )
         # Before anything is read: a missing package.
         metrics.text([])
-        with self.reading() as context, self._file(parsed_args, context) as (read, saved):
-            families = metrics.read(read, context, parsed_args.trait, saved)
+        with self.reading() as context, self._file(parsed_args, context) as (read, nova, saved):
+            details = metrics.Details(
+                parsed_args.trait, parsed_args.per_host, parsed_args.projects, nova
+            )
+            families = metrics.read(read, context, details, saved)
         text = metrics.text(families)
         if target is None:
             self.app.stdout.write(text)
@@ -78,8 +92,8 @@ openstack placement metrics write \\
     @contextlib.contextmanager
     def _file(
         self, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> Iterator[tuple[health.HealthServices, float | None]]:
-        """The file to read, and when its cloud was saved."""
+    ) -> Iterator[tuple[health.HealthServices, Nova | str, float | None]]:
+        """The file to read, nova itself or why it is not there, and when its cloud was saved."""
         from osc_placement.workflows.health import health
         from osc_placement.workflows.snapshot import nova, save
 
@@ -89,7 +103,7 @@ openstack placement metrics write \\
             finished = _finished(pathlib.Path(database))
         live = services.or_reasons(self)
         if database is not None:
-            yield live, finished
+            yield live, live.nova, finished
             return
         also = None
         if not isinstance(live.nova, str):
@@ -100,7 +114,7 @@ openstack placement metrics write \\
                 if isinstance(live.nova, str):
                     # The reason why there is no nova.
                     read = health.HealthServices(read.client, live.nova, live.neutron)
-                yield read, finished
+                yield read, live.nova, finished
 
 
 def _finished(path: pathlib.Path) -> float | None:

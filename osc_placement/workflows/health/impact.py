@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -177,6 +177,31 @@ def fits(
     return _of_flavors(comparison, named, rules, {})
 
 
+def fits_on_each_host(
+    base: state.CloudState, nova: nova_api.Nova, compute: compute_nodes.ServerHosts
+) -> dict[str, dict[str, int]]:
+    """``{flavor: {root UUID of a compute node: how often it fits on this host alone}}``.
+
+    A host that takes no server has 0. Flavors that nova refuses are left out.
+    Requests: to nova one for its version, and one per 1000 flavors.
+    """
+    has_owner = functools.partial(nova_request.has_owner_in, base)
+    rules = nova_request.observe_rules(nova, request.SchedulerOptions(), has_owner).newest
+    hosts = [uuid for uuid in base.providers if compute.node(uuid) is not None]
+    refused = compute.refused(hosts)
+    listed: dict[str, dict[str, int]] = {}
+    by_query: dict[str, dict[str, int]] = {}
+    for flavor, query, _ in _queries(flavors.flavors(nova), rules):
+        if query is None:
+            continue
+        key = str(candidate_pairs(query))
+        if key not in by_query:
+            counter = count.Counter(base, query, refused=refused, among=hosts)
+            by_query[key] = {host: counter.fits([host]).number.least for host in hosts}
+        listed[flavor.name] = by_query[key]
+    return listed
+
+
 class _Comparison:
     """Two states of a cloud, and the roots of the hosts that may differ."""
 
@@ -271,6 +296,18 @@ def _sum(first: FlavorFits, second: FlavorFits) -> FlavorFits:
     )
 
 
+def _queries(
+    named: Iterable[flavors.NamedFlavor], options: request.SchedulerOptions
+) -> Iterator[tuple[flavors.NamedFlavor, candidate.CandidateQuery | None, str]]:
+    """Each flavor by name, with nova's query for it, or why nova refuses it."""
+    for flavor in sorted(named, key=lambda flavor: flavor.name):
+        spec = request.ServerSpec(flavor.flavor, flavor.name)
+        try:
+            yield flavor, request.request_to_placement(spec, (), options).query, ""
+        except errors.InvalidInput as error:
+            yield flavor, None, str(error)
+
+
 def _of_flavors(
     comparison: _Comparison,
     named: Iterable[flavors.NamedFlavor],
@@ -278,15 +315,10 @@ def _of_flavors(
     stranded: dict[str, list[values.Server]],
 ) -> list[FlavorImpact]:
     impacts = []
-    for flavor in sorted(named, key=lambda flavor: flavor.name):
+    for flavor, query, refused in _queries(named, options):
         before = after = FlavorFits()
-        refused = ""
-        try:
-            spec = request.ServerSpec(flavor.flavor, flavor.name)
-            query = request.request_to_placement(spec, (), options).query
+        if query is not None:
             before, after = comparison.fits(query)
-        except errors.InvalidInput as error:
-            refused = str(error)
         servers = tuple(stranded.get(flavor.name, ()))
         not_counted = comparison.not_counted(before, after)
         impacts.append(

@@ -13,12 +13,16 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import math
+import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
+from osc_placement.client import api_errors
 from osc_placement.engine import state
 from osc_placement.model import allocation
+from osc_placement.nova import api as nova_api, values
 from osc_placement.workflows.cloud import compute_nodes, observe
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.health import health, impact
@@ -45,29 +49,55 @@ class Family:
 
 _CAPACITY_LABELS = ("hostname", "resourcetype")
 
+#: The lowest microversion of nova: its answer about quotas has all that is read.
+_QUOTA_VERSION = "2.1"
+
+#: Nova's quotas of a project that Placement's usage can be compared with.
+_QUOTAS = ("cores", "ram", "instances")
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """What is added on request.
+
+    Providers with one of ``traits`` are listed by name; ``per_host``: how often each flavor fits
+    on each host; ``projects``: the usage and nova's quota of each project. ``quotas`` answers for
+    the quotas; a text is the reason why it cannot.
+    """
+
+    traits: Collection[str] = ()
+    per_host: bool = False
+    projects: bool = False
+    quotas: nova_api.Nova | str = ""
+
 
 def read(
     services: health.HealthServices,
     context: ReadContext,
-    traits: Collection[str] = (),
+    details: Details = Details(),
     saved: float | None = None,
 ) -> list[Family]:
-    """All families of a file; the providers with one of ``traits`` are listed by name.
+    """All families of a file; ``saved`` is when the cloud was read, in seconds since the epoch.
 
-    ``saved`` is when the cloud was read, in seconds since the epoch.
     Requests: none to Placement, because the client of ``services`` reads a file. If nova and
-    neutron are not recorded in it: those of ``health.examine``, one for the version of nova, and
-    one per 1000 flavors.
+    neutron are not recorded in it: those of ``health.examine``, one for the version of nova, one
+    for the host aggregates, and one per 1000 flavors, with ``per_host`` twice. With ``projects``
+    one to nova for each project that has allocations.
     Errors: PlacementError for a service in place of a file.
     """
+    not_checked: list[tuple[str, str]] = []
     with observe.file_state(services.client, "placement metrics write") as base:
-        families = [
-            *_capacity(base),
-            _traits(base, traits),
-            _consumers(base),
-            *_flavors(base, services, context),
-        ]
-    families += _findings(health.examine(services, context))
+        families = [*_capacity(base), _traits(base, details.traits), _consumers(base)]
+        # A text is the reason why nova was not read.
+        if not isinstance(services.nova, str):
+            compute = compute_nodes.read_server_hosts(services.nova)
+            families += _flavors(base, services.nova, compute, context)
+            families.append(_hosts(base, services.nova, compute, not_checked))
+            if details.per_host:
+                families.append(_flavors_per_host(base, services.nova, compute))
+        if details.projects:
+            families += _projects(base, details.quotas, not_checked)
+    families += _findings(health.examine(services, context), not_checked)
     if saved is not None:
         help_text = "When the cloud was read, in seconds since 1970."
         families.append(Family("state_timestamp_seconds", help_text, (), [Sample((), saved)]))
@@ -107,7 +137,7 @@ def _capacity(base: state.CloudState) -> Iterator[Family]:
         for uuid, item in base.providers.items()
         for name, inventory in item.inventories.items()
     ]
-    for family, help_text, values in (
+    for family, help_text, numbers in (
         ("resource_total", "The total of the inventory.", [row[2].total for row in rows]),
         ("resource_reserved", "What is reserved.", [row[2].reserved for row in rows]),
         ("resource_usage", "What is allocated.", [row[3] for row in rows]),
@@ -122,7 +152,7 @@ def _capacity(base: state.CloudState) -> Iterator[Family]:
             [row[2].capacity for row in rows],
         ),
     ):
-        samples = [Sample(row[:2], value) for row, value in zip(rows, values, strict=True)]
+        samples = [Sample(row[:2], value) for row, value in zip(rows, numbers, strict=True)]
         yield Family(family, help_text, _CAPACITY_LABELS, samples)
 
 
@@ -145,18 +175,92 @@ def _consumers(base: state.CloudState) -> Family:
     return Family("consumers", "Consumers with allocations, by type.", ("type",), samples)
 
 
+def _hosts(
+    base: state.CloudState,
+    nova: nova_api.Nova,
+    compute: compute_nodes.ServerHosts,
+    not_checked: list[tuple[str, str]],
+) -> Family:
+    """One series per compute node, to be joined with the others by ``hostname``."""
+    aggregates: Sequence[values.HostAggregate] = ()
+    try:
+        aggregates = nova_api.host_aggregates(nova)
+    except errors.PlacementError as error:
+        not_checked.append(("host_info", str(error)))
+    samples = []
+    for uuid, item in base.providers.items():
+        node = compute.node(uuid)
+        if node is not None:
+            own = [aggregate for aggregate in aggregates if node.host in aggregate.hosts]
+            zones = {aggregate.metadata.get("availability_zone", "") for aggregate in own}
+            names = sorted({aggregate.name for aggregate in own})
+            labels = (item.name, node.host, ",".join(sorted(zones - {""})), ",".join(names))
+            samples.append(Sample(labels, 1))
+    help_text = "The availability zone and the host aggregates of a compute node, from nova."
+    return Family("host_info", help_text, ("hostname", "host", "zone", "aggregates"), samples)
+
+
+def _flavors_per_host(
+    base: state.CloudState, nova: nova_api.Nova, compute: compute_nodes.ServerHosts
+) -> Family:
+    samples = [
+        Sample((name, base.providers[root].name), number)
+        for name, by_host in impact.fits_on_each_host(base, nova, compute).items()
+        for root, number in by_host.items()
+    ]
+    help_text = "Servers of the flavor alone that can start on this host, at least."
+    return Family("flavor_host_fits", help_text, ("flavor", "hostname"), samples)
+
+
+def _projects(
+    base: state.CloudState, quotas: nova_api.Nova | str, not_checked: list[tuple[str, str]]
+) -> Iterator[Family]:
+    """The usage of each project in Placement, and its quotas in nova; no limit is infinite."""
+    used: collections.Counter[tuple[str, ...]] = collections.Counter()
+    for consumer in base.consumers.values():
+        for resources in consumer.allocations.values():
+            for name, amount in resources.items():
+                used[consumer.project_id, name] += amount
+    labels = ("project_id", "resourcetype")
+    samples = [Sample(key, number) for key, number in sorted(used.items())]
+    yield Family("project_usage", "What the consumers of a project use.", labels, samples)
+    limits: list[Sample] = []
+    for project in dict.fromkeys(key[0] for key in sorted(used)):
+        if isinstance(quotas, str):
+            not_checked.append(("project_quota", quotas))
+            break
+        try:
+            limits += _limits(project, quotas)
+        except api_errors.ApiError as error:
+            not_checked.append(("project_quota", str(error)))
+            if error.status in api_errors.ACCESS_DENIED:
+                break
+        except errors.PlacementError as error:
+            not_checked.append(("project_quota", str(error)))
+    help_text = "Nova's quota of a project; +Inf without a limit."
+    yield Family("project_quota", help_text, ("project_id", "quota"), limits)
+
+
+def _limits(project: str, nova: nova_api.Nova) -> Iterator[Sample]:
+    path = f"/os-quota-sets/{urllib.parse.quote(project, safe='')}"
+    body = nova.ask(path, _QUOTA_VERSION)
+    with nova_api.parsing(path):
+        numbers = {name: int(body["quota_set"][name]) for name in _QUOTAS}
+    for name, number in numbers.items():
+        yield Sample((project, name), math.inf if number < 0 else number)
+
+
 def _flavors(
-    base: state.CloudState, services: health.HealthServices, context: ReadContext
+    base: state.CloudState,
+    nova: nova_api.Nova,
+    compute: compute_nodes.ServerHosts,
+    context: ReadContext,
 ) -> Iterator[Family]:
     """On how many hosts each flavor fits, and how often; flavors that nova refuses are left out."""
-    if isinstance(services.nova, str):
-        # A text is the reason why nova was not read.
-        return
-    compute = compute_nodes.read_server_hosts(services.nova)
-    listed = impact.fits(base, services.nova, compute, context)
+    listed = impact.fits(base, nova, compute, context)
     # A refused flavor is a finding of health.
     fits = {item.name: item.after for item in listed if not item.refused}
-    for family, help_text, values in (
+    for family, help_text, numbers in (
         (
             "flavor_hosts",
             "Hosts on which a server of the flavor can start.",
@@ -168,11 +272,13 @@ def _flavors(
             {name: fit.fits for name, fit in fits.items()},
         ),
     ):
-        samples = [Sample((name,), value) for name, value in values.items()]
+        samples = [Sample((name,), value) for name, value in numbers.items()]
         yield Family(family, help_text, ("flavor",), samples)
 
 
-def _findings(areas: Sequence[health.Area]) -> Iterator[Family]:
+def _findings(
+    areas: Sequence[health.Area], not_checked: Iterable[tuple[str, str]]
+) -> Iterator[Family]:
     lines = health.lines(areas, today=datetime.datetime.now(datetime.UTC).date())
     counts: Mapping[tuple[str, str], int] = {
         (line.code, str(line.severity)): len(line.subjects) for line in lines if line.subjects
@@ -182,11 +288,11 @@ def _findings(areas: Sequence[health.Area]) -> Iterator[Family]:
     yield Family("findings", help_text, ("code", "severity"), samples)
     checked = [Sample((area.name,), float(area.is_complete)) for area in areas]
     yield Family("checked", "Whether health could read this area whole.", ("area",), checked)
-    reasons = {
+    reasons = dict.fromkeys(not_checked) | {
         (area.name, reason): None
         for area in areas
         for reason in (*filter(None, [area.error]), *area.unread, *area.not_checked)
     }
     help_text = "What health did not check, with the reason."
-    not_checked = [Sample(labels, 1) for labels in sorted(reasons)]
-    yield Family("not_checked", help_text, ("area", "reason"), not_checked)
+    samples = [Sample(labels, 1) for labels in sorted(reasons)]
+    yield Family("not_checked", help_text, ("area", "reason"), samples)

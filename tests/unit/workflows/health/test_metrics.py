@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import shutil
 import subprocess
+import uuid
 from typing import Any
 
 import pytest
 from prometheus_client import parser
 
 from osc_placement import microversion, server, testing
-from osc_placement.client import api, wsgi
+from osc_placement.client import api, api_errors, wsgi
+from osc_placement.model import allocation, candidate
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, request
+from osc_placement.nova import api as nova_api, flavors, request
 from osc_placement.workflows.answers import flavor_audit
 from osc_placement.workflows.answers.capacity import count
 from osc_placement.workflows.cloud import compute_nodes
@@ -70,7 +73,11 @@ def parsed(text: str) -> Values:
 
 def test_the_figures_are_those_of_placement() -> None:
     document = testing.sample_cloud("12-hosts")
-    values = parsed(metrics.text(metrics.read(services(), CONTEXT, ["CUSTOM_X", "COMPUTE_NODE"])))
+    values = parsed(
+        metrics.text(
+            metrics.read(services(), CONTEXT, metrics.Details(["CUSTOM_X", "COMPUTE_NODE"]))
+        )
+    )
     used: dict[tuple[str, str], int] = {}
     types: dict[str, int] = {}
     for consumer in document["consumers"].values():
@@ -127,6 +134,108 @@ def test_findings_and_flavors_are_those_of_the_commands() -> None:
     assert len(hosts) > len(expected) / 2
     for key, number in values["flavor_fits"].items():
         assert number >= hosts[key]
+
+
+def test_a_compute_node_has_the_zone_and_the_aggregates_of_nova() -> None:
+    recorded = testing.sample_nova("12-hosts")
+    values = parsed(metrics.text(metrics.read(services(), CONTEXT)))
+    listed = recorded["GET /v2.1/os-aggregates"]["aggregates"]
+    assert values["host_info"]
+    # The text has the labels in the order of their names.
+    for names, host, hostname, zone in values["host_info"]:
+        own = [item for item in listed if host in item["hosts"]]
+        assert names == ",".join(sorted(item["name"] for item in own))
+        assert zone == max((item["availability_zone"] or "" for item in own), default="")
+        assert any(name == hostname for name, _ in values["resource_total"])
+
+
+def test_a_flavor_fits_on_a_host_as_often_as_claims_succeed() -> None:
+    read = services()
+    values = parsed(metrics.text(metrics.read(read, CONTEXT, metrics.Details(per_host=True))))
+    nova = read.require_nova()
+    compute = compute_nodes.read_server_hosts(nova)
+    roots = {item.name: item.uuid for item in read.client.list_providers() if not item.parent_uuid}
+    named = {item.name: item.flavor for item in flavors.flavors(nova)}
+    compared = 0
+    for (flavor, hostname), number in values["flavor_host_fits"].items():
+        root = roots[hostname]
+        if compute.why_not(root):
+            assert number == 0
+            continue
+        spec = request.ServerSpec(named[flavor], flavor)
+        query = request.request_to_placement(spec, (), request.SchedulerOptions()).query
+        assert claims(query, root) == number
+        compared += 1
+    assert compared > 20
+
+
+def claims(query: candidate.CandidateQuery, root: str) -> int:
+    """How many servers start one after the other in one tree of the sample cloud."""
+    client = file_client(testing.sample_cloud("12-hosts"))
+    number = 0
+    while True:
+        found = client.list_allocation_candidates(query)
+        chosen = next(
+            (
+                item
+                for item in found.requests
+                if any(found.summaries[each].root_uuid == root for each in item.allocations)
+            ),
+            None,
+        )
+        if chosen is None:
+            return number
+        consumer = allocation.Consumer(
+            str(uuid.uuid4()), chosen.allocations, "p", "u", consumer_type="INSTANCE"
+        )
+        client.write_allocations([consumer])
+        number += 1
+
+
+class Quotas:
+    """Nova with quotas: one project has none, and nova refuses one."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.refused, self.paths = refused, []
+
+    def ask(self, path: str, version: str) -> Any:
+        self.paths.append(path)
+        if path.endswith(self.refused or "/"):
+            raise api_errors.from_status(403, "Policy doesn't allow os-quota-sets:show")
+        return {"quota_set": {"cores": 20, "ram": -1, "instances": 10}}
+
+
+def test_projects_have_their_usage_and_their_quotas() -> None:
+    document = testing.sample_cloud("12-hosts")
+    used: dict[tuple[str, str], int] = {}
+    for consumer in document["consumers"].values():
+        for resources in consumer["allocations"].values():
+            for name, amount in resources.items():
+                key = (consumer["project"], name)
+                used[key] = used.get(key, 0) + amount
+    projects = sorted({project for project, _ in used})
+    nova = Quotas()
+    details = metrics.Details(projects=True, quotas=nova)
+    values = parsed(metrics.text(metrics.read(services(), CONTEXT, details)))
+    assert values["project_usage"] == used
+    assert nova.paths == [f"/os-quota-sets/{project}" for project in projects]
+    assert values["project_quota"][projects[0], "cores"] == 20
+    assert values["project_quota"][projects[0], "ram"] == math.inf
+
+
+@pytest.mark.parametrize("quotas", [Quotas("0"), "no nova is there"])
+def test_quotas_that_cannot_be_read_are_not_checked(quotas: Any) -> None:
+    document = testing.sample_cloud("12-hosts")
+    for number, consumer in enumerate(document["consumers"].values()):
+        consumer["project"] = f"project-{number % 3}"
+    details = metrics.Details(projects=True, quotas=quotas)
+    values = parsed(metrics.text(metrics.read(services(document), CONTEXT, details)))
+    assert len(values["project_usage"]) > 3
+    assert "project_quota" not in values
+    (reason,) = (reason for area, reason in values["not_checked"] if area == "project_quota")
+    assert "no nova is there" in reason or "HTTP 403" in reason
+    # A refused permission ends the requests.
+    assert len(getattr(quotas, "paths", [1])) == 1
 
 
 def test_without_nova_the_areas_say_so() -> None:
