@@ -72,6 +72,21 @@ class NovaServices:
         shell: Any = self._command.app
         return flavors.SessionGlance(shell.client_manager.sdk_connection)
 
+    def has_service_role(self, nova_conf: pathlib.Path | None) -> bool:
+        """Whether the user of ``[placement]`` in a nova.conf has the role service in its project.
+
+        Requests: two GETs to keystone. Errors: PlacementError says why it is not known.
+        """
+        from osc_placement.nova import api, roles
+
+        if isinstance(self.nova, api.RecordedNova):
+            raise errors.PlacementError("a recording of nova has no role assignments")
+        if nova_conf is None:
+            raise errors.PlacementError("--nova-conf names the nova.conf of a compute host")
+        shell: Any = self._command.app
+        login = roles.read_login(nova_conf)
+        return roles.has_service_role(shell.client_manager.sdk_connection, login)
+
     @property
     def neutron_for_ports(self) -> Neutron | None:
         """Neutron, or None with ``--skip-port-allocations``."""

@@ -67,7 +67,7 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
         arguments.add_file(
             parser,
             "--nova-conf",
-            "A nova.conf: its request filters, PCI aliases and devices",
+            "A nova.conf: its request filters, PCI aliases, devices and login to Placement",
         )
         arguments.add_flag(
             parser, "--strict", "Exit with 1 instead of 0 if something was not checked"
@@ -100,7 +100,12 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
         step = upgrade.step_of(version, parsed_args.old, parsed_args.to, options)
         with self.reading() as context:
             reader = upgrade.UpgradeReader(
-                opened, lambda: cloud.glance, step, configuration, context
+                opened,
+                lambda: cloud.glance,
+                lambda: cloud.has_service_role(parsed_args.nova_conf),
+                step,
+                configuration,
+                context,
             )
             checked = upgrade.examine(reader, opened)
         counts = collections.Counter(str(item.outcome.result) for item in checked)

@@ -84,11 +84,13 @@ class UpgradeReader:
         self,
         services: health.HealthServices,
         glance: Callable[[], flavors.Glance],
+        has_role: Callable[[], bool],
         upgrade: ReleaseStep,
         configuration: pci.PciConfiguration | None,
         context: ReadContext,
     ) -> None:
         self._services, self._glance, self._context = services, glance, context
+        self.has_role = has_role
         self.upgrade, self.configuration = upgrade, configuration
 
     @functools.cached_property
@@ -273,7 +275,9 @@ CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
     (
         "encryption",
         "Reshape of encrypted memory",
-        lambda read: checks.encryption(read.cloud, read.inventories, read.cloud.used, read.upgrade),
+        lambda read: checks.encryption(
+            read.cloud, read.inventories, read.cloud.used, read.upgrade, read.has_role
+        ),
     ),
     (
         "sev-es",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.name import and_more, counted
@@ -154,8 +155,13 @@ def encryption(
     inventories: Mapping[str, inventory.Inventories],
     used: Mapping[str, Mapping[str, int]],
     upgrade: ReleaseStep,
+    has_role: Callable[[], bool],
 ) -> Outcome:
-    """The reshape of encrypted memory, which nova-compute makes when it starts."""
+    """The reshape of encrypted memory, which nova-compute makes when it starts.
+
+    ``has_role``: whether nova's user has the role service; a PlacementError says why it is not
+    known. It is called if there is a reshape.
+    """
     name = flavor.MEM_ENCRYPTION_CONTEXT
     if not upgrade.old < releases.ENCRYPTION_PROVIDERS_SINCE <= upgrade.new:
         return Outcome.success("nova-compute reshapes nothing in this step")
@@ -174,10 +180,14 @@ def encryption(
             blocked.append(f"{text}: Placement refuses this")
         else:
             lines.append(f"{text} move to a new provider")
-    advice = (
-        "nova's user needs the role service: openstack role assignment list --names --role service"
-    )
-    result = Readiness.FAILURE if blocked else Readiness.WARNING
+    result, advice = Readiness.SUCCESS, "nova's user has the role service"
+    try:
+        if not has_role():
+            advice = "nova-compute does not start: give nova's user in its project the role service"
+            blocked.insert(0, "nova's user lacks the role service: Placement refuses the reshape")
+    except errors.PlacementError as error:
+        result, advice = Readiness.WARNING, f"not checked: the role service of nova's user: {error}"
+    result = Readiness.FAILURE if blocked else result
     hosts = [cloud.compute_nodes[uuid].host for uuid in roots]
     return Outcome.of_lines(result, [*blocked, *lines], hosts, advice)
 

@@ -208,8 +208,14 @@ def wide(devices: int, groups: int, taken: ReleaseStep) -> Outcome:
     return upgrade_checks.wide_trees(tree, offered, {"gpu": query}, taken)
 
 
-def encryption(used: int, old: int, new: int) -> Outcome:
-    return upgrade_checks.encryption(TWO, CONTEXTS, {A: {CONTEXT: used}}, step(old, new))
+def encryption(used: int, old: int, new: int, role: bool | str = True) -> Outcome:
+    def has_role() -> bool:
+        if isinstance(role, str):
+            raise errors.PlacementError(role)
+        return role
+
+    used_of = {A: {CONTEXT: used}}
+    return upgrade_checks.encryption(TWO, CONTEXTS, used_of, step(old, new), has_role)
 
 
 def sev_es(used: int, new: int) -> Outcome:
@@ -254,11 +260,14 @@ KNOWN = frozenset(releases.WRITTEN_SINCE)
             "warning",
             "b: nova-compute is not up",
         ),
-        (encryption(4, 31, 32), "warning", "4 of 4"),
+        (encryption(4, 31, 32), "success", "4 of 4"),
+        (encryption(4, 31, 32, role=False), "failure", "lacks the role service"),
+        (encryption(4, 31, 32, role="no rights"), "warning", "of nova's user: no rights"),
+        (encryption(5, 31, 32, role="no rights"), "failure", "Placement refuses this"),
         (encryption(5, 31, 34), "failure", "Placement refuses this"),
         (encryption(5, 32, 34), "success", "reshapes nothing"),
         (encryption(5, 30, 31), "success", "reshapes nothing"),
-        (upgrade_checks.encryption(TWO, {}, {}, step(31, 32)), "success", "no host has"),
+        (upgrade_checks.encryption(TWO, {}, {}, step(31, 32), bool), "success", "no host has"),
         (sev_es(2, 34), "warning", "a: 2 guests with SEV-ES"),
         (sev_es(0, 34), "success", "no guest"),
         (sev_es(2, 33), "success", "no SEV-SNP"),
@@ -340,7 +349,12 @@ def examined(recorded: Mapping[str, object], client: embedded.Client) -> dict[st
     neutron = neutron_api.RecordedNeutron(recorded, "the sample")
     services = health.HealthServices(client, nova, neutron)
     reader = upgrade.UpgradeReader(
-        services, lambda: flavors.RecordedGlance(nova), step(31, 34), None, ReadContext(workers=1)
+        services,
+        lambda: flavors.RecordedGlance(nova),
+        bool,
+        step(31, 34),
+        None,
+        ReadContext(workers=1),
     )
     return {item.code: item.outcome for item in upgrade.examine(reader, services)}
 
