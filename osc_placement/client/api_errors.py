@@ -28,6 +28,10 @@ ACCESS_DENIED = frozenset({401, 403})
 
 REQUEST_ID_HEADER = "x-openstack-request-id"
 
+_GENERAL = (
+    "The server could not comply with the request since it is either malformed or otherwise"
+    " incorrect."
+)
 _RULE = re.compile(r"placement:[\w:]+")
 _SERVICE_RULES = frozenset({"placement:reshaper:reshape"})
 
@@ -246,3 +250,9 @@ def _conflict(code: str | None, text: str) -> type[Conflict]:
 
 class UnknownProvider(errors.InvalidInput):
     """Names that no provider has, or that several have; one of ``reasons`` per name."""
+
+
+def one_line(detail: str) -> str:
+    """Placement's reason without its general sentence and line breaks, real or escaped."""
+    text = " ".join(detail.replace("\\n", "\n").split())
+    return text.removeprefix(_GENERAL).strip()

@@ -104,6 +104,8 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
         self._requests: dict[str, NovaRequest] = {}
         #: ``{flavor: why it is not counted}``
         self._refused: dict[str, str] = {}
+        #: ``{title: why Placement refuses nova's request, so that nova finds no host}``
+        self._causes: dict[str, str] = {}
         client, queries = self._queries(parsed_args)
         request = show.ShowRequest(
             queries,
@@ -118,6 +120,8 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
         names = services.named_aggregates(self)
         with self.reading() as context:
             answer = show.show(client, request, context, names, nova)
+        nothing = [show.nothing_fits(title) for title in self._causes]
+        answer = dataclasses.replace(answer, rows=(*answer.rows, *nothing))
         self.summary = self._summary(answer)
         own = (single.not_checked for single in self._requests.values())
         doubts = [*answer.not_checked, *itertools.chain.from_iterable(own)]
@@ -132,7 +136,7 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
         if self._refused:
             self.exit_code = 1
         self.answer = _tables(answer.rows, parsed_args)
-        columns = _columns(answer, self._requests, has_after=_has_after(parsed_args))
+        columns = _columns(answer, self._requests, self._causes, has_after=_has_after(parsed_args))
         return rows.listing(columns, answer.rows)
 
     def _summary(self, answer: show.Shown) -> list[str]:
@@ -158,6 +162,7 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
                 [*answer.notes, *(text for one in requests.values() for text in one.notes)],
             ),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
+            *(f"Nova finds no host for {title}: {why}" for title, why in self._causes.items()),
             *(
                 f"The servers of {name} find no room on the other hosts, so nothing more is safe"
                 for name in dict.fromkeys(unsafe)
@@ -200,9 +205,8 @@ openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"
             except api_errors.ApiError as error:
                 if error.status != 400 or options is not None:
                     raise
-                self._refused[title] = error.detail
+                self._causes[title] = api_errors.one_line(error.detail)
                 del queries[title]
-        self._require_any(queries)
         return client, queries
 
     def _read_flavors(self, parsed_args: argparse.Namespace) -> None:
@@ -260,9 +264,13 @@ def _title(query: CandidateQuery) -> str:
 
 
 def _columns(
-    answer: show.Shown, requests: Mapping[str, NovaRequest], *, has_after: bool
+    answer: show.Shown,
+    requests: Mapping[str, NovaRequest],
+    causes: Mapping[str, str],
+    *,
+    has_after: bool,
 ) -> rows.Columns[show.Row]:
-    """The columns of an answer; ``requests``: those of nova, by title."""
+    """The columns; ``requests`` are those of nova, ``causes`` why Placement refuses some."""
 
     def notes(row: show.Row, of_nova: Callable[[NovaRequest], Sequence[str]]) -> Sequence[str]:
         return of_nova(requests[row.title]) if row.title in requests else ()
@@ -287,7 +295,13 @@ def _columns(
         "not_checked": lambda row: rows.lines(
             [*answer.not_checked, *notes(row, lambda nova: nova.not_checked)]
         ),
-        "notes": lambda row: rows.lines([*answer.notes, *notes(row, lambda nova: nova.notes)]),
+        "notes": lambda row: rows.lines(
+            [
+                *([causes[row.title]] if row.title in causes else []),
+                *answer.notes,
+                *notes(row, lambda nova: nova.notes),
+            ]
+        ),
     }
 
 

@@ -226,22 +226,10 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
-        reason = _one_line(error.detail)
+        reason = api_errors.one_line(error.detail)
         refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
         return _Asked(refused)
     return dataclasses.replace(asked, answer=answer)
-
-
-def _one_line(detail: str) -> str:
-    """Placement's reason without its general sentence and line breaks, real or escaped."""
-    text = " ".join(detail.replace("\\n", "\n").split())
-    return text.removeprefix(_GENERAL).strip()
-
-
-_GENERAL = (
-    "The server could not comply with the request since it is either malformed or otherwise"
-    " incorrect."
-)
 
 
 def _judged(

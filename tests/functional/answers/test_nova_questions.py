@@ -344,9 +344,27 @@ def test_a_bad_flavor_does_not_hide_the_count_of_others(
     flavors = [f"--flavor={name}" for name in ("cyborg", "small", "typo", "absent")]
     ended = openstack.run("placement capacity show", *flavors, *nova, "-f", "json")
     assert ended.code == 1
-    assert [row["request"] for row in json.loads(ended.stdout)] == ["small"]
-    for name in ("cyborg", "typo", "absent"):
+    counts = {row["request"]: row["fits"] for row in json.loads(ended.stdout)}
+    assert counts.keys() == {"small", "typo"}
+    for name in ("cyborg", "absent"):
         assert f"Not counted: flavor {name}: " in ended.stderr
+
+
+def test_nova_finds_no_host_for_a_flavor_with_an_unknown_trait(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    """Placement answers 400 then, and nova says "No valid host"."""
+    for part in ((), ("--by", "host")):
+        ended = openstack.run(
+            "placement capacity show", "--flavor=typo", *part, *nova, "-f", "json"
+        )
+        (row,) = json.loads(ended.stdout)
+        assert (row["request"], row["fits"], row["hosts"], ended.code) == ("typo", 0, 0, 0)
+        assert "CUSTOM_TYPO" in row["notes"][0]
+        assert f"Nova finds no host for typo: {row['notes'][0]}" in ended.stderr
+        assert (
+            "typo" in openstack.run("placement capacity show", "--flavor=typo", *part, *nova).stdout
+        )
 
 
 def test_an_unknown_flavor_does_not_hide_the_audit_of_others(

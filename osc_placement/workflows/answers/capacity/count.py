@@ -51,8 +51,8 @@ class Capacity:
 
     @property
     def scarcest(self) -> str:
-        """The class of which the fewest requests find enough."""
-        return self.classes[0].name
+        """The class of which the fewest requests find enough; empty without classes."""
+        return self.classes[0].name if self.classes else ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

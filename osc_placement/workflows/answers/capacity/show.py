@@ -17,6 +17,7 @@ from osc_placement.model import candidate
 from osc_placement.model.name import and_more
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan.plan import Plan, check_target
+from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import (
     add_hosts,
     count,
@@ -90,6 +91,11 @@ class Shown:
     not_checked: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+
+
+def nothing_fits(title: str) -> Row:
+    """The count of a request that Placement refuses: nova finds no host for it."""
+    return Row(title, "", False, count.Capacity(placing.FitCount(0, 0), 0, ()))
 
 
 def show(

@@ -226,7 +226,7 @@ def _checked(
     if isinstance(answer, api_errors.BadRequest):
         if request.nova is None:
             raise answer
-        reasons = reasons or [" ".join(answer.detail.split())]
+        reasons = reasons or [api_errors.one_line(answer.detail)]
     return "; ".join(reasons)
 
 
