@@ -134,7 +134,8 @@ class SchedulerOptions:
 
     ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34); None
     if that is not known. Nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
-    ``max_instances_per_host`` of ``[filter_scheduler]``, are None without a nova.conf.
+    ``max_instances_per_host`` of ``[filter_scheduler]``, and ``allow_resize_to_same_host`` are None
+    without a nova.conf.
     """
 
     max_placement_results: int = 1000
@@ -146,6 +147,7 @@ class SchedulerOptions:
     query_placement_for_routed_network_aggregates: bool = False
     owner: bool | None = None
     release: int | None = None
+    allow_resize_to_same_host: bool | None = None
     pci_in_placement: bool = False
     aliases: PciAliases | None = None
     enabled_filters: tuple[str, ...] | None = None
@@ -187,6 +189,7 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
     number = cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1)
     conf.register_opts([enabled, in_placement, number], group=_FILTER_SECTION)
     conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
+    conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
     try:
         conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
         found = {
@@ -202,6 +205,7 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
         **found,
         enabled_filters=tuple(section.enabled_filters),
         max_instances_per_host=section.max_instances_per_host,
+        allow_resize_to_same_host=conf.allow_resize_to_same_host,
         pci_in_placement=section.pci_in_placement,
         aliases=aliases,
     )

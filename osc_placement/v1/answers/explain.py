@@ -29,26 +29,17 @@ if TYPE_CHECKING:
         failures,
         nova_filters,
     )
+    from osc_placement.workflows.answers.explain.moving import MoveRequest
     from osc_placement.workflows.cloud.nova_request import RequestOptions
 
 
 COLUMNS = (
-    "section",
-    "text",
-    "source",
-    "hosts",
-    "host",
-    "provider",
-    "group",
-    "reason",
-    "names",
-    "requested",
-    "free",
-    "inventory",
-    "details",
-    "verdict",
-    "commands",
+    *("section", "text", "source", "hosts", "host", "provider", "group", "reason"),
+    *("names", "requested", "free", "inventory", "details", "verdict", "commands"),
 )
+
+#: The values of --for: ``moving.MoveKind``.
+_MOVES = ("live-migrate", "migrate", "resize", "evacuate", "unshelve")
 
 #: ``(title, section, {column of the table: column of the rows})``
 _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
@@ -71,11 +62,12 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 class ExplainRequest:
     """What the operator asks, before anything is read from the cloud.
 
-    ``asked`` are the options of a query, or the server of nova's request. ``hosts`` are explained,
-    or else the ``nearest`` ones.
+    ``asked`` are the options of a query, or the server of nova's request, and ``move`` what nova is
+    to do with it. ``hosts`` are explained, or else the ``nearest`` ones.
     """
 
     asked: candidate.CandidateOptions | RequestOptions
+    move: MoveRequest | None
     hosts: Sequence[str]
     nearest: int
     no_nova: bool
@@ -126,25 +118,48 @@ openstack allocation candidate explain \\
             help="Explain this many hosts that fail the fewest constraints (default: 3)",
         )
         nova_request.add_options(parser)
+        group = parser.add_argument_group("the move of a server")
+        group.add_argument(
+            "--for", dest="move", choices=_MOVES, help="What nova is to do with --server"
+        )
+        group.add_argument(
+            "--to-host", metavar="<host>", help="The target, if nova is not to choose it"
+        )
+        group.add_argument("--to-flavor", metavar="<flavor>", help="The new flavor of a resize")
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.answers.explain import explain, nova_filters
+        from osc_placement.workflows.answers.explain import explain, moving, nova_filters
         from osc_placement.workflows.cloud import compute_nodes
 
         request = ExplainRequest(
             candidate.query_options(self, parsed_args) or nova_request.server_options(parsed_args),
-            parsed_args.host,
+            self._move(parsed_args),
+            list(filter(None, [*parsed_args.host, parsed_args.to_host])),
             parsed_args.nearest,
             bool(parsed_args.no_nova),
             bool(parsed_args.strict),
         )
-        client, every, judge = self._queries(request)
+        nova = services.optional_nova(self, no_nova=request.no_nova)
+        compute = compute_nodes.read_server_hosts(nova)
+        if isinstance(request.asked, candidate.CandidateOptions):
+            judge = None
+            client, every = self._of_query(request.asked)
+        else:
+            opened = nova_request.opened(self)
+            if request.move:
+                found, compute = moving.plan(opened, request.asked, request.move, compute)
+            else:
+                found = list(nova_request.read(opened, request.asked))
+            every = [
+                explain.ExplainedQuery(single.query, list(single.sources), nova=single)
+                for single in found
+            ]
+            client = candidate.connected(self, [single.query for single in every])
+            judge = nova_filters.FilterJudge(opened.nova, request.asked.scheduler).judge
         every[0] = asked = dataclasses.replace(
             every[0], hosts=request.hosts, nearest=request.nearest
         )
-        nova = services.optional_nova(self, no_nova=request.no_nova)
-        compute = compute_nodes.read_server_hosts(nova)
         aggregates = _host_aggregates(asked, nova)
         with self.reading() as context:
             answers = explain.explain(
@@ -155,10 +170,9 @@ openstack allocation candidate explain \\
         open_parts = nova_filters.Open(
             (*doubts, *compute.not_checked, *left.doubts), (*notes, *left.notes)
         )
-        code = {
-            frozenset({True}): 0,
-            frozenset({False}): 3,
-        }.get(frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED)
+        code = {frozenset({True}): 0, frozenset({False}): 3}.get(
+            frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED
+        )
         self.exit_code = services.answer_code(
             code,
             open_parts.doubts,
@@ -170,27 +184,36 @@ openstack allocation candidate explain \\
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
-    def _queries(
-        self, request: ExplainRequest
-    ) -> tuple[api.Client, list[explain.ExplainedQuery], explain.JudgeFilters | None]:
-        """The client, the queries (nova's by release), and what judges the hosts of nova's."""
-        from osc_placement.model import constraint
-        from osc_placement.workflows.answers.explain import explain, nova_filters
+    def _move(self, parsed_args: argparse.Namespace) -> MoveRequest | None:
+        """The options of a move. Exits with a usage error for those that exclude each other."""
+        from osc_placement.workflows.answers.explain import moving
 
-        if isinstance(request.asked, candidate.CandidateOptions):
-            client, query = candidate.of_options(self, request.asked)
-            parameters = query if isinstance(query, list) else []
-            query = read_candidates(query) if isinstance(query, list) else query
-            order = constraint.constraints_of(query)
-            return client, [explain.ExplainedQuery(query, order, parameters=parameters)], None
-        opened = nova_request.opened(self)
-        every = [
-            explain.ExplainedQuery(single.query, list(single.sources), nova=single)
-            for single in nova_request.read(opened, request.asked)
-        ]
-        client = candidate.connected(self, [single.query for single in every])
-        judge = nova_filters.FilterJudge(opened.nova, request.asked.scheduler).judge
-        return client, every, judge
+        kind, flavor, host = parsed_args.move, parsed_args.to_flavor, parsed_args.to_host
+        wrong = {
+            "--to-flavor: needs --for resize": flavor and kind != "resize",
+            "--to-host: needs --for": host and kind is None,
+            "--for: needs --server": kind and not parsed_args.server,
+            "--for: not allowed with argument --no-nova": kind and parsed_args.no_nova,
+            "--for: resize needs --to-flavor": kind == "resize" and not flavor,
+            "--to-host: nova chooses the host of a resize; --host explains one": host and flavor,
+            "--to-host: not allowed with argument --host": host and parsed_args.host,
+        }
+        for text in (text for text, is_so in wrong.items() if is_so):
+            self.usage_error(f"argument {text}")
+        return kind and moving.MoveRequest(moving.MoveKind(kind), host, flavor)
+
+    def _of_query(
+        self, options: candidate.CandidateOptions
+    ) -> tuple[api.Client, list[explain.ExplainedQuery]]:
+        """The client, and the query of the options or of ``--query``."""
+        from osc_placement.model import constraint
+        from osc_placement.workflows.answers.explain import explain
+
+        client, query = candidate.of_options(self, options)
+        parameters = query if isinstance(query, list) else []
+        query = read_candidates(query) if isinstance(query, list) else query
+        order = constraint.constraints_of(query)
+        return client, [explain.ExplainedQuery(query, order, parameters=parameters)]
 
 
 def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:

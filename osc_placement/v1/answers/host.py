@@ -89,10 +89,7 @@ openstack --os-placement-database cloud.sqlite \\
             )
         code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[judgement.answer]
         self.exit_code = services.answer_code(
-            code,
-            judgement.doubts,
-            strict=parsed_args.strict,
-            only_placement=parsed_args.no_nova,
+            code, judgement.doubts, strict=parsed_args.strict, only_placement=parsed_args.no_nova
         )
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [judgement.reason])),

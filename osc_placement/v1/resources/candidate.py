@@ -203,9 +203,7 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
         )
     _add_tree_rules(parser)
     parser.add_argument(
-        "--query",
-        metavar="<query>",
-        help="A complete query string, instead of the options above",
+        "--query", metavar="<query>", help="A complete query string, instead of the options above"
     )
 
 
@@ -358,11 +356,7 @@ def _add_grouped(parser: argparse._ActionsContainer) -> None:
 
 def _add(container: argparse._ActionsContainer, option: str, metavar: str, text: str) -> None:
     container.add_argument(
-        option,
-        metavar=metavar,
-        action=arguments.InGroup,
-        default=argparse.SUPPRESS,
-        help=text,
+        option, metavar=metavar, action=arguments.InGroup, default=argparse.SUPPRESS, help=text
     )
 
 

@@ -202,17 +202,23 @@ NOVA_NOT_READ = (
     "compute services: nova was not read, so a host may be down, disabled or missing in nova"
 )
 
+#: Why the host that a server leaves does not take it.
+SOURCE = "the server is there"
+
 
 class ServerHosts:
     """Which root providers can take a server: the rules of nova's ComputeFilter. Pure.
 
     A root provider can take a server if nova has a compute node with its UUID, in a cell that is
     up, and the compute service of this node is enabled, up and not forced down. ``hosts`` is None
-    if nova was not read: no root is refused then, and ``not_checked`` says why.
+    if nova was not read: no root is refused then, and ``not_checked`` says why. ``source`` is the
+    host that a server leaves: nova does not choose it.
     """
 
-    def __init__(self, hosts: values.Hosts | None = None, why: str = NOVA_NOT_READ) -> None:
-        self.hosts = hosts
+    def __init__(
+        self, hosts: values.Hosts | None = None, why: str = NOVA_NOT_READ, source: str = ""
+    ) -> None:
+        self.hosts, self.source = hosts, source
         self.not_checked: tuple[str, ...] = () if hosts is not None else (why,)
         hosts = hosts or values.Hosts()
         self._node = {node.uuid: node for node in hosts.nodes}
@@ -227,7 +233,12 @@ class ServerHosts:
         if node is None:
             down = f", and the cell of {', '.join(sorted(self._unreachable))} is down"
             return f"nova lists no compute node{down if self._unreachable else ''}"
-        return _why_refused(self._service.get(node.host))
+        return SOURCE if self.is_source(root_uuid) else _why_refused(self._service.get(node.host))
+
+    def is_source(self, root_uuid: str) -> bool:
+        """Whether a root provider is of the host that the server leaves."""
+        node = self._node.get(root_uuid)
+        return bool(self.source) and node is not None and node.host == self.source
 
     def refused(self, roots: Iterable[str]) -> dict[str, str]:
         """``{root UUID: why it cannot take a server}``, without the roots that can."""
@@ -249,7 +260,9 @@ class ServerHosts:
             dataclasses.replace(each, is_enabled=True) if each.host == node.host else each
             for each in self.hosts.compute_services
         )
-        return ServerHosts(dataclasses.replace(self.hosts, compute_services=services))
+        return ServerHosts(
+            dataclasses.replace(self.hosts, compute_services=services), source=self.source
+        )
 
     def is_up(self, root_uuid: str) -> bool:
         """Whether nova-compute of a root provider runs, enabled or not: nova can move servers."""

@@ -19,7 +19,8 @@ from osc_placement.nova.request import SchedulerOptions
 class RequestOptions:
     """What the operator names: a flavor with the options of a new server, or an existing server.
 
-    ``flavor``, ``image`` and ``server`` are names or IDs (a server's UUID); ``ports`` are UUIDs.
+    ``flavor`` and ``image`` are names or IDs, ``ports`` UUIDs. ``server`` is a UUID, or a server
+    that was read; with a ``flavor`` it is resized to that.
     """
 
     flavor: str | None = None
@@ -28,7 +29,7 @@ class RequestOptions:
     availability_zone: str | None = None
     project_id: str | None = None
     ports: tuple[str, ...] = ()
-    server: str | None = None
+    server: str | values.Server | None = None
     scheduler: SchedulerOptions = dataclasses.field(default_factory=SchedulerOptions)
 
 
@@ -201,15 +202,10 @@ def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.
 
 
 def _existing(
-    services: RequestServices,
-    options: RequestOptions,
-    aggregates: Sequence[values.HostAggregate],
+    services: RequestServices, options: RequestOptions, aggregates: Sequence[values.HostAggregate]
 ) -> tuple[request.ServerSpec, tuple[str, ...], tuple[str, ...]]:
     """The server, what was assumed about it, and what was not checked."""
-    uuid = options.server or ""
-    server = servers.find_servers(services.nova, {uuid}).get(uuid)
-    if server is None:
-        raise errors.InvalidInput([f"nova has no server with the UUID {options.server!r}"])
+    server = read_server(services.nova, options)
     spec = spec_of(
         server, neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
     )
@@ -220,6 +216,11 @@ def _existing(
         from_volume=_from_volume(services, server),
         availability_zone=options.availability_zone or server.pinned_zone,
     )
+    if options.flavor is not None:
+        [new] = flavors.select(flavors.flavors(services.nova), [options.flavor])
+        if (new.name, new.flavor) == (server.flavor_name, server.flavor):
+            raise errors.InvalidInput([f"the server has the flavor {new.name} already"])
+        spec = dataclasses.replace(spec, flavor=new.flavor, name=new.name, flavor_name=new.name)
     hidden = () if options.availability_zone else _hidden_zone(server, aggregates)
     return spec, ("the server's own allocations count as used", *missing), hidden
 
@@ -230,6 +231,17 @@ def _hidden_zone(
     """That the zone of a server is not known, in a cloud with zones."""
     has_zones = any("availability_zone" in each.metadata for each in aggregates)
     return (ZONE_HIDDEN,) if has_zones and not server.shows_zone else ()
+
+
+def read_server(nova: nova_api.Nova, options: RequestOptions) -> values.Server:
+    """The existing server. Requests: one, if it was not read. Errors: InvalidInput."""
+    if isinstance(options.server, values.Server):
+        return options.server
+    uuid = options.server or ""
+    server = servers.find_servers(nova, {uuid}).get(uuid)
+    if server is None:
+        raise errors.InvalidInput([f"nova has no server with the UUID {uuid!r}"])
+    return server
 
 
 def spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:

@@ -213,8 +213,13 @@ def _provider_of(
 
 
 def _unknown_host(text: str, hosts: values.Hosts | None) -> str:
-    nova = "" if hosts is None else ", and nova has no compute node on a host of this name"
-    return lookup.unknown_provider(text) + nova
+    if hosts is None:
+        return lookup.unknown_provider(text)
+    for node in hosts.nodes:
+        if text in (node.host, node.hostname, node.uuid):
+            why = f"nova-compute on {node.host} creates one when it starts"
+            return f"{text} has no resource provider: {why}"
+    return f"{lookup.unknown_provider(text)}, and nova has no compute node on a host of this name"
 
 
 def _filters(

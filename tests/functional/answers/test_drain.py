@@ -109,6 +109,9 @@ def test_what_would_let_servers_move_is_named_and_the_most_hosts(
     assert blocked["server"] == NAMES["s1"]
     assert [move["server"] for move in plan["moves"]] == [NAMES["s0"]]
     assert "free 6 VCPU on last" in blocked["changes"]
+    assert any(text.startswith("raise the ratio of VCPU on last") for text in blocked["changes"])
+    said = openstack.run("placement host drain", "old", "new", *nova).messages
+    assert "sets back allocation_ratio of VCPU if nova.conf has cpu_allocation_ratio" in said
 
 
 def test_what_is_kept_for_failed_hosts_is_no_room_for_servers(

@@ -197,6 +197,7 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         owner=True,
         enabled_filters=("ComputeFilter", "NUMATopologyFilter"),
         max_instances_per_host=50,
+        allow_resize_to_same_host=False,
         pci_in_placement=True,
         aliases={"gpu": [request.PciAlias("CUSTOM_H100", frozenset({"CUSTOM_A"}), has_ids=False)]},
     )

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
@@ -27,6 +28,7 @@ from osc_placement.workflows.answers.capacity import (
     stop,
 )
 from osc_placement.workflows.answers.drain import document, most, reserve, steps, targets, unblock
+from osc_placement.workflows.answers.explain import set_back
 from osc_placement.workflows.answers.explain.changes import SmallestChange
 from osc_placement.workflows.cloud import compute_nodes, observe
 from osc_placement.workflows.cloud.context import ReadContext
@@ -195,7 +197,9 @@ def _decide(
         possible = most.find(found, roots, stuck)
         named = tuple(map(question.host, possible.hosts))
         possible = dataclasses.replace(possible, hosts=named)
-    return dataclasses.replace(drain, changes=_changes(found, roots, schedule), most=possible)
+    changes = _changes(found, roots, schedule)
+    notes = (*notes, *set_back.notes(itertools.chain.from_iterable(changes.values())))
+    return dataclasses.replace(drain, changes=changes, most=possible, notes=notes)
 
 
 def _scheduled(

@@ -397,16 +397,14 @@ class _Explainer:
             trees = [*failing, *elsewhere]
             refused_by_nova = self._refused_by_nova
             found += changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
+        failed = failures.explained(base, query, chosen)
         return Explanation(
             len(steps),
             tuple(self._funnel(steps)),
             tuple(base.providers[root].name for root in serving),
             tuple(base.providers[root].name for root in chosen),
             {name: base.providers[root].name for name, root in named.items()},
-            tuple(
-                self._with_members(failure, members)
-                for failure in failures.explained(base, query, chosen)
-            ),
+            tuple(self._with_members(failure, members) for failure in failed),
             tuple(found),
             judged=tuple(judged),
             not_counted={
@@ -475,7 +473,7 @@ class _Explainer:
             return self._judge(self._request.nova, candidates, compute)
         if compute.hosts is None:
             return []
-        return [nova_filters.judge_compute(candidates, compute)]
+        return nova_filters.judge_hosts(candidates, compute)
 
     def _funnel(self, steps: Mapping[str, int]) -> list[FunnelStep]:
         return [
@@ -496,10 +494,7 @@ class _Explainer:
         return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
 
     def _nearest(
-        self,
-        failing: Sequence[str],
-        hosts: Collection[str],
-        members: Mapping[str, Collection[str]],
+        self, failing: Sequence[str], hosts: Collection[str], members: Mapping[str, Collection[str]]
     ) -> list[str]:
         """The hosts that lack least, see ``changes.lack``."""
         own = set(hosts)

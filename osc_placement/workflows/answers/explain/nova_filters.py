@@ -21,6 +21,8 @@ from osc_placement.nova import api, filters, request, servers, traits, values
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 
 COMPUTE = "ComputeFilter"
+#: What nova calls the hosts that it leaves out of a move, before its filters.
+IGNORED = "ignore_hosts"
 AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
 
 #: Refused hosts that a text names for each reason.
@@ -112,8 +114,9 @@ def _judge(
     compute: ServerHosts,
     scheduler: request.SchedulerOptions,
 ) -> list[FilterJudgement]:
-    by_compute = judge_compute(candidates, compute)
-    accepted = {name: uuid for name, uuid in candidates.items() if name not in by_compute.refused}
+    first = judge_hosts(candidates, compute)
+    left_out = refused(first)
+    accepted = {name: uuid for name, uuid in candidates.items() if name not in left_out}
     releases = asked.releases or traits.RELEASES[-1:]
     by_release = {
         each: _hosts(compute, asked.aggregates, accepted, scheduler, each) for each in releases
@@ -126,13 +129,14 @@ def _judge(
     else:
         others = [*_from_rules(asked.server, by_release), *_from_groups(group, asked.server, hosts)]
     hidden = _hidden(asked.server, [host for _, host in hosts.values()])
-    judged = [by_compute, *others, *hidden]
+    judged = [*first, *others, *hidden]
     if scheduler.enabled_filters is not None:
         by_name = {item.filter: item for item in judged}
         by_name |= {name: _not_checked(name, why) for name, why in filters.UNSEEN.items()}
         enabled = sorted(dict.fromkeys(scheduler.enabled_filters), key=COMPUTE.__ne__)
+        enabled = [item.filter for item in first if item.filter == IGNORED] + enabled
         return [by_name.get(name) or _without_rule(name, asked.server) for name in enabled]
-    defaults = request.DEFAULT_FILTERS
+    defaults = (IGNORED, *request.DEFAULT_FILTERS)
     return [
         dataclasses.replace(item, is_enabled=True if item.filter in defaults else None)
         for item in judged
@@ -155,12 +159,18 @@ def members(
     }
 
 
-def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> FilterJudgement:
-    """The judgement of the ComputeFilter about ``{name: UUID}`` of root providers."""
+def judge_hosts(candidates: Mapping[str, str], compute: ServerHosts) -> list[FilterJudgement]:
+    """The judgement of the ComputeFilter about ``{name: UUID}`` of root providers.
+
+    Before it, of a server that moves, what nova leaves out.
+    """
     if compute.hosts is None:
-        return _not_checked(COMPUTE, "; ".join(compute.not_checked))
+        return [_not_checked(COMPUTE, "; ".join(compute.not_checked))]
     reasons = {name: compute.why_not(uuid) for name, uuid in candidates.items()}
-    return _judged(COMPUTE, {name: why for name, why in reasons.items() if why})
+    left_out = {name for name, uuid in candidates.items() if compute.is_source(uuid)}
+    ignored = _judged(IGNORED, {name: reasons[name] for name in reasons if name in left_out})
+    others = {name: why for name, why in reasons.items() if why and name not in left_out}
+    return [*([ignored] if compute.source else ()), _judged(COMPUTE, others)]
 
 
 def refused(judged: Iterable[FilterJudgement]) -> dict[str, str]:
@@ -168,7 +178,7 @@ def refused(judged: Iterable[FilterJudgement]) -> dict[str, str]:
     reasons: dict[str, str] = {}
     for item in judged:
         if item.is_enabled:
-            prefix = "" if item.filter == COMPUTE else f"{item.filter}: "
+            prefix = "" if item.filter in (COMPUTE, IGNORED) else f"{item.filter}: "
             for name, why in item.refused.items():
                 reasons.setdefault(name, prefix + why)
     return reasons

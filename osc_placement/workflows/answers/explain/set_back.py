@@ -1,29 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-compute sets back of the changes of an explanation. Pure."""
+"""What nova-compute sets back of the changes of a host, and where to change it instead. Pure.
+
+Nova-compute writes the standard traits and the inventories of its driver again: what nova.conf or
+the hardware says. The custom ones are the operator's, unless a provider.yaml names them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from osc_placement.workflows.answers.explain.changes import SmallestChange
+from osc_placement.model.name import CUSTOM_PREFIX
+from osc_placement.workflows.answers.explain.changes import Action, SmallestChange, Step
 
-#: Who sets a change back, by its kind; nova-compute writes what it knows of its own providers.
-_SET_BACK: Mapping[str, str] = {
-    "raise allocation_ratio": "a ratio that nova.conf sets: change it there",
-    "raise total": "a total: it lasts only on a provider that nova-compute does not own",
-    "raise reserved": "a reserved amount that nova.conf sets: change it there",
-    "amend": "min_unit, max_unit and step_size of its own providers",
-    "add_trait": "standard traits of the driver, about 5 minutes later",
-    "remove_trait": "standard traits of the driver, about 5 minutes later",
+#: ``{(field, class): the option of nova.conf}``.
+_OPTIONS: Mapping[tuple[str, str], str] = {
+    ("allocation_ratio", "VCPU"): "cpu_allocation_ratio",
+    ("allocation_ratio", "MEMORY_MB"): "ram_allocation_ratio",
+    ("allocation_ratio", "DISK_GB"): "disk_allocation_ratio",
+    ("reserved", "VCPU"): "reserved_host_cpus",
+    ("reserved", "MEMORY_MB"): "reserved_host_memory_mb",
+    ("reserved", "DISK_GB"): "reserved_host_disk_mb",
+    ("total", "VCPU"): "[compute]cpu_shared_set",
+    ("total", "PCPU"): "[compute]cpu_dedicated_set",
 }
+
+_TRAIT = "the driver reports it, about 5 minutes later"
+_CPU_TRAIT = "set [libvirt]cpu_models or cpu_model_extra_flags in nova.conf"
 
 
 def notes(found: Iterable[SmallestChange]) -> list[str]:
-    """What nova-compute sets back of the changes: ``a total``."""
-    steps = [step for change in found for step in change.steps]
-    kinds = dict.fromkeys(
-        _SET_BACK.get(step.kind, "")
-        for step in steps
-        if "trait" not in step.action or not step.name.startswith("CUSTOM_")
-    )
-    return [f"nova-compute sets back {text}" for text in kinds if text]
+    """A line for each kind of change that does not last on a provider of nova-compute."""
+    return list(dict.fromkeys(line for each in found for step in each.steps for line in _of(step)))
+
+
+def _of(step: Step) -> Iterator[str]:
+    is_custom = step.name.startswith(CUSTOM_PREFIX)
+    if step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT) and not is_custom:
+        where = _CPU_TRAIT if step.name.startswith("HW_CPU_") else _TRAIT
+        yield f"nova-compute sets back the trait {step.name}: {where}"
+    if step.action not in (Action.RAISE, Action.AMEND):
+        return
+    what = f"{step.field} of {step.name}"
+    option = _OPTIONS.get((step.field, step.name))
+    if is_custom:
+        yield f"nova-compute sets back {what} if its provider.yaml names it: change it there"
+    elif option and step.field == "allocation_ratio":
+        yield f"nova-compute sets back {what} if nova.conf has {option}: change it there"
+    elif option:
+        yield f"nova-compute sets back {what}: change {option} in nova.conf"
+    else:
+        yield f"nova-compute sets back {what}: no option sets it, the host itself decides"
