@@ -56,7 +56,8 @@ ROOMS: dict[str, set[str]] = {
     "answers": {"cloud", "answers.capacity", "answers.drain", "answers.explain"},
     # What needs every record of a service is counted on a snapshot of it.
     "answers.capacity": {"cloud", "snapshot"},
-    "answers.explain": {"cloud"},
+    # Who is on a host, and moves from or to it, is the list of servers of host check.
+    "answers.explain": {"cloud", "answers.capacity"},
     # With ``--keep``, a drain reads every record; what unblocks a server is explain's answer.
     "answers.drain": {"cloud", "snapshot", "answers.capacity", "answers.explain"},
     # Health is a run of all audits; metrics, report and impact also show what fits.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         commands,
         explain,
         failures,
+        holders,
         nova_filters,
     )
     from osc_placement.workflows.answers.explain.moving import MoveRequest
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = (
-    *("section", "text", "source", "hosts", "host", "provider", "group", "reason"),
+    *("section", "text", "source", "hosts", "host", "provider", "consumer", "group", "reason"),
     *("names", "requested", "free", "inventory", "details", "verdict", "commands"),
 )
 
@@ -48,6 +49,18 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         "Failed constraints",
         "failure",
         {"name": "host", "provider": "provider", "group": "group", "reason": "text"},
+    ),
+    (
+        "Who holds the room",
+        "holder",
+        {
+            "name": "host",
+            "provider": "provider",
+            "consumer": "consumer",
+            "holds": "text",
+            "server": "source",
+            "nova": "reason",
+        },
     ),
     ("Smallest changes", "change", {"change": "text", "hosts": "hosts"}),
     (
@@ -129,7 +142,7 @@ openstack allocation candidate explain \\
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.answers.explain import explain, moving, nova_filters
+        from osc_placement.workflows.answers.explain import explain, holders, moving, nova_filters
         from osc_placement.workflows.cloud import compute_nodes
 
         request = ExplainRequest(
@@ -165,10 +178,11 @@ openstack allocation candidate explain \\
             answers = explain.explain(
                 client, every, context, compute, list(aggregates.values()), judge
             )
+            held, problems = holders.read(client, answers[0].short, context, compute, nova)
         left = answers[0].open
         doubts, notes = (asked.nova.not_checked, asked.nova.notes) if asked.nova else ((), ())
         open_parts = nova_filters.Open(
-            (*doubts, *compute.not_checked, *left.doubts), (*notes, *left.notes)
+            (*doubts, *compute.not_checked, *left.doubts), (*notes, *problems, *left.notes)
         )
         code = {frozenset({True}): 0, frozenset({False}): 3}.get(
             frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED
@@ -180,7 +194,9 @@ openstack allocation candidate explain \\
             only_placement=request.no_nova or (asked.nova is None and compute.hosts is None),
         )
         self.summary = _summary(client.target, every, answers, open_parts)
-        facts = _facts(every, answers, open_parts, aggregates)
+        # Of a host that nobody named, only what is wrong there.
+        shown = [each for each in held if request.hosts or each.is_leaked]
+        facts = _facts(every, answers, open_parts, aggregates, shown)
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
@@ -313,6 +329,7 @@ def _facts(
     answers: Sequence[explain.Explanation],
     open_parts: nova_filters.Open,
     aggregates: commands.Aggregates,
+    held: Sequence[holders.RoomHolder],
 ) -> list[dict[str, Any]]:
     """The rows of the answer, as ``{column: value}``."""
     from osc_placement.workflows.answers.explain import set_back
@@ -332,6 +349,7 @@ def _facts(
         ),
         *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
         *map(_failure_fact, explanation.failures),
+        *(_holder_fact(holder, held) for holder in held),
         *(_change_fact(change, explanation, aggregates) for change in explanation.changes),
         *map(_filter_fact, explanation.judged),
         *(
@@ -384,6 +402,23 @@ def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
         "requested": failure.requested,
         "free": failure.free,
         "inventory": {**inventory.as_dict(), "used": failure.used} if inventory else None,
+    }
+
+
+def _holder_fact(holder: holders.RoomHolder, held: Sequence[holders.RoomHolder]) -> dict[str, Any]:
+    from osc_placement.workflows.answers.explain.holders import audit
+
+    leaked = [each for each in held if each.is_leaked and each.host == holder.host]
+    return {
+        "section": "holder",
+        "text": ", ".join(f"{amount} {name}" for name, amount in holder.amounts.items()),
+        "source": holder.name or None,
+        "host": holder.host,
+        "provider": holder.provider,
+        "consumer": holder.consumer_uuid,
+        "reason": holder.text,
+        "details": {"amounts": dict(holder.amounts), "is_leaked": holder.is_leaked},
+        **({"commands": rows.lines([audit(leaked)])} if holder.is_leaked else {}),
     }
 
 

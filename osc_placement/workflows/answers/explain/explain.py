@@ -22,7 +22,7 @@ from osc_placement.nova.request import NovaRequest
 from osc_placement.nova.values import HostAggregate, Hosts
 from osc_placement.workflows.answers.explain import changes, failures, nova_filters
 from osc_placement.workflows.answers.explain.changes import Action, SmallestChange, Step
-from osc_placement.workflows.answers.explain.failures import Failure, FunnelStep
+from osc_placement.workflows.answers.explain.failures import Failure, FunnelStep, ShortProvider
 from osc_placement.workflows.answers.explain.relaxations import Relaxations
 from osc_placement.workflows.cloud import observe, selector, wide
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
@@ -76,7 +76,8 @@ class Explanation:
     ``judged`` is what the filters of nova say about the hosts that can serve the query in
     Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
     candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
-    nova's name of the host}``, ``uuids`` is ``{name of a candidate or a provider of a step: its
+    nova's name of the host}``, ``short`` are the providers that have too little left,
+    ``uuids`` is ``{name of a candidate or a provider of a step: its
     UUID}``. ``cause`` is why Placement refuses a request of nova, which is not explained further:
     nova finds no host then.
     """
@@ -94,6 +95,7 @@ class Explanation:
     judged: tuple[nova_filters.FilterJudgement, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
     nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    short: tuple[ShortProvider, ...] = ()
     uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -413,6 +415,7 @@ class _Explainer:
             },
             may_lose=self._relaxations.mixes_groups_and_sharing,
             nova_hosts=self._nova_hosts,
+            short=tuple(failures.short_providers(base, query, failed)),
             uuids={
                 **{base.providers[root].name: root for root in serving},
                 **{

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import report
@@ -128,6 +129,36 @@ def explained(
                 Failure(base.providers[root].name, RefusalReason.NO_PROVIDER)
             ]
     return failures
+
+
+class ShortProvider(NamedTuple):
+    """A provider in the tree of an explained host that has too little left of some classes."""
+
+    uuid: str
+    name: str
+    root_uuid: str
+    host: str
+    classes: frozenset[str]
+
+
+def short_providers(
+    base: state.CloudState, query: candidate.CandidateQuery, found: Iterable[Failure]
+) -> Iterator[ShortProvider]:
+    """The providers whose used amounts make a host fail, without those that share."""
+    requested = {name for group in query.groups for name in group.resources}
+    lacking: dict[str, None] = {}
+    for failure in found:
+        tree = base.tree[base.named[failure.host]]
+        if failure.reason is RefusalReason.CAPACITY and failure.provider is not None:
+            lacking |= dict.fromkeys(tree & {base.named[failure.provider]})
+        elif failure.reason in _BETWEEN:
+            lacking |= dict.fromkeys(sorted(tree))
+    for uuid in lacking:
+        each = base.providers[uuid]
+        used = frozenset(name for name in requested if base.used(uuid).get(name))
+        if used:
+            host = base.providers[each.root_uuid].name
+            yield ShortProvider(uuid, each.name, each.root_uuid, host, used)
 
 
 class _Explained:

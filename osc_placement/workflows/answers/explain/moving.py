@@ -15,6 +15,7 @@ from osc_placement import errors
 from osc_placement.model import command_line
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.nova import api, flavor, request, servers, values
+from osc_placement.workflows.answers.capacity import nova_servers
 from osc_placement.workflows.cloud import compute_nodes, moves, nova_request
 
 
@@ -65,7 +66,7 @@ def plan(
         raise errors.PlacementError(f"--for needs nova's hosts: {'; '.join(compute.not_checked)}")
     server = nova_request.read_server(services.nova, options)
     why = _why_refused(server, move.kind, compute.hosts)
-    errors.InputErrors([f"server {server.name} ({server.uuid}): {why}"] if why else ()).check()
+    errors.InputErrors([f"{nova_servers.label(server)}: {why}"] if why else ()).check()
     node = None if move.to_host is None else _target(move.to_host, server, compute.hosts)
     may_stay = options.scheduler.allow_resize_to_same_host if move.to_flavor else False
     assumed = () if may_stay is not None else (_NOT_GIVEN,)

@@ -21,7 +21,7 @@ from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
 from osc_placement.nova import flavor, request, values
 from osc_placement.testing import service
-from osc_placement.workflows.answers.explain import changes, explain, nova_filters
+from osc_placement.workflows.answers.explain import changes, explain, holders, nova_filters
 from osc_placement.workflows.answers.explain.changes import SmallestChange
 from osc_placement.workflows.answers.explain.relaxations import MOST_CONDITIONS
 from osc_placement.workflows.cloud import compute_nodes
@@ -567,3 +567,33 @@ def test_a_query_is_read_as_placement_reads_it(
         assert set(found.candidates) == hosts
     else:
         assert len(hosts) == query.limit <= len(found.candidates)
+
+
+def test_the_holders_of_a_short_provider_have_all_that_is_used_of_it(cloud: Cloud) -> None:
+    roots = [uuid for uuid, each in cloud.base.providers.items() if each.root_uuid == uuid]
+    nova = compute_services.nova(
+        dict.fromkeys(roots, "up"),
+        **{
+            "GET /v2.1/servers/detail": {"servers": []},
+            "GET /v2.1/os-migrations": {"migrations": []},
+        },
+    )
+    compute = compute_nodes.read_server_hosts(nova)
+    for query in cloud.queries():
+        names = [cloud.base.providers[root].name for root in roots]
+        found = asked(cloud.service, query, *names, compute=compute)
+        held, problems = holders.read(cloud.service, found.short, CONTEXT, compute, nova)
+        assert not problems
+        lacking = {each.provider for each in found.failures if each.reason == "capacity"}
+        for name in lacking:
+            each = cloud.base.providers[cloud.base.named[name or ""]]
+            used = cloud.base.used(each.uuid)
+            sums: dict[str, int] = {}
+            for holder in held:
+                assert holder.is_leaked
+                for resource, amount in holder.amounts.items() if holder.provider == name else ():
+                    sums[resource] = sums.get(resource, 0) + amount
+            requested = {key for group in query.groups for key in group.resources}
+            is_shared = standard.SHARING_TRAIT in each.traits
+            expected = {key: used[key] for key in requested if used.get(key)}
+            assert sums == expected or (is_shared and not sums)

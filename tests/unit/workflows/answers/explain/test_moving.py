@@ -14,7 +14,7 @@ import pytest
 from osc_placement import errors, microversion
 from osc_placement.nova import api as nova_api, request
 from osc_placement.testing import service
-from osc_placement.workflows.answers.explain import explain, moving, nova_filters
+from osc_placement.workflows.answers.explain import explain, holders, moving, nova_filters
 from osc_placement.workflows.answers.explain.moving import MoveKind, MoveRequest
 from osc_placement.workflows.cloud import compute_nodes, nova_request
 from osc_placement.workflows.cloud.context import ReadContext
@@ -290,6 +290,9 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
     recorded = dict(cloud.nova().recorded)
     states = {root(n): "up" for n in range(number)}
     recorded |= compute_services.answers(states)
+    recorded["GET /v2.1/servers/detail?host=nova-1"] = {"servers": []}
+    for uuid in (OTHER, GONE):
+        recorded[f"GET /v2.1/servers/detail?uuid={uuid}"] = {"servers": []}
     recorded["GET /v2.1/os-server-groups"] = {"server_groups": []}
     nova = CountingNova(recorded)
     cloud.client = explained.CountingClient(
@@ -297,6 +300,13 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
     )
     cloud.client.transport.local = lambda: None
     assert cloud.asked("migrate", "nova-1", nova=nova) == set()
+    held, _ = holders.read(
+        cloud.client, cloud.found.short, ReadContext(workers=1), cloud.compute, nova
+    )
+    assert {one.consumer_uuid: (one.amounts, one.is_leaked) for one in held} == {
+        OTHER: ({"VCPU": 3, "MEMORY_MB": 16}, True),
+        GONE: ({"VCPU": 3, "MEMORY_MB": 16}, True),
+    }
     assert cloud.client.sent == {
         # The target by nova's name, which no provider has, and by its node.
         "resource_providers/name": 1,
@@ -307,14 +317,17 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
         "resource_providers/": 1,
         "resource_providers/required": 1,
         "resource_providers/resources": 5,
-        # The target.
+        # The target, and who holds its room.
         "resource_providers/inventories/": 1,
+        "resource_providers/allocations/": 1,
     }
     assert nova.sent == {
         "/os-services": 1,
         "/os-hypervisors/detail": 1,
         "/os-aggregates": 1,
         "/os-server-groups": 1,
-        "/servers/detail": 1,
-        "/os-migrations": 1,
+        # The server; those on the target; two consumers that are none of them.
+        "/servers/detail": 4,
+        # Those of the server, and all.
+        "/os-migrations": 2,
     }
