@@ -59,6 +59,10 @@ class Estimate:
         self.listed[amount] = uuids
         self.version += 1
 
+    def is_exact(self, uuid: str) -> bool:
+        """Whether the inventories of a provider were read."""
+        return uuid in self._exact
+
     def is_listed(self, name: str, amount: int) -> bool:
         """Whether it is known which providers can supply an amount."""
         return (name, amount) in self.listed
@@ -92,12 +96,20 @@ class Estimate:
         """Providers, not read, that have an amount free and cannot supply it."""
         return (uuid for uuid in self.unproved(name, amount) if self.free(uuid, name) >= amount)
 
+    def contradicted(self, name: str, amount: int) -> Iterator[str]:
+        """Providers, not read, that can supply an amount and have less free."""
+        return (
+            uuid
+            for uuid in self.listed[name, amount]
+            if uuid in self._capacity and uuid not in self._exact and self.free(uuid, name) < amount
+        )
+
     def unproved(self, name: str, amount: int) -> Iterator[str]:
         """Providers, not read, with something free that are not known to supply an amount."""
         for uuid, capacity in self._capacity.items():
             if uuid in self._exact or name not in capacity or self.free(uuid, name) < 1:
                 continue
-            if uuid not in self.listed[name, amount]:
+            if uuid not in self.listed.get((name, amount), ()):
                 yield uuid
 
     def inventories(self, uuid: str) -> Inventories:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement import microversion
@@ -36,6 +36,9 @@ _FEW = 8
 
 #: Sums of the amounts of several groups that are listed; for more, each provider is read.
 _MOST_SUMS = 8
+
+#: Requests by aggregate for hosts that a request for all did not return.
+_NARROWER = 40
 
 #: Times that a request for all hosts is sent to a service that is busy.
 _ATTEMPTS = 3
@@ -113,29 +116,42 @@ def read(
     listing for each class of the queries, and one for each of its amounts. Those of
     ``CloudReader.members``. For each provider of a tree without room two, and then one listing for
     each trait of the queries; one for each provider with unusual units or, where groups request a
-    class several times, with less room than all of them. If the service refuses a request for all
-    hosts, or below 1.29: those of ``CloudReader.read``.
+    class several times, with less room than all of them. If the service refuses a request for
+    candidates, or cuts its answer off: one for each of up to forty aggregates, and one for the
+    aggregates of a host in them; two for each provider of the hosts that these leave. If it refuses
+    a listing: up to two for each provider. Below 1.29: those of ``CloudReader.read``.
     """
     reader = reader or WideReader(client, context)
     if microversion.supports(client.microversion, "nested candidates"):
-        try:
-            return Wide(reader, queries, more, with_aggregates=with_aggregates)
-        except _Refused as error:
-            LOG.warning(
-                "Placement refuses a request for all hosts (%s): each of the %d providers is read",
-                error,
-                len(reader.listed),
-            )
+        return Wide(reader, queries, more, with_aggregates=with_aggregates)
     return ObservedCloud(reader.read(queries, more, with_aggregates=with_aggregates))
 
 
 class WideReader(observe.CloudReader):
     """Sends the requests that are about all hosts."""
 
-    def trees_with(self, resource_class: str) -> Mapping[str, responses.ProviderSummary]:
-        """The summaries of all trees with room of a class. Requests: one."""
+    def trees_with(
+        self, resource_class: str, aggregate: str = ""
+    ) -> Mapping[str, responses.ProviderSummary]:
+        """The summaries of all trees with room of a class, or of those in an aggregate.
+
+        Requests: one. Errors: _Refused.
+        """
         pairs = [("resources", f"{resource_class}:1"), ("limit", str(max(len(self.listed), 1)))]
-        return _asked(lambda: self._client.list_allocation_candidates(pairs)).summaries
+        if aggregate:
+            pairs.append(("member_of", aggregate))
+
+        def send(pairs: list[tuple[str, str]]) -> Mapping[str, responses.ProviderSummary]:
+            return _asked(lambda: self._client.list_allocation_candidates(pairs)).summaries
+
+        where = "an aggregate" if aggregate else "all hosts"
+        title = f"reading capacity and use of {where} by {resource_class}"
+        (answer,) = self._context.each(send, [pairs], title)
+        return answer
+
+    def aggregates_of(self, provider: str) -> Sequence[str]:
+        """The aggregates of a provider, none if it was deleted. Requests: one."""
+        return self._reader.aggregates([provider]).get(provider, ())
 
     def supplying(self, amounts: Iterable[Amount]) -> dict[Amount, frozenset[str]]:
         """``{(class, amount): the providers that can supply it}``. Requests: one for each."""
@@ -146,7 +162,7 @@ class WideReader(observe.CloudReader):
             return frozenset(item.uuid for item in items)
 
         wanted = list(dict.fromkeys(amounts))
-        answers = self._context.each(listed, wanted, "looking for room")
+        answers = self._context.each(listed, wanted, "listing the hosts with room")
         return dict(zip(wanted, answers, strict=True))
 
 
@@ -194,6 +210,8 @@ class Wide(ObservedCloud):
         self._traits: dict[str, Collection[str]] = {}
         self._with_traits: Mapping[str, Collection[str]] | None = None
         self._requested: dict[str, int] = {}
+        #: Whether Placement has refused a request for all candidates; a listing.
+        self._is_refused, self._is_complete = False, False
         self._cover()
         self._read_amounts(queries)
         offering = [uuid for uuid in self._roots if self._classes & self._known.classes(uuid)]
@@ -215,13 +233,9 @@ class Wide(ObservedCloud):
         """
         before = self._known.version
         chosen = self._trees if roots is None else roots
-        try:
-            self._read_exactly(uuid for root in chosen for uuid in self._trees[root])
-            for query in queries:
-                self._refine_query(query)
-        except _Refused as error:
-            LOG.warning("Placement refuses a listing (%s): every provider is read", error)
-            self._read_inventories(self._roots)
+        self._read_exactly(uuid for root in chosen for uuid in self._trees[root])
+        for query in queries:
+            self._refine_query(query)
         if self._known.version == before:
             return False
         self.base = self._state()
@@ -241,21 +255,12 @@ class Wide(ObservedCloud):
         """Learn capacity, usage and traits of every tree."""
         missing = set(self._trees)
         untried = list(dict.fromkeys([*_COMMON, *sorted(self._classes)]))
-        while missing and untried:
+        while missing and untried and not self._is_refused:
             name = untried.pop(0)
-            room = self._list([(name, 1)])[name, 1]
+            room = self._list([(name, 1)]).get((name, 1), frozenset())
             new = missing & {self._roots[uuid] for uuid in room if uuid in self._roots}
-            if len(new) > _FEW or name == _COMMON[0]:
-                missing -= self._learn(self._reader.trees_with(name))
-                lost = new & missing
-                if lost:
-                    LOG.warning(
-                        "Placement returns only some of the hosts with %s, see"
-                        " max_allocation_candidates: %d are read one by one",
-                        name,
-                        len(lost),
-                    )
-                    break
+            if len(new) > _FEW or (new and name == _COMMON[0]):
+                missing -= self._learn_all(name, new)
             if not untried and len(missing) > _FEW:
                 # Their other classes may have room.
                 sample = list(missing)[:_FEW]
@@ -272,17 +277,63 @@ class Wide(ObservedCloud):
                 )
         self._read_trees(root for root in self._trees if root in missing)
 
+    def _learn_all(self, name: str, expected: Collection[str]) -> set[str]:
+        """Learn the trees with room of a class, all at once or by aggregate; returns their roots.
+
+        ``expected`` are the roots of those that are not known. The ones that Placement does not
+        return are read.
+        """
+        try:
+            learned = self._learn(self._reader.trees_with(name))
+            problem = f"returns only some of the hosts with {name}, see max_allocation_candidates"
+        except _Refused as error:
+            # It would refuse those of the next class, too.
+            self._is_refused, learned = True, set()
+            problem = f"refuses a request for all hosts with {name} ({error})"
+        lost = [root for root in self._trees if root in expected and root not in learned]
+        if lost:
+            learned |= self._learn_by_aggregate(name, lost)
+            rest = [root for root in lost if root not in learned]
+            LOG.warning(
+                "Placement %s: %d are read by aggregate, %d one by one",
+                problem,
+                len(lost) - len(rest),
+                len(rest),
+            )
+            self._read_trees(rest)
+        return learned.union(lost)
+
+    def _learn_by_aggregate(self, name: str, lost: Collection[str]) -> set[str]:
+        """Learn trees with one request for each aggregate of those that are left."""
+        learned, tried = set[str](), set[str]()
+        left = [*lost]
+        while len(left) > _FEW and len(tried) < _NARROWER:
+            before = len(left)
+            for aggregate in self._reader.aggregates_of(left[0]):
+                if aggregate not in tried:
+                    tried.add(aggregate)
+                    with contextlib.suppress(_Refused):
+                        learned |= self._learn(self._reader.trees_with(name, aggregate))
+            left = [root for root in left if root not in learned]
+            if before - len(left) <= _FEW:
+                break
+        return learned
+
     def _learn(self, summaries: Mapping[str, responses.ProviderSummary]) -> set[str]:
-        """Keep summaries; returns the roots of their trees."""
+        """Keep the summaries of whole trees; returns their roots."""
         roots = {self._roots[uuid] for uuid in summaries if uuid in self._roots}
+        whole = {root for root in roots if all(uuid in summaries for uuid in self._trees[root])}
         for uuid, summary in summaries.items():
-            self._known.add_summary(uuid, summary.resources)
-            self._traits[uuid] = summary.traits or ()
-        return roots
+            if self._roots.get(uuid) in whole:
+                self._known.add_summary(uuid, summary.resources)
+                self._traits[uuid] = summary.traits or ()
+        return whole
 
     def _read_trees(self, roots: Iterable[str], *, every_class: bool = False) -> None:
         """Read trees one by one: their inventories, and the usage of those that are requested."""
-        uuids = [uuid for root in roots for uuid in self._trees[root]]
+        uuids = [
+            uuid for root in roots for uuid in self._trees[root] if not self._known.is_exact(uuid)
+        ]
         for uuid, answer in self._reader.inventories(uuids).items():
             self._known.add_exact(uuid, answer)
         offering = [
@@ -297,9 +348,22 @@ class Wide(ObservedCloud):
             self._with_traits = self._reader.with_traits(self._names)
 
     def _list(self, amounts: Iterable[Amount]) -> Mapping[Amount, frozenset[str]]:
+        """Who can supply amounts. If Placement refuses a listing, every provider is read."""
         new = [amount for amount in amounts if not self._known.is_listed(*amount)]
-        for amount, uuids in self._reader.supplying(new).items():
-            self._known.add_listed(amount, uuids)
+        if self._is_complete:
+            return self._known.listed
+        try:
+            for amount, uuids in self._reader.supplying(new).items():
+                self._known.add_listed(amount, uuids)
+        except _Refused as error:
+            LOG.warning(
+                "Placement refuses a listing (%s): each of the %d providers is read",
+                error,
+                len(self._roots),
+            )
+            self._is_refused = self._is_complete = True
+            self._read_inventories(self._roots)
+            self._read_trees(self._trees)
         return self._known.listed
 
     # Which amounts fit
@@ -315,6 +379,13 @@ class Wide(ObservedCloud):
                     repeated.add(name)
                 self._requested[name] = max(self._requested.get(name, 0), sum(requested))
         self._list((name, amount) for name in sorted(amounts) for amount in sorted(amounts[name]))
+        # They have changed between two requests, or Placement contradicts itself.
+        changed = {
+            self._roots[uuid]
+            for name, amount in self._known.listed
+            for uuid in self._known.contradicted(name, amount)
+        }
+        self._read_trees(root for root in self._trees if root in changed)
         unclear = {uuid for name in sorted(amounts) for uuid in self._known.odd(name)}
         for name in repeated:
             unclear.update(self._known.unproved(name, max(amounts[name])))

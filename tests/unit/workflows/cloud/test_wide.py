@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, microversion
-from osc_placement.client import api_errors, responses
+from osc_placement.client import api_errors, responses, retry
 from osc_placement.engine import record, state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.testing import service
@@ -25,6 +25,7 @@ from tests.support.candidates import cloud_builder, clouds, explained
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
 NAME = "00000000-0000-4000-8000-{:012}"
+AGGREGATE = "aaaaaaaa-0000-4000-8000-{:012}"
 
 #: VCPU, MEMORY_MB
 REQUEST = clouds.query(clouds.group(VCPU=8, MEMORY_MB=64))
@@ -157,6 +158,23 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
     }
 
 
+def a_cloud(number: int, aggregates: Mapping[int, Sequence[int]] | None = None) -> state.CloudState:
+    """Hosts; ``aggregates``: the numbers of the aggregates of each."""
+    return clouds.cloud(
+        *(
+            clouds.provider(
+                NAME.format(at),
+                aggregates=" ".join(
+                    AGGREGATE.format(each) for each in (aggregates or {}).get(at, ())
+                ),
+                VCPU=4 + at % 8,
+                MEMORY_MB=128,
+            )
+            for at in range(number)
+        )
+    )
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -166,24 +184,69 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
         lambda: api_errors.ConnectionFailed("the connection was closed"),
     ],
 )
-def test_a_refused_wide_request_is_replaced_by_one_for_each_host(
+@pytest.mark.parametrize(
+    ("most", "by_aggregate", "one_by_one"),
+    [
+        # Each aggregate is answered; none; the smaller one.
+        (40, 90, 10),
+        (0, 0, 100),
+        (30, 60, 40),
+    ],
+)
+def test_a_refused_request_for_all_hosts_is_replaced_by_narrower_ones_and_single_reads(
     error: Callable[[], Exception],
+    most: int,
+    by_aggregate: int,
+    one_by_one: int,
     placement: service.InProcessPlacement,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    base = clouds.cloud(
-        *(clouds.provider(NAME.format(at), VCPU=4 + at % 8, MEMORY_MB=128) for at in range(20))
-    )
+    base = a_cloud(100, {at: [at // 30] for at in range(90)})
+    sizes = {AGGREGATE.format(0): 25, AGGREGATE.format(1): 28, AGGREGATE.format(2): 35}
     client = as_service(placement, base)
+    complete, narrow = client.list_allocation_candidates, list[str]()
 
-    def refuse(request: Any) -> responses.Candidates:
-        raise error()
+    def refuse(pairs: Any) -> responses.Candidates:
+        aggregate = dict(pairs).get("member_of", "")
+        narrow.append(aggregate)
+        if not aggregate or sizes[aggregate] > most:
+            raise error()
+        return complete(pairs)
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
+    monkeypatch.setattr(retry.time, "sleep", lambda _: None)
     assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert client.sent["resource_providers/inventories/"] == one_by_one
+    assert f"{by_aggregate} are read by aggregate, {one_by_one} one by one" in caplog.text
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("answered", range(4))
+def test_a_refused_listing_is_replaced_by_single_reads(
+    answered: int,
+    placement: service.InProcessPlacement,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    base = a_cloud(20)
+    client = as_service(placement, base)
+    complete, left = client.list_providers, [None] * (answered + 1)
+
+    def refuse(**parts: Any) -> list[Any]:
+        if "resources" in parts:
+            if not left:
+                raise refusal(504)
+            left.pop()
+        return complete(**parts)
+
+    left.pop()
+    monkeypatch.setattr(client, "list_providers", refuse)
+    monkeypatch.setattr(retry.time, "sleep", lambda _: None)
+    cloud = wide.read(client, CONTEXT, [REQUEST])
+    assert (serving(cloud.base), cloud.open_trees()) == (serving(base), [])
     assert client.sent["resource_providers/inventories/"] == 20
-    assert "each of the 20 providers is read" in caplog.text
+    assert caplog.text.count("each of the 20 providers is read") == 1
 
 
 def test_a_listing_that_is_refused_while_hosts_are_refined_reads_each_provider(
@@ -213,7 +276,7 @@ def test_a_listing_that_is_refused_while_hosts_are_refined_reads_each_provider(
     )
     assert (found, cloud.open_trees()) == (expected, [])
     assert 0 < len(expected) < 20
-    assert "every provider is read" in caplog.text
+    assert "each of the 20 providers is read" in caplog.text
 
 
 def test_a_busy_service_is_asked_again(
@@ -238,14 +301,26 @@ def refusal(status: int) -> Exception:
     return api_errors.from_status(status, detail="too much", method="GET", url="/")
 
 
-def test_the_hosts_that_a_service_cuts_off_are_read_one_by_one(
+@pytest.mark.parametrize(
+    ("aggregates", "asked", "by_aggregate"),
+    [
+        ({}, 0, 0),
+        ({at: [at // 10] for at in range(100)}, 9, 90),
+        # Some are in no aggregate; each of the others is in one with all and in a small one.
+        ({at: [99, at // 10] for at in range(60)}, 6, 50),
+        # The first ten of an aggregate are known already.
+        ({at: [99] for at in range(100)}, 1, 0),
+    ],
+)
+def test_the_hosts_that_a_service_cuts_off_are_read_by_aggregate_and_one_by_one(
+    aggregates: Mapping[int, Sequence[int]],
+    asked: int,
+    by_aggregate: int,
     placement: service.InProcessPlacement,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    base = clouds.cloud(
-        *(clouds.provider(NAME.format(at), VCPU=4 + at % 8, MEMORY_MB=128) for at in range(40))
-    )
+    base = a_cloud(100, aggregates)
     client = as_service(placement, base)
     complete = client.list_allocation_candidates
 
@@ -256,8 +331,66 @@ def test_the_hosts_that_a_service_cuts_off_are_read_one_by_one(
 
     monkeypatch.setattr(client, "list_allocation_candidates", cut)
     assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
-    assert client.sent["resource_providers/inventories/"] == 30
-    assert "30 are read one by one" in caplog.text
+    one_by_one = 90 - by_aggregate
+    assert client.sent["resource_providers/inventories/"] == one_by_one
+    assert client.sent["allocation_candidates/resources"] == 1 + asked
+    assert f"{by_aggregate} are read by aggregate, {one_by_one} one by one" in caplog.text
+
+
+def a_liar(
+    client: Any, monkeypatch: pytest.MonkeyPatch, lie: Callable[[dict[str, Any]], object]
+) -> None:
+    """Change the summaries of each answer with candidates."""
+    truth = client.list_allocation_candidates
+
+    def answer(pairs: Any) -> responses.Candidates:
+        found = truth(pairs)
+        summaries = dict(found.summaries)
+        lie(summaries)
+        return found._replace(summaries=summaries)
+
+    monkeypatch.setattr(client, "list_allocation_candidates", answer)
+
+
+def test_what_a_service_leaves_out_of_a_tree_is_read(
+    placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = clouds.cloud(
+        *(clouds.provider(NAME.format(at), MEMORY_MB=128) for at in range(20)),
+        *(
+            clouds.provider(f"{at:08}-1111-4000-8000-000000000000", parent=NAME.format(at), VCPU=8)
+            for at in range(20)
+        ),
+    )
+    client = as_service(placement, base)
+
+    def leave_out(summaries: dict[str, Any]) -> None:
+        for uuid in [uuid for uuid in summaries if "-1111-" in uuid][:5]:
+            del summaries[uuid]
+
+    a_liar(client, monkeypatch, leave_out)
+    assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert client.sent["resource_providers/inventories/"] == 10
+
+
+def test_a_summary_that_contradicts_a_listing_is_replaced_by_single_reads(
+    placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = a_cloud(20)
+    client = as_service(placement, base)
+
+    def lower(summaries: dict[str, Any]) -> None:
+        for at, (uuid, summary) in enumerate(list(summaries.items())[:6]):
+            resources = dict(summary.resources)
+            if at % 2:
+                del resources["VCPU"]
+            else:
+                resources["VCPU"] = resources["VCPU"]._replace(used=4)
+            summaries[uuid] = summary._replace(resources=resources)
+
+    a_liar(client, monkeypatch, lower)
+    assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert 0 < client.sent["resource_providers/inventories/"] <= 6
 
 
 def test_trees_without_room_are_found_by_their_other_classes(
