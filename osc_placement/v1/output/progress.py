@@ -58,24 +58,31 @@ class RunProgress:
         self.display: ProgressLines | ProgressBars | None = None
         self.log: EventLog | None = None
         self.what, self.total, self.done = "", 0, 0
-        self._clock, self._started, self._updated = clock, clock(), 0.0
+        self._clock, self._started, self._updated = clock, clock(), clock()
 
     def start(self, what: str, total: int) -> None:
         """Begin a part."""
         LOG.info("%s: %d", what, total)
         self.what, self.total, self.done = what, total, 0
-        self._started = self._updated = self._clock()
+        self._started = self._clock()
         if self.display is not None:
             self.display.start(self)
+            self._update(self.display)
 
     def advance(self) -> None:
         """Count a step; update the display when it is time."""
         self.done += 1
         if self.display is not None:
-            now = self._clock()
-            if now - self._updated >= self.display.seconds or self.done == self.total:
-                self._updated = now
-                self.display.update(self)
+            self._update(self.display)
+
+    def _update(self, display: ProgressLines | ProgressBars) -> None:
+        """Update the display after the last step, and when it is time in whichever part."""
+        now = self._clock()
+        if 0 < self.done == self.total:
+            display.update(self)
+        elif now - self._updated >= display.seconds:
+            self._updated = now
+            display.update(self)
 
     def note(self, event: ChangeEvent) -> None:
         """Log a change."""
@@ -89,7 +96,7 @@ class RunProgress:
 
 
 class ProgressLines:
-    """A line on stderr for each minute of a part."""
+    """A line on stderr for each minute."""
 
     seconds = LINE_SECONDS
 
@@ -99,6 +106,9 @@ class ProgressLines:
     def update(self, run: RunProgress) -> None:
         """``reading providers: 1200 of 10000, 20/s, about 7 min left``, not after the last step."""
         if run.done == run.total:
+            return
+        if not run.done:
+            streams.write_message(f"{run.what}: 0 of {run.total}")
             return
         left = (run.total - run.done) / run.rate
         duration = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"

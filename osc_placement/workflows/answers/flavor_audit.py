@@ -38,7 +38,7 @@ class FlavorCode(enum.StrEnum):
     #: A host could serve it if nothing were allocated.
     FULL = "full"
     ONE_HOST = "one-host"
-    #: Hosts can serve the query, but nova also checks what Placement does not have.
+    #: Hosts can serve the query, but nova also checks what Placement does not have or not answer.
     UNKNOWN = "unknown"
     #: Placement returns only some of the candidates.
     MANY_CANDIDATES = "many-candidates"
@@ -180,7 +180,7 @@ def _read_undecided(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Asked:
-    """A flavor with its query and Placement's answer; None if it is refused."""
+    """A flavor with its query, None if it is refused, and Placement's answer, None without one."""
 
     found: AuditedFlavor
     query: candidate.CandidateQuery | None = None
@@ -223,13 +223,26 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
     pairs = candidate_pairs(asked.query)
     try:
         answer = retry.read(lambda: client.list_allocation_candidates(pairs))
+    except (api_errors.TimedOut, api_errors.TooLarge) as error:
+        return _unanswered(asked, error)
     except api_errors.ApiError as error:
+        if error.status == 504:
+            return _unanswered(asked, error)
         if error.status != 400:
             raise
         reason = api_errors.one_line(error.detail)
         refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
         return _Asked(refused)
     return dataclasses.replace(asked, answer=answer)
+
+
+def _unanswered(asked: _Asked, error: Exception) -> _Asked:
+    """A flavor whose query is too much for the service: hosts are counted, candidates are not."""
+    text = f"how many candidates Placement returns to nova: {error}"
+    not_checked = (*asked.found.not_checked, text)
+    return dataclasses.replace(
+        asked, found=dataclasses.replace(asked.found, not_checked=not_checked)
+    )
 
 
 def _judged(
@@ -239,13 +252,14 @@ def _judged(
     open_trees: Collection[str],
     compute: ServerHosts,
 ) -> AuditedFlavor:
-    query, answer = asked.query, asked.answer
-    if query is None or answer is None:
+    query = asked.query
+    if query is None:
         return asked.found
+    candidates = len(asked.answer.requests) if asked.answer else 0
     serving = HostSearch(base, query).serving()
     refused = compute.refused(serving)
     hosts = len(serving) - len(refused)
-    is_bound = len(answer.requests) == query.limit
+    is_bound = candidates == query.limit
     capable = HostSearch(empty, query).serving()
     refused_empty = compute.refused(capable)
     without = len(capable) - len(refused_empty)
@@ -266,7 +280,7 @@ def _judged(
         code=code,
         hosts=hosts,
         is_bound=is_bound,
-        candidates=len(answer.requests),
+        candidates=candidates,
         empty_hosts=without - len(undecided),
         empty_hosts_at_most=without,
         notes=(*asked.found.notes, *_bounds(without - len(undecided), without)),

@@ -16,7 +16,7 @@ import datetime
 import enum
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from osc_placement import errors
@@ -203,19 +203,22 @@ def examine(
         audited = functools.cache(
             functools.partial(_audit_allocations, services, context, check_owners)
         )
-        return [
-            _area(name, examine_area)
-            for name, examine_area in (
-                ("allocations", lambda: _allocations(services, audited())),
-                ("servers", lambda: _servers(services, context, audited().snapshot)),
-                ("hosts", lambda: hosts_area(audited().snapshot)),
-                ("host-aggregates", lambda: _host_aggregates(services, context)),
-                ("allocation-ratios", lambda: _ratios(services, context)),
-                ("providers", lambda: _providers(services, context)),
-                ("flavors", lambda: _flavors(services, context)),
-                ("placement", lambda: _placement(services)),
-            )
-        ]
+        checks: Mapping[str, Callable[[], Area]] = {
+            "allocations": lambda: _allocations(services, audited()),
+            "servers": lambda: _servers(services, context, audited().snapshot),
+            "hosts": lambda: hosts_area(audited().snapshot),
+            "host-aggregates": lambda: _host_aggregates(services, context),
+            "allocation-ratios": lambda: _ratios(services, context),
+            "providers": lambda: _providers(services, context),
+            "flavors": lambda: _flavors(services, context),
+            "placement": lambda: _placement(services),
+        }
+        areas = []
+        for number, (name, check) in enumerate(checks.items(), 1):
+            # What it reads has lines of its own.
+            context.progress.start(f"checking {name}, area {number} of {len(checks)}", 1)
+            areas.append(_area(name, check))
+        return areas
 
 
 @contextlib.contextmanager

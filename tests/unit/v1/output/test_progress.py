@@ -54,9 +54,15 @@ def test_without_a_terminal_a_line_per_minute_is_written(monkeypatch: pytest.Mon
     ]
 
 
-def test_each_part_has_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = written(monkeypatch, 25, 3, 4, "reading", "applying")
-    assert [line.partition(":")[0] for line in lines] == ["reading", "applying"]
+def test_a_line_per_minute_names_the_present_part_with_its_own_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert written(monkeypatch, 25, 3, 4, "reading", "applying") == [
+        "reading: 3 of 4, 0.0/s, about 25 s left",
+        "applying: 3 of 4, 0.0/s, about 25 s left",
+    ]
+    # Parts of one long step.
+    assert written(monkeypatch, 45, 1, 1, "a", "b", "c", "d") == ["c: 0 of 1"]
 
 
 def drawn_after(steps: int, of: int, terminal: Terminal) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
+from osc_placement.client import api_errors, retry
 from osc_placement.engine import record, state
 from osc_placement.model import inventory
 from osc_placement.nova import api, flavors, request
@@ -104,6 +105,39 @@ def test_a_service_is_audited_as_its_database(client: explained.CountingClient) 
         "resource_providers/resources": 6,
         "resource_providers/inventories/": 2,
     }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        api_errors.TimedOut("no answer in 60 seconds"),
+        api_errors.TooLarge("more than 256 MiB"),
+        api_errors.from_status(504, detail="too slow", method="GET", url="/"),
+    ],
+)
+def test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wide_read(
+    error: Exception, client: explained.CountingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = audited(client, recorded(**FLAVORS))
+    client.transport.local = lambda: None
+    answers = client.list_allocation_candidates
+
+    def refuse(pairs: Any) -> Any:
+        found = answers(pairs)
+        if any("VCPU:4" in text for _, text in pairs):
+            raise error
+        return found
+
+    monkeypatch.setattr(client, "list_allocation_candidates", refuse)
+    monkeypatch.setattr(retry, "backoff", lambda _: [0.0])
+    found = audited(client, recorded(**FLAVORS))
+    changed = {name for name in FLAVORS if found[name] != whole[name]}
+    assert "ok" in changed
+    assert found["full"] == whole["full"]
+    for name in changed:
+        assert (found[name].hosts, found[name].candidates) == (whole[name].hosts, 0)
+        assert str(error) in "".join(found[name].not_checked)
+    assert (found["ok"].code, found["one-host"].code) == ("unknown", whole["one-host"].code)
 
 
 def test_a_full_cloud_without_a_suitable_host_has_no_host(

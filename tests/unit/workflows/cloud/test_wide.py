@@ -215,7 +215,7 @@ def test_a_refused_request_for_all_hosts_is_replaced_by_narrower_ones_and_single
         return complete(pairs)
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
-    monkeypatch.setattr(retry.time, "sleep", lambda _: None)
+    monkeypatch.setattr(retry, "backoff", lambda _: [0.0, 0.0])
     assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
     assert client.sent["resource_providers/inventories/"] == one_by_one
     assert f"{by_aggregate} are read by aggregate, {one_by_one} one by one" in caplog.text
@@ -242,7 +242,7 @@ def test_a_refused_listing_is_replaced_by_single_reads(
 
     left.pop()
     monkeypatch.setattr(client, "list_providers", refuse)
-    monkeypatch.setattr(retry.time, "sleep", lambda _: None)
+    monkeypatch.setattr(retry, "backoff", lambda _: [0.0, 0.0])
     cloud = wide.read(client, CONTEXT, [REQUEST])
     assert (serving(cloud.base), cloud.open_trees()) == (serving(base), [])
     assert client.sent["resource_providers/inventories/"] == 20
