@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from osc_placement import microversion
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.engine import standard, state
 from osc_placement.model import candidate
@@ -119,12 +118,11 @@ def read(
     class several times, with less room than all of them. If the service refuses a request for
     candidates, or cuts its answer off: one for each of up to forty aggregates, and one for the
     aggregates of a host in them; two for each provider of the hosts that these leave. If it refuses
-    a listing: up to two for each provider. Below 1.29: those of ``CloudReader.read``.
+    a listing: up to two for each provider. Below 1.29 summaries have no whole trees of several
+    providers: these are read one by one.
     """
     reader = reader or WideReader(client, context)
-    if microversion.supports(client.microversion, "nested candidates"):
-        return Wide(reader, queries, more, with_aggregates=with_aggregates)
-    return ObservedCloud(reader.read(queries, more, with_aggregates=with_aggregates))
+    return Wide(reader, queries, more, with_aggregates=with_aggregates)
 
 
 class WideReader(observe.CloudReader):
@@ -176,8 +174,9 @@ def _asked(request: Callable[[], R]) -> R:
     except (api_errors.ConnectionFailed, api_errors.TooLarge) as error:
         raise _Refused(str(error)) from error
     except api_errors.ApiError as error:
-        broken = isinstance(error, api_errors.UnexpectedResponse)
-        if error.status not in _REFUSED and error.status < 500 and not broken:
+        if isinstance(error, api_errors.UnexpectedResponse):
+            raise _Refused(str(error)) from error
+        if error.status not in _REFUSED and error.status < 500:
             raise
         raise _Refused(f"HTTP {error.status}") from error
 

@@ -65,9 +65,9 @@ def _small(at: int) -> Iterator[Any]:
     )
 
 
-def asked(**amounts: int) -> explain.ExplainRequest:
+def asked(**amounts: int) -> explain.ExplainedQuery:
     query = clouds.query(clouds.group(**amounts))
-    return explain.ExplainRequest(query, constraint.constraints_of(query), nearest=NEAREST)
+    return explain.ExplainedQuery(query, constraint.constraints_of(query), nearest=NEAREST)
 
 
 def _explain(client: explained.CountingClient) -> None:
