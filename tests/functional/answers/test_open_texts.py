@@ -239,6 +239,16 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
     "{}: nova.conf says whether it is enabled": (
         Case(lambda cloud: cloud.flavor(ssd="true"), _of_flavor(EXPLAIN), "nova.conf says"),
     ),
+    "{} differ, and nova does not show which one it is": (
+        Case(
+            lambda cloud: (
+                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+                cloud.aggregate(filter_tenant_id2="somebody"),
+            ),
+            (f"{EXPLAIN} --flavor small --project {LOST}",),
+            "nova 29 and nova 30 differ",
+        ),
+    ),
     "{} is not known, and {} {} only some": (
         Case(
             lambda cloud: cloud.aggregate(filter_tenant_id="somebody"),
