@@ -155,7 +155,7 @@ def refusals(vcpus: int, ram: int, specs: Properties, image: Properties) -> Iter
         _page_refusals(specs, image),
         _node_refusals(vcpus, ram, specs, image),
         _limit_refusals(specs, image),
-        _conflicts(specs, image),
+        _conflicts(vcpus, specs, image),
     )
     for check in checks:
         try:
@@ -328,9 +328,11 @@ def _limit_refusals(specs: Properties, image: Properties) -> Iterator[str]:
             yield f"the image's {own_keys[1]}={numbers[own_keys[1]]} exceeds {most}"
 
 
-def _conflicts(specs: Properties, image: Properties) -> Iterator[str]:
+def _conflicts(vcpus: int, specs: Properties, image: Properties) -> Iterator[str]:
     """Other extra specs that the image must not contradict."""
     for key in _SWITCHES:
+        if key == "hw:vif_multiqueue_enabled" and vcpus < 2:
+            continue
         flavor, own = specs.get(key), image.get(key.replace(":", "_"))
         if flavor and own and is_true(flavor) != is_true(own):
             yield f"{key}={flavor} contradicts the image's {key.replace(':', '_')}={own}"

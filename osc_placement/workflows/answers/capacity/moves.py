@@ -73,7 +73,8 @@ class Moves:
         changed = []
         for option in found:
             slot = option.root_uuid, name
-            self._free[slot] = max(group.most_per_host - members[option.root_uuid], 0)
+            # Below 0 where the group is broken already: nobody may join until enough have left.
+            self._free[slot] = group.most_per_host - members[option.root_uuid]
             changed.append(dataclasses.replace(option, amounts={**option.amounts, slot: 1}))
         return changed
 
