@@ -18,7 +18,7 @@ from osc_placement.nova import filters
 from tests.functional.answers.test_ok_to_stop import server
 from tests.support import open_texts
 from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
-from tests.support.peer import fixtures
+from tests.support.peer import fixtures, process
 from tests.support.peer.shell import OpenStack
 
 SERVER, LOST, MOVE = (f"00000000-0000-4000-8000-0000000000c{number}" for number in range(3))
@@ -415,6 +415,14 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
     ),
 }
 
+#: ``{template: its test}``: a text that can turn a yes, of a fault that a file cannot have.
+OF_A_SERVICE = {
+    "how many candidates Placement returns to nova: {}": (
+        "unit/workflows/answers/test_flavor_audit.py",
+        "test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wide_read",
+    ),
+}
+
 #: A text that changes only how.
 HOW = {
     "hosts_if_empty is {} to {}: the max_unit of full hosts was not read; a snapshot has it",
@@ -435,7 +443,9 @@ def lines_of(cloud: Cloud, command: str, options: str = "") -> tuple[int, list[s
 
 
 def test_every_text_has_its_kind() -> None:
-    assert open_texts.collected() == WHETHER.keys() | HOW | PARTS
+    assert open_texts.collected() == WHETHER.keys() | OF_A_SERVICE.keys() | HOW | PARTS
+    tests = process.ROOT / "tests"
+    assert all(f"def {name}(" in (tests / path).read_text() for path, name in OF_A_SERVICE.values())
 
 
 def test_every_filter_that_compares_hidden_data_has_its_text() -> None:
