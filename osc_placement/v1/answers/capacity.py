@@ -54,7 +54,8 @@ openstack placement capacity show --resource VCPU=4 \\
     --resource MEMORY_MB=8192
 openstack placement capacity show --flavor m1.small --flavor m1.large
 openstack placement capacity show --flavor m1.large --keep 1 --by zone
-openstack placement capacity show --flavor m1.large --add-hosts like=cmp-0001:4"""
+openstack placement capacity show --flavor m1.large \\
+    --add-hosts like=cmp-0001:4"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to count")
@@ -242,7 +243,7 @@ def _added_hosts(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError(f"{text!r} is not like=<host>:<count>")
     added = arguments.positive(number)
     if added > _MOST_HOSTS:
-        raise argparse.ArgumentTypeError(f"{number} hosts are more than {_MOST_HOSTS}")
+        raise argparse.ArgumentTypeError(f"{text}: at most {_MOST_HOSTS} hosts can be added")
     return host, added
 
 

@@ -134,11 +134,10 @@ def checked(app: Any) -> Iterator[None]:
 
 def _discard(stream: TextIO) -> None:
     """Discard what is buffered: Python would fail again when it ends."""
-    with (
-        contextlib.suppress(OSError, ValueError),
-        pathlib.Path(os.devnull).open("w") as null,
-    ):
-        os.dup2(null.fileno(), stream.fileno())
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 @contextlib.contextmanager

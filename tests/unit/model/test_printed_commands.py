@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace as Fake
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -36,7 +37,7 @@ from osc_placement.v1.repair import migration
 from osc_placement.v1.resources import provider
 from osc_placement.workflows.answers.capacity import nova_servers
 from osc_placement.workflows.answers.drain import follow, script
-from osc_placement.workflows.answers.explain import changes, commands as explain
+from osc_placement.workflows.answers.explain import changes, commands as explain, holders, moving
 from osc_placement.workflows.cloud import moves, named_aggregates, selector
 from osc_placement.workflows.repair import retire
 from osc_placement.workflows.repair.allocations import leaked, stuck
@@ -124,6 +125,13 @@ def followed(name: str) -> None:
     list(follow.leftovers([follow.HostState(name, (), (UUID,))]))
 
 
+def evacuated(name: str) -> None:
+    service: Any = Fake(host=name, is_reachable=True, is_up=True)
+    hosts: Any = Fake(compute_services=[service], of_host=dict)
+    server: Any = Fake(host=name, known=True, vm_state="active", task_state=None)
+    moving._why_refused(server, moving.MoveKind.EVACUATE, hosts)
+
+
 def unallocated(name: str) -> None:
     list(nova_servers.Unallocated({UUID: name}, {UUID: name}).lines())
     nova_servers._next(Fake(has_leftovers=True, migrations=()), name)  # type: ignore[arg-type]
@@ -160,7 +168,8 @@ def retired(name: str) -> None:
         consumers={"c": Fake(allocations={UUID: {}})},
     )
     list(retire._service_lines(service))
-    list(retire._why_in_use(reading, name))
+    with mock.patch.object(retire, "_in_doubt", return_value=()):
+        list(retire._why_in_use(reading, name))
     list(retire._why_needed(reading, UUID, set(), ()))
     list(retire._membership_lines(reading, Fake(name=name)))  # type: ignore[arg-type]
 
@@ -214,6 +223,8 @@ CASES: dict[str, Case] = {
     "workflows.answers.drain.script:_step": drained,
     "workflows.answers.drain.script:command": drained,
     "workflows.answers.explain.commands:_command": explained,
+    "workflows.answers.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
+    "workflows.answers.explain.moving:_why_refused": evacuated,
     "workflows.cloud.named_aggregates:NamedMembers.__str__": members,
     "workflows.cloud.selector:Selector.__str__": selected,
     "workflows.repair.allocations.leaked:in_doubt": left_by_a_move,

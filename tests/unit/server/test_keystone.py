@@ -339,7 +339,7 @@ def test_with_keystone_any_address_is_accepted(
 
     monkeypatch.setattr(run, "HttpServer", start)
     assert run.main(["--auth", "keystone", "--config-file", config_file, "--host", "0.0.0.0"]) == 0
-    assert started == [("0.0.0.0", 8778, 8 + 4 + 32)]
+    assert started == [("0.0.0.0", 8778, 8)]
     assert "warning" not in capsys.readouterr().err
 
 

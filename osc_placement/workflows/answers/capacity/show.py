@@ -169,7 +169,7 @@ def _added(
         roots = servers.roots_named(base, [item.like], compute)
         if len(roots) > 1:
             names = and_more(sorted(base.providers[root].name for root in roots))
-            input_errors.add(f"{item.like} has {len(roots)} compute nodes: name one of {names}")
+            input_errors.add(f"{item.like} has several compute nodes: name one of {names}")
         found += [(root, item.number) for root in roots]
     input_errors.check()
     return found

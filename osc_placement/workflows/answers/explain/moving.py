@@ -125,7 +125,7 @@ def _target(text: str, server: values.Server, hosts: values.Hosts) -> values.Com
     if host == server.host:
         problems = [f"{host} is the source: the server is there; name another target"]
     elif len(nodes) > 1:
-        problems = [f"{host} has {len(nodes)} compute nodes: nova moves no server to such a host"]
+        problems = [f"{host} has several compute nodes: nova moves no server to such a host"]
     errors.InputErrors(problems).check()
     return nodes[0]
 
