@@ -112,7 +112,7 @@ def test_added_hosts_are_counted_as_if_they_were_there(
         ("like=flat:0", 2, "0 is less than 1"),
         ("like=flat:-3", 2, "-3 is less than 1"),
         ("like=flat:many", 2, "invalid int value: 'many'"),
-        ("like=flat:1000000", 2, "1000000 hosts are more than 10000"),
+        ("like=flat:1000000", 2, "at most 10000 hosts can be added"),
         ("like=flat", 2, "'like=flat' is not like=<host>:<count>"),
         ("like=:4", 2, "is not like=<host>:<count>"),
         ("flat:4", 2, "is not like=<host>:<count>"),

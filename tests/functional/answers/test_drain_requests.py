@@ -71,7 +71,7 @@ def counted(
 
 ALLOCATIONS = "GET /resource_providers/{}/allocations"
 #: What reads all hosts: listings of providers, and requests for the candidates of all.
-WIDE = {"GET /resource_providers": 8, "GET /allocation_candidates": 2}
+WIDE = {"GET /resource_providers": 8, "GET /allocation_candidates": 1}
 
 
 def of_hosts(number: int) -> dict[str, int]:
