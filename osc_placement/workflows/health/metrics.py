@@ -92,7 +92,7 @@ def read(
         if not isinstance(services.nova, str):
             compute = compute_nodes.read_server_hosts(services.nova)
             families += _flavors(base, services.nova, compute, context)
-            families.append(_hosts(base, services.nova, compute, not_checked))
+            families += _hosts(base, services.nova, compute, not_checked)
             if details.per_host:
                 families.append(_flavors_per_host(base, services.nova, compute))
         if details.projects:
@@ -180,24 +180,28 @@ def _hosts(
     nova: nova_api.Nova,
     compute: compute_nodes.ServerHosts,
     not_checked: list[tuple[str, str]],
-) -> Family:
-    """One series per compute node, to be joined with the others by ``hostname``."""
-    aggregates: Sequence[values.HostAggregate] = ()
+) -> Iterator[Family]:
+    """One series per compute node, to be joined by ``hostname``; none if nova refuses the list."""
     try:
         aggregates = nova_api.host_aggregates(nova)
     except errors.PlacementError as error:
         not_checked.append(("host_info", str(error)))
+        return
+    by_host: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
+    for aggregate in aggregates:
+        for host in aggregate.hosts:
+            by_host[host].append(aggregate)
     samples = []
     for uuid, item in base.providers.items():
         node = compute.node(uuid)
         if node is not None:
-            own = [aggregate for aggregate in aggregates if node.host in aggregate.hosts]
+            own = by_host[node.host]
             zones = {aggregate.metadata.get("availability_zone", "") for aggregate in own}
             names = sorted({aggregate.name for aggregate in own})
             labels = (item.name, node.host, ",".join(sorted(zones - {""})), ",".join(names))
             samples.append(Sample(labels, 1))
     help_text = "The availability zone and the host aggregates of a compute node, from nova."
-    return Family("host_info", help_text, ("hostname", "host", "zone", "aggregates"), samples)
+    yield Family("host_info", help_text, ("hostname", "host", "zone", "aggregates"), samples)
 
 
 def _flavors_per_host(
