@@ -194,7 +194,7 @@ openstack allocation candidate explain \\
             only_placement=request.no_nova or (asked.nova is None and compute.hosts is None),
         )
         self.summary = _summary(client.target, every, answers, open_parts)
-        # Of a host that nobody named, only what is wrong there.
+        # Without --host, only leaked allocations are shown.
         shown = [each for each in held if request.hosts or each.is_leaked]
         facts = _facts(every, answers, open_parts, aggregates, shown)
         self.answer = _tables(facts)

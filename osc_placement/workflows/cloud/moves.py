@@ -644,7 +644,7 @@ def _every_loss(
         certain = is_busy
         for end in reading.claimed_by(server.uuid):
             yield Loss(end.host, end.hostname, Cost.GUEST, certain)
-    # Where a migration goes on without a task, nobody knows which of the two is right.
+    # An open migration of a server without a task: nova contradicts itself.
     certain = phase is not Phase.UNKNOWN and (
         bool(server.task_state) or phase is not Phase.DISAGREES
     )

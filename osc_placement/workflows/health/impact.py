@@ -178,7 +178,10 @@ def fits(
 
 
 def fits_on_each_host(
-    base: state.CloudState, nova: nova_api.Nova, compute: compute_nodes.ServerHosts
+    base: state.CloudState,
+    nova: nova_api.Nova,
+    compute: compute_nodes.ServerHosts,
+    context: ReadContext,
 ) -> dict[str, dict[str, int]]:
     """``{flavor: {root UUID of a compute node: how often it fits on this host alone}}``.
 
@@ -191,7 +194,8 @@ def fits_on_each_host(
     refused = compute.refused(hosts)
     listed: dict[str, dict[str, int]] = {}
     by_query: dict[str, dict[str, int]] = {}
-    for flavor, query, _ in _queries(flavors.flavors(nova), rules):
+    named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors on each host")
+    for flavor, query, _ in _queries(named, rules):
         if query is None:
             continue
         key = str(candidate_pairs(query))

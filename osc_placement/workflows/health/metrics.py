@@ -94,7 +94,7 @@ def read(
             families += _flavors(base, services.nova, compute, context)
             families += _hosts(base, services.nova, compute, not_checked)
             if details.per_host:
-                families.append(_flavors_per_host(base, services.nova, compute))
+                families.append(_flavors_per_host(base, services.nova, compute, context))
         if details.projects:
             families += _projects(base, details.quotas, not_checked)
     families += _findings(health.examine(services, context), not_checked)
@@ -205,11 +205,14 @@ def _hosts(
 
 
 def _flavors_per_host(
-    base: state.CloudState, nova: nova_api.Nova, compute: compute_nodes.ServerHosts
+    base: state.CloudState,
+    nova: nova_api.Nova,
+    compute: compute_nodes.ServerHosts,
+    context: ReadContext,
 ) -> Family:
     samples = [
         Sample((name, base.providers[root].name), number)
-        for name, by_host in impact.fits_on_each_host(base, nova, compute).items()
+        for name, by_host in impact.fits_on_each_host(base, nova, compute, context).items()
         for root, number in by_host.items()
     ]
     help_text = "Servers of the flavor alone that can start on this host, at least."

@@ -73,7 +73,7 @@ class Moves:
         changed = []
         for option in found:
             slot = option.root_uuid, name
-            # Below 0 where the group is broken already: nobody may join until enough have left.
+            # Negative where the group has too many members: none fits until some have left.
             self._free[slot] = group.most_per_host - members[option.root_uuid]
             changed.append(dataclasses.replace(option, amounts={**option.amounts, slot: 1}))
         return changed
