@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which consumers may have a wrong owner, from Placement's sums. Pure.
 
-No listing reports a consumer's owner, but ``GET /usages`` adds up what the consumers of one
-project and user hold, and from 1.38 how many they are. Where a sum is not the expected one, the
-consumers of this owner are read, a quarter at a time: each wrong owner that is found changes the
-sums of two owners. Two consumers of the same size that have swapped owners do not show in these
-sums; ``--check-owners`` reads every consumer instead, and a database file shows all owners.
+No listing reports a consumer's owner, but ``GET /usages`` adds up what the consumers of one project
+and user hold, and from 1.38 how many they are. Where a sum is not the expected one, the consumers
+of this owner are read, a part at a time, those first whose amounts are nearest to what the sum
+lacks: each wrong owner that is found changes the sums of two owners. Two consumers of the same size
+that have swapped owners do not show in these sums; ``--check-owners`` reads every consumer instead,
+and a database file shows all owners.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
 from collections.abc import Collection, Iterable, Mapping
 
 from osc_placement.model import allocation
@@ -22,8 +22,8 @@ from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, P
 #: The most consumers that are read one by one without ``--check-owners``.
 MOST_READS = 20_000
 
-#: Of the suspected consumers of an owner, a quarter is read at a time, but at least ``_FEW``: a
-#: wrong owner is found before all of them are read.
+#: Of the suspected consumers of an owner with the nearest amounts, a quarter is read at a time, but
+#: at least ``_FEW``: a wrong owner is found before all of them are read.
 _PARTS, _FEW = 4, 8
 
 
@@ -94,7 +94,7 @@ class OwnerSearch:
         """
         differing = [account for account in self._differing() if account.unread]
         accounts = [account for account in differing if account.lacks] or differing
-        suspects = [uuid for account in accounts for uuid in account.first_part()]
+        suspects = [uuid for account in accounts for uuid in account.first_part(self._resources)]
         return suspects[: max(MOST_READS - self.reads, 0)]
 
     def learn(self, snapshot: CloudSnapshot, uuids: Iterable[str]) -> None:
@@ -146,9 +146,19 @@ class _Account:
         if self.count is not None:
             self.count -= number
 
-    def first_part(self) -> list[str]:
-        """Some of the unread consumers."""
-        return list(itertools.islice(self.unread, max(_FEW, len(self.unread) // _PARTS)))
+    def first_part(self, resources: Mapping[str, Mapping[str, int]]) -> list[str]:
+        """Some of the unread consumers, nearest to one of those that the sum lacks."""
+        number = abs(self.count or 1)
+        wanted = {name: abs(amount) / number for name, amount in self.difference.items() if amount}
+
+        def distance(uuid: str) -> float:
+            amounts = resources[uuid]
+            return sum(abs(1 - amounts.get(name, 0) / amount) for name, amount in wanted.items())
+
+        distances = {uuid: distance(uuid) for uuid in self.unread}
+        nearest = sorted(self.unread, key=distances.__getitem__)
+        number_nearest = sum(value == distances[nearest[0]] for value in distances.values())
+        return nearest[: max(_FEW, number_nearest // _PARTS)]
 
 
 def owner_of(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
