@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lab import place
 
@@ -68,3 +71,21 @@ def release_python(lab: place.Place, release: int) -> str:
         lab.run(*install_with, *NOVA_RELEASES[release], "setuptools<81", log="pip.log")
         mark.write_text(packages)
     return python
+
+
+def ask_release(lab: place.Place, release: int, script: str) -> dict[str, Any]:
+    """The JSON object that a script of this folder prints with the Python of a release of nova.
+
+    Requests: those of ``release_python``.
+    """
+    python = release_python(lab, release)
+    completed = subprocess.run(
+        [python, "-P", "-W", "ignore", str(place.HERE / script)],
+        env=dict(lab.environment()),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert completed.returncode == 0, completed.stderr
+    answer: dict[str, Any] = json.loads(completed.stdout)
+    return answer

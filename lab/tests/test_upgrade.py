@@ -3,11 +3,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import subprocess
-from typing import Any
-
 import pytest
 
 from lab import install, place
@@ -23,25 +18,6 @@ ALIASES = {
 }  # fmt: skip
 
 
-@functools.cache
-def facts(release: int) -> dict[str, Any]:
-    """What the code of a release answers; see ``lab/release_facts.py``."""
-    lab = place.find()
-    completed = subprocess.run(
-        [
-            *(install.release_python(lab, release), "-P", "-W", "ignore"),
-            str(place.HERE / "release_facts.py"),
-        ],
-        env=dict(lab.environment()),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert completed.returncode == 0, completed.stderr
-    answer: dict[str, Any] = json.loads(completed.stdout)
-    return answer
-
-
 NEWEST = max(releases.NAMES)
 RELEASES = [
     release if release >= NEWEST - 3 else pytest.param(release, marks=pytest.mark.long)
@@ -51,7 +27,7 @@ RELEASES = [
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_tables_equal_what_the_installed_release_says(release: int) -> None:
-    measured = facts(release)
+    measured = install.ask_release(place.find(), release, "release_facts.py")
     oldest = ALIASES[measured["oldest"]]
     assert oldest == releases.OLDEST_COMPUTE.get(release, oldest)
     assert measured["minimum"] == str(status.NOVA_NEEDS)

@@ -11,7 +11,7 @@ import pytest
 from osc_placement.nova import values
 from osc_placement.workflows.cloud import moves
 from osc_placement.workflows.cloud.moves import Cost, Phase
-from tests.support import moving_cloud
+from tests.support import moving_cloud, nova_words
 from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, View
 
 NOW = datetime.datetime(2026, 1, 1, 11, tzinfo=datetime.UTC)
@@ -99,20 +99,10 @@ def test_random_clouds_agree_with_counting() -> None:
             assert sure <= expected[node.host]
 
 
-#: Nova's own lists: the statuses of migrations by type, and the tasks that a server may have.
-_OPEN = {
-    "live-migration": ("accepted", "queued", "preparing", "running", "running (post-copy)"),
-    "migration": ("accepted", "queued", "pre-migrating", "migrating", "post-migrating", "finished"),
-    "resize": ("migrating", "post-migrating", "finished", "confirming", "reverting"),
-    "evacuation": ("accepted", "pre-migrating"),
-}
-_OVER = ("completed", "done", "confirmed", "reverted", "error", "failed", "cancelled")
-_TASKS = (
-    None, "migrating", "resize_prep", "resize_migrating", "resize_migrated", "resize_finish",
-    "resize_reverting", "resize_confirming", "rebuilding", "rebuild_spawning", "shelving",
-    "shelving_offloading", "unshelving", "spawning", "deleting", "soft-deleting", "powering-off",
-    "rebooting",
-)  # fmt: skip
+_WORDS = nova_words.read()
+_OVER = _WORDS["over"]
+_OPEN = sorted({*_WORDS["statuses"]} - {*_OVER})
+_TASKS = (None, *_WORDS["tasks"])
 #: The statuses in which the source has no guest, and those in which the destination may have one.
 _LEFT = {"finished", "confirming"}
 _ARRIVED = {"running", "running (post-copy)", "post-migrating", "finished", "confirming"}
@@ -127,11 +117,11 @@ def _where(step: moving_cloud.Step, move_type: str) -> str:
     return possible + ("d" if step.status in arrived else "")
 
 
-@pytest.mark.parametrize("move_type", _OPEN)
+@pytest.mark.parametrize("move_type", _WORDS["types"])
 def test_contradictions_leave_no_host_out_that_may_have_the_guest(move_type: str) -> None:
     """Each status beside each task, host and holder, whether nova can come to it or not."""
     for status, task, host, server, migration in itertools.product(
-        (*_OPEN[move_type], "teleporting", *_OVER), _TASKS, "sd", ("", "s", "d", "sd"), ("", "s")
+        (*_OPEN, "teleporting", *_OVER), _TASKS, "sd", ("", "s", "d", "sd"), ("", "s")
     ):
         step = moving_cloud.Step(status, task, "active", host, server, migration, host)
         view = View(move_type, step)
@@ -151,6 +141,24 @@ def test_contradictions_leave_no_host_out_that_may_have_the_guest(move_type: str
         # Without a task, no such answer is certain, except beside a wait for a person.
         if task is None and not ended and status != "finished":
             assert not any(loss.is_certain for loss in move.losses if loss.cost is Cost.GUEST), view
+
+
+def test_the_words_of_the_model_are_those_of_nova() -> None:
+    assert moves.TABLE.keys() == {*_WORDS["types"]}
+    assert {status for rows in moves.TABLE.values() for status in rows} == {*_OPEN}
+    assert moves.MIGRATION_TASKS | moves.PLACING_TASKS <= {*_WORDS["tasks"]}
+    assert {*_WORDS["states"]} >= moves.STATES_ON_NO_HOST
+    for status in _WORDS["statuses"]:
+        migration = values.Migration("", "", "", status)
+        assert migration.is_over is (status in _OVER), status
+
+
+def test_the_moves_that_are_played_use_words_of_nova() -> None:
+    for view in moving_cloud.views():
+        assert view.type in ("", *_WORDS["types"])
+        assert view.step.status in (None, *_WORDS["statuses"])
+        assert view.step.task in _TASKS
+        assert view.step.vm in _WORDS["states"]
 
 
 def test_what_is_known_of_one_reading_is_not_taken_for_another() -> None:
