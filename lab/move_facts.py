@@ -33,9 +33,7 @@ from nova.compute import task_states, vm_states
 from nova.db.main import api as database
 from nova.objects import fields
 
-_PACKAGES = (
-    *(nova.api.openstack, nova.compute, nova.conductor, nova.objects, nova.virt.libvirt),
-)
+_PACKAGES = (*(nova.api.openstack, nova.compute, nova.conductor, nova.objects, nova.virt.libvirt),)
 #: The function that lists the statuses of migrations that are not in progress.
 _IN_PROGRESS = "migration_get_in_progress_by_host_and_node"
 
@@ -82,7 +80,9 @@ def _is_migration(step: dis.Instruction) -> bool:
 def listed(function: types.CodeType) -> Iterator[frozenset[str]]:
     """The lists of texts in a function."""
     for constant in function.co_consts:
-        if isinstance(constant, tuple | frozenset) and all(isinstance(one, str) for one in constant):
+        if isinstance(constant, tuple | frozenset) and all(
+            isinstance(one, str) for one in constant
+        ):
             yield frozenset(constant)
 
 

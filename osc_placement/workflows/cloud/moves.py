@@ -14,7 +14,7 @@ gives the servers of some hosts, which are those that lose something when these 
 ``CloudSnapshot`` of heal and audit is a ``MovesReading``. For others, fill ``MovesReading`` with
 nova's hosts, the providers, the servers and migrations, and the allocations of their consumers:
 without these, a move that failed cannot be told from one that was rolled back. Who holds the
-capacity of a host: ``holders_on(reading, node)`` names each consumer there with what nova knows of
+capacity of a host: ``holders_on(reading, root)`` names each consumer there with what nova knows of
 it; one with ``is_leaked`` is left over, and ``placement allocation audit --repair`` removes it.
 """
 
@@ -490,14 +490,13 @@ class HolderOnHost(NamedTuple):
     is_leaked: bool = False
 
 
-def holders_on(reading: MovesReading, node: values.ComputeNode) -> Iterator[HolderOnHost]:
-    """The consumers with allocations in the tree of a host.
+def holders_on(reading: MovesReading, root: str) -> Iterator[HolderOnHost]:
+    """The consumers with allocations in the tree of a root provider: a host's, or one that shares.
 
-    ``is_leaked``: of a migration that is over, or of a server that nova has on other hosts only,
-    and nothing is in doubt: the audit repairs it. A consumer without server and migration is one
-    that nova does not list.
+    ``is_leaked``: of a migration that is over, or of a server that nova has on other hosts only (of
+    a sharing provider: on none), and nothing is in doubt: the audit repairs it. A consumer without
+    server and migration is one that nova does not list.
     """
-    root = reading.root_of(node.uuid)
     for uuid, allocations in reading.allocations.items():
         parts = {one: part for one, part in allocations.items() if reading.root_of(one) == root}
         if not parts:
@@ -524,6 +523,9 @@ def _is_leaked(
         return False
     if migration is not None:
         return migration.is_over
+    if move.node is not None and root not in reading.compute_nodes:
+        # Which hosts share it is not read.
+        return False
     is_located = move.node is not None or server.vm_state in STATES_ON_NO_HOST
     return is_located and not move.may_hold(root)
 

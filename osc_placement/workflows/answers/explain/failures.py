@@ -132,7 +132,10 @@ def explained(
 
 
 class ShortProvider(NamedTuple):
-    """A provider in the tree of an explained host that has too little left of some classes."""
+    """A provider that has too little left of some classes for an explained host.
+
+    Of a sharing provider, ``host`` is the first of these hosts.
+    """
 
     uuid: str
     name: str
@@ -144,20 +147,23 @@ class ShortProvider(NamedTuple):
 def short_providers(
     base: state.CloudState, query: candidate.CandidateQuery, found: Iterable[Failure]
 ) -> Iterator[ShortProvider]:
-    """The providers whose used amounts make a host fail, without those that share."""
+    """The providers whose used amounts make a host fail; each once."""
     requested = {name for group in query.groups for name in group.resources}
-    lacking: dict[str, None] = {}
+    forest = HostSearch(base, query).forest
+    lacking: dict[str, str] = {}
     for failure in found:
-        tree = base.tree[base.named[failure.host]]
+        root = base.named[failure.host]
+        uuids: Iterable[str] = ()
         if failure.reason is RefusalReason.CAPACITY and failure.provider is not None:
-            lacking |= dict.fromkeys(tree & {base.named[failure.provider]})
+            uuids = (base.named[failure.provider],)
         elif failure.reason in _BETWEEN:
-            lacking |= dict.fromkeys(sorted(tree))
-    for uuid in lacking:
+            uuids = sorted({*base.tree[root], *forest.sharing_with(root)})
+        for uuid in uuids:
+            lacking.setdefault(uuid, failure.host)
+    for uuid, host in lacking.items():
         each = base.providers[uuid]
         used = frozenset(name for name in requested if base.used(uuid).get(name))
         if used:
-            host = base.providers[each.root_uuid].name
             yield ShortProvider(uuid, each.name, each.root_uuid, host, used)
 
 

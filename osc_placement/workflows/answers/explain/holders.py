@@ -9,7 +9,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.client import api, retry
 from osc_placement.model import command_line, provider
-from osc_placement.nova import api as nova_api, values
+from osc_placement.nova import api as nova_api
 from osc_placement.nova.servers import find_servers
 from osc_placement.workflows.answers.capacity.nova_servers import list_servers_on
 from osc_placement.workflows.answers.explain.failures import ShortProvider
@@ -78,16 +78,15 @@ def read(
         migrations=migrations,
         allocations=held,
     )
-    found = _holders(short, reading, nodes)
+    found = _holders(short, reading)
     return sorted(found, key=lambda one: (one.host, [-n for n in one.amounts.values()])), []
 
 
-def _holders(
-    short: Sequence[ShortProvider], reading: moves.MovesReading, nodes: Sequence[values.ComputeNode]
-) -> Iterator[RoomHolder]:
-    by_root = {node.uuid: list(moves.holders_on(reading, node)) for node in nodes}
+def _holders(short: Sequence[ShortProvider], reading: moves.MovesReading) -> Iterator[RoomHolder]:
+    roots = {each.root_uuid for each in short}
+    by_root = {root: list(moves.holders_on(reading, root)) for root in roots}
     for each in short:
-        for holder in by_root.get(each.root_uuid, ()):
+        for holder in by_root[each.root_uuid]:
             here = holder.allocations.get(each.uuid, {})
             amounts = {name: here[name] for name in sorted(here) if name in each.classes}
             if amounts:

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from osc_placement.model import provider
 from osc_placement.nova import values
 from osc_placement.workflows.cloud import moves
 from osc_placement.workflows.cloud.moves import Cost, Phase
@@ -146,7 +147,7 @@ def test_contradictions_leave_no_host_out_that_may_have_the_guest(move_type: str
 def test_the_words_of_the_model_are_those_of_nova() -> None:
     assert moves.TABLE.keys() == {*_WORDS["types"]}
     assert {status for rows in moves.TABLE.values() for status in rows} == {*_OPEN}
-    assert moves.MIGRATION_TASKS | moves.PLACING_TASKS <= {*_WORDS["tasks"]}
+    assert {*_WORDS["tasks"]} >= moves.MIGRATION_TASKS | moves.PLACING_TASKS
     assert {*_WORDS["states"]} >= moves.STATES_ON_NO_HOST
     for status in _WORDS["statuses"]:
         migration = values.Migration("", "", "", status)
@@ -208,9 +209,28 @@ def test_leftovers_of_a_migration_that_is_over_are_leaked() -> None:
     move = moves.move_of(reading, reading.servers[SERVER])
     assert move.phase is Phase.OVER
     assert [holder.is_leaked for holder in move.holders] == [False, True]
-    (holder,) = moves.holders_on(reading, moving_cloud.node(SOURCE))
+    (holder,) = moves.holders_on(reading, moving_cloud.provider_uuid(SOURCE))
     assert holder.is_leaked
     assert holder.server == reading.servers[SERVER]
+
+
+@pytest.mark.parametrize("view", list(moving_cloud.views()), ids=lambda view: str(view.shown()))
+def test_who_holds_a_shared_pool_needs_it_while_its_server_has_a_host(view: View) -> None:
+    """Which hosts share the pool is not known: only what is over, or on no host, is leaked."""
+    reading, pool = view.reading(), "f0000000-0000-0000-0000-000000000001"
+    held = {uuid: {**parts, pool: {"DISK_GB": 1}} for uuid, parts in reading.allocations.items()}
+    shared = provider.Provider(pool, "pool", 1, pool)
+    reading = dataclasses.replace(
+        reading, allocations=held, providers={**reading.providers, pool: shared}
+    )
+    server = reading.servers[SERVER]
+    is_settled = moves.move_of(reading, server).is_settled
+    for holder in moves.holders_on(reading, pool):
+        move = holder.migration
+        is_over = move is not None and move.is_over
+        is_nowhere = move is None and server.host is None
+        is_nowhere = is_nowhere and server.vm_state in moves.STATES_ON_NO_HOST
+        assert holder.is_leaked is (is_settled and (is_over or is_nowhere))
 
 
 @pytest.mark.parametrize("status", ["accepted", "queued"])

@@ -66,8 +66,8 @@ def of_explain(snapshot: CloudSnapshot) -> list[str]:
     """The repair of what holds the capacity of a host and is left over."""
     return [
         f"placement allocation audit --repair --consumer {holder.consumer_uuid}"
-        for node in snapshot.hosts.nodes
-        for holder in moves.holders_on(snapshot, node)
+        for root in snapshot.roots.values()
+        for holder in moves.holders_on(snapshot, root.uuid)
         if holder.is_leaked
     ]
 

@@ -594,6 +594,4 @@ def test_the_holders_of_a_short_provider_have_all_that_is_used_of_it(cloud: Clou
                 for resource, amount in holder.amounts.items() if holder.provider == name else ():
                     sums[resource] = sums.get(resource, 0) + amount
             requested = {key for group in query.groups for key in group.resources}
-            is_shared = standard.SHARING_TRAIT in each.traits
-            expected = {key: used[key] for key in requested if used.get(key)}
-            assert sums == expected or (is_shared and not sums)
+            assert sums == {key: used[key] for key in requested if used.get(key)}
