@@ -118,7 +118,7 @@ TABLE: Mapping[str, Mapping[str, StatusRow]] = {
 #: The statuses that nova sets before the source host begins.
 _BEFORE_SOURCE = frozenset({"accepted", "queued", "pre-migrating"})
 
-#: Task states of nova: of the moves that have a migration, and of those that have none.
+#: Task states of nova of the moves that have a migration.
 MIGRATION_TASKS = frozenset(
     {
         "migrating",
@@ -133,9 +133,8 @@ MIGRATION_TASKS = frozenset(
         "rebuild_spawning",
     }
 )
-PLACING_TASKS = frozenset(
-    {"scheduling", "block_device_mapping", "networking", "spawning", "unshelving"}
-)
+#: The options of ``openstack server set`` after which nova takes a server for active, at rest.
+RESET = (("--state", "active"), ("--auto-approve", None))
 
 _DONE = "done"
 _COMPLETED = frozenset({"completed", _DONE})
@@ -286,10 +285,6 @@ class ServerMove:
     def may_hold(self, root_uuid: str) -> bool:
         """Whether the server's consumer may hold allocations on the tree of this root."""
         return self.anywhere or root_uuid in self.roots or root_uuid in self.shared
-
-    def loss_at(self, node: values.ComputeNode) -> Loss | None:
-        """What the server loses when this compute node stops; None if nothing."""
-        return next((loss for loss in self.losses if loss.is_at(node)), None)
 
     @property
     def guest_hosts(self) -> frozenset[str]:

@@ -149,12 +149,6 @@ def is_migration(consumer: record.ConsumerRecord, migrations: Collection[str]) -
     return consumer.consumer_type == allocation.MIGRATION or consumer.uuid in migrations
 
 
-def migrations_on(base: state.CloudState, root: str, migrations: Collection[str]) -> list[str]:
-    """The UUIDs of migrations that hold allocations on a host."""
-    on_host = _consumers_on(base, root)
-    return [uuid for uuid in on_host if is_migration(base.consumers[uuid], migrations)]
-
-
 def _own_allocations(
     base: state.CloudState, root: str, allocations: allocation.Allocations
 ) -> allocation.Allocations:

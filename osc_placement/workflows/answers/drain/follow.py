@@ -77,8 +77,7 @@ def _state(
     if not now.is_settled:
         return FollowedState.MOVING, now.why()
     if server.status == "ERROR":
-        options = (("--state", "active"),)
-        reset = command_line.line("server set", server.uuid, options=options)
+        reset = command_line.line("server set", server.uuid, options=moves.RESET)
         return FollowedState.ERROR, f"the move failed: if the guest runs, {reset}"
     if server.host == move.target:
         return FollowedState.DONE, ""

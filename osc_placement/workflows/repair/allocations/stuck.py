@@ -87,9 +87,7 @@ def commands_to_end(
         yield command_line.line("server migration abort", server.uuid, stuck.uuid)
         return
     if server.task_state:
-        yield command_line.line(
-            "server set", server.uuid, options=[("--state", "active"), ("--auto-approve", None)]
-        )
+        yield command_line.line("server set", server.uuid, options=moves.RESET)
     parts = snapshot.allocations.get(stuck.uuid, {})
     if not parts:
         return
