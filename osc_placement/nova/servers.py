@@ -8,6 +8,7 @@ import urllib.parse
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from osc_placement import errors
 from osc_placement.client import lookup, service
 from osc_placement.model import shared
 from osc_placement.nova import api, flavor, values
@@ -156,6 +157,11 @@ def _shared_flavor(
 
 
 def _migration(item: Mapping[str, Any]) -> values.Migration:
+    if item["uuid"] == item["instance_uuid"]:
+        raise errors.PlacementError(
+            f"nova's migration {item['uuid']} has the UUID of its server: nobody can tell whose the"
+            " allocations of this consumer are"
+        )
     return values.Migration(
         uuid=item["uuid"],
         server_uuid=item["instance_uuid"] or "",

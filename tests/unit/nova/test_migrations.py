@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.nova import api, servers, values
+
+UUID, OTHER = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(2))
+BARE = {
+    "migration_type": None, "status": None, "source_compute": None, "source_node": None,
+    "dest_compute": None, "dest_node": None, "updated_at": None, "created_at": None,
+}  # fmt: skip
+
+
+def listed(**fields: str | None) -> list[values.Migration]:
+    recorded = {"GET /v2.1/os-migrations": {"migrations": [{**BARE, **fields}]}}
+    return servers.migrations(api.RecordedNova(recorded, "nova.json"))
+
+
+def test_a_migration_without_type_status_hosts_and_times_is_one_with_empty_ones() -> None:
+    assert listed(uuid=UUID, instance_uuid=OTHER) == [values.Migration(UUID, OTHER, "", "")]
+    assert listed(uuid=UUID, instance_uuid=None) == [values.Migration(UUID, "", "", "")]
+
+
+def test_a_migration_with_the_uuid_of_its_server_is_named() -> None:
+    with pytest.raises(errors.PlacementError, match=f"migration {UUID} has the UUID of its server"):
+        listed(uuid=UUID, instance_uuid=UUID)
