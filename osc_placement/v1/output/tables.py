@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of the commands that upstream does not have, and the width of all tables.
 
-A number, a name and a UUID are never divided. Cells fold at spaces and commas, and at "=" if
-that is not enough. If a table is still too wide, columns are dropped in a fixed order, and if
-that is not enough the table is wider than the terminal.
+A number, a name and a UUID are never divided: cells fold at spaces, commas and "=". If a table is
+still too wide, columns are dropped in a fixed order, and if that is not enough the table is wider
+than the terminal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from osc_placement.v1.output import terminal
@@ -204,9 +204,8 @@ _NAMES = frozenset({"name", "tree", "provider_name", "server_name"})
 #: Text is folded to fewer characters only if no column is left to drop.
 _READABLE = 20
 
-#: A place to fold: after spaces, or after a comma or semicolon that is not inside a number.
-_PLACE = re.compile(r"(?<=\s)(?=\S)|(?<=[,;])(?!\d{3}\b)(?=\S)")
-_SECOND_PLACE = re.compile(r"(?<==)(?=\S)")
+#: A place to fold: after spaces, and after a comma, ";" or "=" that is not inside a number.
+_PLACE = re.compile(r"(?<=\s)(?=\S)|(?<=[,;=])(?!\d{3}\b)(?=\S)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,55 +229,48 @@ def fit(
 
     Cells are text or plain values.
     """
-    measured = [_measure(name, [row[at] for row in rows]) for at, name in enumerate(columns)]
-    total = _table_width([item.natural for item in measured])
+    texts = {name: _lines(row[at] for row in rows) for at, name in enumerate(columns)}
+    natural = {name: _width([name, *texts[name]]) for name in columns}
+    least = {name: _width([name, *_words(name, texts[name])]) for name in columns}
+    readable = {name: max(least[name], min(natural[name], _READABLE)) for name in columns}
+    total = _table_width(natural.values())
     if width is None or total <= width:
         return Layout(columns, rows, width=total)
-    order = _droppable(measured) if may_drop else []
-    shown = list(measured)
-    while order and _table_width([item.readable for item in shown]) > width:
+    order = _droppable(columns, texts) if may_drop else []
+    shown = list(columns)
+    while order and _table_width(readable[name] for name in shown) > width:
         shown.remove(order.pop(0))
-    widths = _widths(shown, width)
-    places = {item.name: at for at, item in enumerate(measured)}
+    begin = readable if _table_width(readable[name] for name in shown) <= width else least
+    widths = _widths({name: begin[name] for name in shown}, natural, width)
     folded = [
-        tuple(_fold(row[places[item.name]], widths[item.name], item.name) for item in shown)
+        tuple(
+            cell if normalized(name) in _NAMES else _fold(cell, widths[name])
+            for name, cell in zip(columns, row, strict=False)
+            if name in shown
+        )
         for row in rows
     ]
-    dropped = [item.name for item in measured if item not in shown]
-    return Layout([item.name for item in shown], folded, dropped, total)
+    return Layout(shown, folded, [name for name in columns if name not in shown], total)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Column:
-    """Widths of a column: of its longest line, folded for reading, and folded to the limit."""
-
-    name: str
-    natural: int
-    readable: int
-    least: int
-    is_empty: bool
+def _lines(cells: Iterable[Any]) -> list[str]:
+    return [line for cell in cells if cell is not None for line in str(cell).split("\n")]
 
 
-def _measure(name: str, cells: Iterable[Any]) -> _Column:
-    natural = readable = least = terminal.cells(name)
-    is_empty = True
-    for cell in cells:
-        is_empty = is_empty and cell in (None, "")
-        for line in str(cell).split("\n"):
-            length = terminal.cells(line)
-            natural = max(natural, length)
-            if length > least:
-                parts = _parts(line, name)
-                pieces = (piece for part in parts for piece in _pieces(part, name))
-                least = max(least, *map(terminal.cells, pieces))
-                readable = max(readable, min(length, _READABLE))
-    return _Column(name, natural, max(readable, least), least, is_empty)
+def _words(column: str, texts: Iterable[str]) -> Iterator[str]:
+    """What does not fold: the words of a column, or its whole lines if they are names."""
+    for text in texts:
+        yield from [text] if normalized(column) in _NAMES else _PLACE.split(text)
 
 
-def _droppable(columns: Sequence[_Column]) -> list[_Column]:
-    """The columns that may be dropped, in this order; at least one column stays."""
-    by_name = {normalized(item.name): item for item in columns}
-    order = [item for item in columns[1:] if item.is_empty]
+def _width(texts: Iterable[str]) -> int:
+    return max(map(terminal.cells, texts))
+
+
+def _droppable(columns: Sequence[str], texts: Mapping[str, Collection[str]]) -> list[str]:
+    """Columns to drop when the table is too wide, first to last; at least one column stays."""
+    by_name = {normalized(name): name for name in columns}
+    order = [name for name in columns[1:] if not any(texts[name])]
     for name in DROP_ORDER:
         named_by = _NAMED_BY.get(name)
         if name in by_name and (named_by is None or by_name.keys() & named_by):
@@ -286,50 +278,32 @@ def _droppable(columns: Sequence[_Column]) -> list[_Column]:
     return list(dict.fromkeys(order))[: len(columns) - 1]
 
 
-def _widths(columns: Sequence[_Column], width: int) -> dict[str, int]:
-    """The widths of the columns; columns that need more than others share what is left."""
-    readable = _table_width([item.readable for item in columns]) <= width
-    widths = {item.name: item.readable if readable else item.least for item in columns}
+def _widths(least: Mapping[str, int], natural: Mapping[str, int], width: int) -> dict[str, int]:
+    """The widths of the columns; those that need more than ``least`` share what is left."""
+    widths = dict(least)
     left = width - _table_width(widths.values())
-    wanting = [item for item in columns if item.natural > widths[item.name]]
-    while left > 0 and wanting:
+    while left > 0 and (wanting := [name for name in widths if natural[name] > widths[name]]):
         share = max(1, left // len(wanting))
-        for item in wanting:
-            more = min(share, left, item.natural - widths[item.name])
-            widths[item.name] += more
+        for name in wanting:
+            more = min(share, left, natural[name] - widths[name])
+            widths[name] += more
             left -= more
-        wanting = [item for item in wanting if item.natural > widths[item.name]]
     return widths
 
 
-def _fold(cell: Any, width: int, column: str) -> Any:
+def _fold(cell: Any, width: int) -> Any:
     if not isinstance(cell, str):
         return cell
-    return "\n".join(
-        folded for line in cell.split("\n") for folded in _fold_line(line, width, column)
-    )
+    return "\n".join(part for line in cell.split("\n") for part in _fold_line(line, width))
 
 
-def _fold_line(line: str, width: int, column: str) -> list[str]:
-    if terminal.cells(line) <= width:
-        return [line]
+def _fold_line(line: str, width: int) -> list[str]:
     folded = [""]
-    for part in _parts(line, column):
-        for piece in [part] if terminal.cells(part) <= width else _pieces(part, column):
-            if folded[-1] and terminal.cells(folded[-1] + piece) > width:
-                folded.append("")
-            folded[-1] += piece
+    for word in [line] if terminal.cells(line) <= width else _PLACE.split(line):
+        if folded[-1] and terminal.cells(folded[-1] + word) > width:
+            folded.append("")
+        folded[-1] += word
     return [text.rstrip() for text in folded]
-
-
-def _parts(line: str, column: str) -> list[str]:
-    """The parts of a line that stay together, with the spaces after them."""
-    return [line] if normalized(column) in _NAMES else _PLACE.split(line)
-
-
-def _pieces(part: str, column: str) -> list[str]:
-    """The pieces of a part that is too long."""
-    return [part] if normalized(column) in _NAMES else _SECOND_PLACE.split(part)
 
 
 def _table_width(widths: Iterable[int]) -> int:
