@@ -407,7 +407,8 @@ OPTIONAL = "Without options all providers match."
 def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None:
     """Add the arguments of SELECTOR; ``empty`` describes an empty selection."""
     group = parser.add_argument_group(
-        "which providers", f"A provider must match every option that is given. {empty}"
+        help_text.SELECTION if empty == REQUIRED else "which providers to list",
+        f"A provider must match every option that is given. {empty}",
     )
     group.add_argument(
         "providers", metavar="<provider>", nargs="*", help="Name or UUID of a resource provider"
@@ -427,8 +428,6 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
     group.add_argument(
         "--all", dest="everything", action="store_true", help="Every provider of the cloud"
     )
-    if empty == REQUIRED:
-        help_text.share(group)
 
 
 def _add_conditions(group: argparse._ArgumentGroup) -> None:

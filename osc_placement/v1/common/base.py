@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
-from cliff import display
+from cliff import command as cliff_command, display
 from osc_lib import exceptions
 from osc_lib.command import command
 
@@ -75,6 +75,40 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
+class OwnArguments(cliff_command.Command):
+    """The last base class of each command: cliff's display classes add their arguments after it."""
+
+    #: The guards that ``--allow`` can override.
+    guards: ClassVar[Collection[str]] = ()
+
+    #: What ``add_arguments`` and ``add_allow`` declared.
+    own_arguments: Sequence[argparse.Action] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Build the parser, with the command's own arguments. Sends no request."""
+        parser = super().get_parser(prog_name)
+        parser.set_defaults(**_DEFAULTS)
+        self.add_arguments(parser)
+        if self.guards and not any(action.dest == "allow" for action in parser._actions):
+            self.add_allow(parser)
+        self.own_arguments = parser._actions[1:]
+        return parser
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's own arguments."""
+
+    def add_allow(self, group: argparse._ActionsContainer) -> None:
+        """Add ``--allow`` with the guards of the command."""
+        guards = sorted(self.guards)
+        arguments.add_repeated(
+            group,
+            "--allow",
+            "<guard>",
+            f"Make changes that this guard refuses. May be repeated. Guards: {', '.join(guards)}.",
+            choices=guards,
+        )
+
+
 class PlacementCommand(command.Command):
     """The base class of every command: it checks its target before the first request."""
 
@@ -86,9 +120,6 @@ class PlacementCommand(command.Command):
 
     #: Whether writers cannot disturb it: one transaction reads openstack-placement's database.
     reads_one_moment: ClassVar[bool] = False
-
-    #: The guards that ``--allow`` can override.
-    guards: ClassVar[Collection[str]] = ()
 
     _arguments: argparse.Namespace = argparse.Namespace(**_DEFAULTS)
 
@@ -107,9 +138,6 @@ class PlacementCommand(command.Command):
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
 
-    #: What ``add_arguments`` and ``add_allow`` declared.
-    own_arguments: Sequence[argparse.Action] = ()
-
     _parser: argparse.ArgumentParser
     _is_connected: bool = False
 
@@ -117,20 +145,7 @@ class PlacementCommand(command.Command):
         """Build the parser. Sends no request."""
         self._parser = super().get_parser(prog_name)
         self._parser.formatter_class = help_text.HelpFormatter
-        # The first two groups are argparse's own: positional arguments and options.
-        inherited = [*self._parser._actions[1:], *self._parser._action_groups[2:]]
-        self._parser.set_defaults(**_DEFAULTS)
-        self.add_arguments(self._parser)
-        if self.guards and "--allow" not in self._parser._option_string_actions:
-            self.add_allow(self._parser)
-        actions = self._parser._actions[1:]
-        self.own_arguments = [action for action in actions if action not in inherited]
-        help_text.own_options_first(self._parser, inherited)
-        help_text.merge_formatters(self._parser)
         return self._parser
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the command's own arguments."""
 
     def get_epilog(self) -> str:
         """Build the end of the help: example, required microversion, exit codes."""
@@ -312,17 +327,6 @@ class PlacementCommand(command.Command):
         prepare_login(self.app)
         return False
 
-    def add_allow(self, group: argparse._ActionsContainer) -> None:
-        """Add ``--allow`` with the guards of the command."""
-        guards = sorted(self.guards)
-        arguments.add_repeated(
-            group,
-            "--allow",
-            "<guard>",
-            f"Make changes that this guard refuses. May be repeated. Guards: {', '.join(guards)}.",
-            choices=guards,
-        )
-
     def _check_target(self, client: api.Client) -> None:
         """Name a database on stderr. Errors: PlacementError for one that must not be used."""
         if plugin.offline_configuration(self._settings()):
@@ -428,11 +432,11 @@ def prepare_login(shell: Any) -> None:
         transport.prepare(session)
 
 
-class Command(PlacementCommand):
+class Command(PlacementCommand, OwnArguments):
     """A command without output."""
 
 
-class Lister(PlacementCommand, command.Lister):
+class Lister(PlacementCommand, command.Lister, OwnArguments):
     """A command that shows rows, as upstream's: its tables are cliff's own."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -454,7 +458,7 @@ class Lister(PlacementCommand, command.Lister):
         return code
 
 
-class ShowOne(PlacementCommand, command.ShowOne):
+class ShowOne(PlacementCommand, command.ShowOne, OwnArguments):
     """A command that shows the fields of one object, as upstream's: its table is cliff's own."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
@@ -470,7 +474,7 @@ class ShowOne(PlacementCommand, command.ShowOne):
         return code
 
 
-class ReportCommand(PlacementCommand, DisplayCommandBase):
+class ReportCommand(PlacementCommand, DisplayCommandBase, OwnArguments):
     """A command that upstream does not have: its tables fit the terminal, and a summary follows.
 
     It only reads, with all that the server supports; a command that changes the cloud says so.

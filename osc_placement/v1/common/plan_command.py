@@ -261,7 +261,7 @@ class PlanCommand(base.ReportLister):
 
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of every changing command."""
-        group = parser.add_argument_group("how to change")
+        group = parser.add_argument_group(help_text.CHANGE)
         arguments.add_flag(group, "--dry-run", "Show the planned changes; change nothing")
         arguments.add_flag(
             group,
@@ -290,7 +290,6 @@ class PlanCommand(base.ReportLister):
             help="Whether to start further changes after a failure (default: continue)",
         )
         add_log_json(group)
-        help_text.share(group)
         if self.guards:
             self.add_allow(parser.add_argument_group("what to allow"))
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import re
 import textwrap
-import weakref
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from cliff import _argparse
@@ -23,9 +23,14 @@ _USAGE_ITEM = re.compile(r"\(.*?\)+(?=\s|$)|\[.*?\]+(?=\s|$)|\S+")
 #: The command that describes the options of shared groups.
 TOPIC = "placement options show"
 
-#: The arguments of groups that many commands have: help names them without their descriptions.
-_SHARED: weakref.WeakSet[argparse.Action] = weakref.WeakSet()
-
+#: The titles of groups that many commands have: help names their arguments without describing them.
+SELECTION = "which providers"
+CHANGE = "how to change"
+QUERY = "a query for candidates, in place of nova's request"
+SHARED = frozenset({SELECTION, CHANGE, QUERY})
+#: cliff's group of ``-f`` and ``-c``; each formatter has a group of its own.
+OUTPUT = "output formatters"
+FORMATTERS = (OUTPUT, "table formatter", "json formatter", "CSV Formatter", "shell formatter")
 
 #: ``{option of a shared group: its line in the help of each command}``
 LINES = {
@@ -37,30 +42,14 @@ LINES = {
 }
 #: Those that usage names too.
 _IN_USAGE = frozenset({"--dry-run", "--member-of", "--plan-out"})
-
-#: The group that help shows last, in place of one for each formatter of cliff.
-_OUTPUT = "output"
-
-
-def share(group: argparse._ArgumentGroup) -> None:
-    """Declare that many commands have this group; TOPIC describes its arguments."""
-    _SHARED.update(group._group_actions)
+#: Arguments of cliff's group that exclude each other: they have a container of their own.
+_SORTING = frozenset({"--sort-ascending", "--sort-descending"})
 
 
 def is_shared(action: argparse.Action) -> bool:
-    """Whether many commands have this argument."""
-    return action in _SHARED
-
-
-def merge_formatters(parser: argparse.ArgumentParser) -> None:
-    """Make one shared group of cliff's groups of formatters."""
-    groups = [item for item in parser._action_groups if "ormatter" in (item.title or "")]
-    for group in groups[1:]:
-        groups[0]._group_actions.extend(group._group_actions)
-        parser._action_groups.remove(group)
-    for group in groups[:1]:
-        group.title, group.description = _OUTPUT, None
-        share(group)
+    """Whether many commands have this argument: its group is shared, or that of a formatter."""
+    title = _title(action)
+    return title in SHARED or title in FORMATTERS or _name(action) in _SORTING
 
 
 class FullHelpFormatter(_argparse.SmartHelpFormatter):
@@ -77,19 +66,71 @@ class FullHelpFormatter(_argparse.SmartHelpFormatter):
         return _wrap(plain(text), width)
 
 
+class GroupFormatter(FullHelpFormatter):
+    """The groups of some titles, without anything else."""
+
+    _is_shown = False
+
+    def __init__(self, prog: str, titles: Collection[str]) -> None:
+        super().__init__(prog)
+        self._titles = titles
+
+    def start_section(self, heading: str | None) -> None:
+        """Begin a group."""
+        self._is_shown = heading in self._titles
+        super().start_section(heading)
+
+    def add_text(self, text: str | None) -> None:
+        """Add the description of a group."""
+        if self._is_shown:
+            super().add_text(text)
+
+    def add_arguments(self, actions: Iterable[argparse.Action]) -> None:
+        """Add the arguments of a group."""
+        if self._is_shown:
+            super().add_arguments(actions)
+
+
+def groups_of(parser: argparse.ArgumentParser, titles: Collection[str]) -> str:
+    """The help of the groups of these titles."""
+    parser.usage, parser.description, parser.epilog = argparse.SUPPRESS, None, None
+    parser.formatter_class = functools.partial(GroupFormatter, titles=titles)
+    return parser.format_help()
+
+
 class HelpFormatter(FullHelpFormatter):
     """The help of a command: of most options of shared groups only the names."""
 
+    _is_cliffs = False
+
+    def start_section(self, heading: str | None) -> None:
+        """Begin a group."""
+        self._is_cliffs = heading in FORMATTERS
+        super().start_section("output" if heading == OUTPUT else heading)
+
+    def end_section(self) -> None:
+        """End a group."""
+        self._is_cliffs = False
+        super().end_section()
+
+    def add_text(self, text: str | None) -> None:
+        """Add a text; cliff's descriptions of formatters are left out."""
+        if not self._is_cliffs:
+            super().add_text(text)
+
     def add_arguments(self, actions: Iterable[argparse.Action]) -> None:
         """Add the arguments of a group; of a shared one a line for a few, and the other names."""
-        actions = list(actions)
         shown = [action for action in actions if action.help != argparse.SUPPRESS]
-        if not shown or any(action not in _SHARED for action in shown):
-            super().add_arguments(actions)
+        if not any(map(is_shared, shown)):
+            super().add_arguments(shown)
             return
-        super().add_arguments([_with_line(action) for action in shown if _name(action) in LINES])
-        names = [_name(action) for action in shown if _name(action) not in LINES]
-        self.add_text(f'{", ".join(names)}: see "openstack {TOPIC}"')
+        described = [action for action in shown if _name(action) in LINES]
+        names = ", ".join(_name(action) for action in shown if action not in described)
+        super().add_arguments(map(_with_line, described))
+        if _title(shown[0]) == OUTPUT:
+            names += ", --max-width and more"
+        if described:
+            super().add_text(f'{names.lstrip(", ")}: see "openstack {TOPIC}"')
 
     def _format_usage(
         self, usage: str | None, actions: Iterable[Any], groups: Iterable[Any], prefix: str | None
@@ -101,7 +142,7 @@ class HelpFormatter(FullHelpFormatter):
         actions = [
             item
             for item in actions
-            if item not in _SHARED or not item.option_strings or _name(item) in _IN_USAGE
+            if not is_shared(item) or not item.option_strings or _name(item) in _IN_USAGE
         ]
         text = super()._format_usage(usage, actions, groups, prefix)
         width = self._width - self._current_indent
@@ -115,6 +156,11 @@ class HelpFormatter(FullHelpFormatter):
                 line = "   "
             line += f" {item}"
         return "\n".join([*lines, line, "", ""])
+
+
+def _title(action: argparse.Action) -> str:
+    """The title of the group of an argument."""
+    return getattr(getattr(action, "container", None), "title", None) or ""
 
 
 def _name(action: argparse.Action) -> str:
@@ -131,13 +177,6 @@ def _with_line(action: argparse.Action) -> argparse.Action:
 def plain(text: str) -> str:
     """Text without reStructuredText's marks of literals."""
     return re.sub(r"``(.+?)``", r"\1", text, flags=re.DOTALL).replace("::", ":")
-
-
-def own_options_first(parser: argparse.ArgumentParser, inherited: Iterable[Any]) -> None:
-    """List the arguments and groups of ``inherited`` (cliff's) after the command's own."""
-    inherited = set(inherited)
-    for items in (parser._actions, parser._action_groups):
-        items.sort(key=lambda item: item in inherited)
 
 
 def _wrap(text: str, width: int, indent: str = "") -> list[str]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.v1.common import arguments, base, plan_command
-from osc_placement.v1.output import rows
-from osc_placement.v1.output.help_text import FullHelpFormatter
+from osc_placement.v1.output import help_text, rows
 from osc_placement.v1.resources import candidate
 
 if TYPE_CHECKING:
@@ -88,23 +87,11 @@ class ShowOptions(base.Command):
         arguments.add_selector(selection)
         plan_options.add_change_options(change)
         candidate.add_query(query)
-        formatter = FullHelpFormatter(prog="")
-        parsers = [
-            *(selection, change, query),
-            ShowStatus(self.app, self.app_args).get_parser(""),
-            plan_options.get_parser(""),
+        one = ShowStatus(self.app, self.app_args).get_parser("")
+        *listed, shell = help_text.FORMATTERS
+        groups = [
+            *(help_text.groups_of(item, help_text.SHARED) for item in (selection, change, query)),
+            help_text.groups_of(plan_options.get_parser(""), listed),
+            help_text.groups_of(one, [shell]),
         ]
-        # The first two groups of a parser are argparse's own.
-        groups = [group for item in parsers for group in item._action_groups[2:]]
-        for title in dict.fromkeys(group.title for group in groups):
-            titled = [group for group in groups if group.title == title]
-            formatter.start_section(title)
-            formatter.add_text(titled[0].description)
-            actions = {
-                tuple(item.option_strings) or item.dest: item
-                for group in titled
-                for item in group._group_actions
-            }
-            formatter.add_arguments(actions.values())
-            formatter.end_section()
-        sys.stdout.write(formatter.format_help())
+        sys.stdout.write("\n".join(groups))

@@ -169,9 +169,8 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the options of a query as a shared group, without ``--limit``."""
-    group = parser.add_argument_group("a query for candidates, in place of nova's request")
+    group = parser.add_argument_group(help_text.QUERY)
     add_options(group, limit=False)
-    help_text.share(group)
 
 
 def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> None:

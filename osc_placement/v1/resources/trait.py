@@ -12,7 +12,7 @@ from osc_placement.v1.common import arguments, base
 from osc_placement.v1.output import rows
 
 
-class _NamedTrait(base.PlacementCommand):
+class _NamedTrait(base.Command):
     required_feature = "traits"
     noun = "trait"
 
