@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of the commands that upstream does not have, and the width of all tables.
 
-A number, a name and a UUID are never divided: cells fold at spaces, commas and "=". If a table is
-still too wide, columns are dropped in a fixed order, and if that is not enough the table is wider
-than the terminal.
+A number, a name and a UUID are never divided: cells fold at spaces and commas, and at "="
+if that is not enough. If a table is still too wide, columns are dropped in a fixed order, and if
+that is not enough the table is wider than the terminal.
 """
 
 from __future__ import annotations
@@ -204,8 +204,10 @@ _NAMES = frozenset({"name", "tree", "provider_name", "server_name"})
 #: Text is folded to fewer characters only if no column is left to drop.
 _READABLE = 20
 
-#: A place to fold: after spaces, and after a comma, ";" or "=" that is not inside a number.
-_PLACE = re.compile(r"(?<=\s)(?=\S)|(?<=[,;=])(?!\d{3}\b)(?=\S)")
+#: A place to fold: after spaces, or after a comma or semicolon that is not inside a number.
+_PLACE = re.compile(r"(?<=\s)(?=\S)|(?<=[,;])(?!\d{3}\b)(?=\S)")
+#: A place in a word that is too long.
+_IN_WORD = re.compile(r"(?<==)(?=\S)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -258,9 +260,12 @@ def _lines(cells: Iterable[Any]) -> list[str]:
 
 
 def _words(column: str, texts: Iterable[str]) -> Iterator[str]:
-    """What does not fold: the words of a column, or its whole lines if they are names."""
+    """What does not fold: the parts of words, or whole lines if they are names."""
     for text in texts:
-        yield from [text] if normalized(column) in _NAMES else _PLACE.split(text)
+        if normalized(column) in _NAMES:
+            yield text
+        else:
+            yield from (part for word in _PLACE.split(text) for part in _IN_WORD.split(word))
 
 
 def _width(texts: Iterable[str]) -> int:
@@ -298,11 +303,14 @@ def _fold(cell: Any, width: int) -> Any:
 
 
 def _fold_line(line: str, width: int) -> list[str]:
+    if terminal.cells(line) <= width:
+        return [line]
     folded = [""]
-    for word in [line] if terminal.cells(line) <= width else _PLACE.split(line):
-        if folded[-1] and terminal.cells(folded[-1] + word) > width:
-            folded.append("")
-        folded[-1] += word
+    for word in _PLACE.split(line):
+        for part in [word] if terminal.cells(word) <= width else _IN_WORD.split(word):
+            if folded[-1] and terminal.cells(folded[-1] + part) > width:
+                folded.append("")
+            folded[-1] += part
     return [text.rstrip() for text in folded]
 
 

@@ -230,3 +230,40 @@ def test_the_smallest_changes_of_a_host_are_listed(seed: int) -> None:
                     break
             else:
                 assert not sizes & {1, 2}
+
+
+def host(name: str, **totals: int) -> record.ProviderRecord:
+    offered = {each: inventory.Inventory(total) for each, total in totals.items()}
+    root = name.partition("-")[0]
+    parent = None if name == root else root
+    return record.ProviderRecord(
+        name, name, root_uuid=root, parent_uuid=parent, inventories=offered
+    )
+
+
+def test_a_change_has_the_amount_that_is_enough_if_a_group_goes_elsewhere() -> None:
+    base = state.CloudState()
+    node = host("h-n0", VCPU=3, MEMORY_MB=3, DISK_GB=3)
+    base.apply(
+        record.Changes({"h": host("h", DISK_GB=3), "h-n0": node}, traits=dict.fromkeys(TRAITS, 0.0))
+    )
+    required = (frozenset(TRAITS[:2]),)
+    groups = (
+        candidate.RequestGroup("", {"MEMORY_MB": 2, "DISK_GB": 1}, required=required),
+        candidate.RequestGroup("_A", {"VCPU": 2, "DISK_GB": 4}, required=required),
+    )
+    query = candidate.CandidateQuery(groups, nested=True)
+    # One more, and not two, with either trait: the disk of the other group comes from the root.
+    (change,) = changes.of_host(base, query, "h", {})
+    trait, raised = change.steps
+    assert (trait.action, trait.provider) == (Action.ADD_TRAIT, "h-n0")
+    assert (raised.action, raised.provider, raised.amount) == (Action.RAISE, "h-n0", 1)
+
+
+def test_a_host_whose_use_is_just_what_a_request_lacks_is_emptied() -> None:
+    base = state.CloudState()
+    holder = record.ConsumerRecord("c", 1, "p", "u", {"h": {"DISK_GB": 4}})
+    base.apply(record.Changes({"h": host("h", DISK_GB=4)}, {"c": holder}))
+    query = candidate.CandidateQuery((candidate.RequestGroup("", {"DISK_GB": 4}),))
+    (change,) = changes.of_host(base, query, "h", {})
+    assert [(step.action, step.amount) for step in change.steps] == [(Action.FREE, 4)]

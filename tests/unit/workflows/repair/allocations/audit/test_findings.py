@@ -303,6 +303,16 @@ def test_wrong_server_has_its_code_and_its_repair(name: str) -> None:
     assert find(cloud([one], moves, after)) == []
 
 
+def test_an_ambiguous_server_can_be_assigned() -> None:
+    snapshot = cloud([server("c")], sharing={"n-c.": ("u-nfs", "n-gone.")})
+    offered = dict(snapshot.inventories["n-c."])
+    offered.pop("DISK_GB", None)
+    inventories = {**snapshot.inventories, "n-c.": offered}
+    (found,) = find(dataclasses.replace(snapshot, inventories=inventories))
+    assert (found.code, found.proposed.action) == ("unknown", findings.Remedy.ASSIGN)
+    assert "ambiguous: it is on nfs or gone." in found.proposed.text
+
+
 @pytest.mark.parametrize("name", UNSURE)
 def test_uncertain_finding_is_unknown_and_not_repaired(name: str) -> None:
     one, moves, held, why = UNSURE[name]
@@ -310,6 +320,7 @@ def test_uncertain_finding_is_unknown_and_not_repaired(name: str) -> None:
     (found,) = find(snapshot)
     assert found.code == "unknown"
     assert why in f"{found.evidence.text}; {found.proposed.text}"
+    assert found.proposed.action != findings.Remedy.ASSIGN or "ambiguous" in found.proposed.text
     assert repaired(snapshot, [found]) == {}
 
 
