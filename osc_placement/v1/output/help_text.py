@@ -30,6 +30,7 @@ QUERY = "a query for candidates, in place of nova's request"
 SHARED = frozenset({SELECTION, CHANGE, QUERY})
 #: cliff's group of ``-f`` and ``-c``; each formatter has a group of its own.
 OUTPUT = "output formatters"
+_SAY_NOTHING = ("output formatter options", 'a format a UNIX shell can parse (variable="value")')
 FORMATTERS = (OUTPUT, "table formatter", "json formatter", "CSV Formatter", "shell formatter")
 
 #: ``{option of a shared group: its line in the help of each command}``
@@ -101,21 +102,13 @@ def groups_of(parser: argparse.ArgumentParser, titles: Collection[str]) -> str:
 class HelpFormatter(FullHelpFormatter):
     """The help of a command: of most options of shared groups only the names."""
 
-    _is_cliffs = False
-
     def start_section(self, heading: str | None) -> None:
         """Begin a group."""
-        self._is_cliffs = heading in FORMATTERS
         super().start_section("output" if heading == OUTPUT else heading)
 
-    def end_section(self) -> None:
-        """End a group."""
-        self._is_cliffs = False
-        super().end_section()
-
     def add_text(self, text: str | None) -> None:
-        """Add a text; cliff's descriptions of formatters are left out."""
-        if not self._is_cliffs:
+        """Add a text."""
+        if text not in _SAY_NOTHING:
             super().add_text(text)
 
     def add_arguments(self, actions: Iterable[argparse.Action]) -> None:
