@@ -32,7 +32,10 @@ REQUEST = clouds.query(clouds.group(VCPU=8, MEMORY_MB=64))
 
 
 def draw_hosts(draw: random.Random, number: int) -> state.CloudState:
-    """Hosts of a few kinds: some are full, some have a small max_unit or unusual units."""
+    """Hosts of a few kinds: some are full, some have a small max_unit or unusual units.
+
+    Some are Ironic nodes: one unit of one class, in use or free.
+    """
     kinds: list[dict[str, inventory.Inventory]] = [
         {
             "VCPU": _draw_inventory(draw, 32),
@@ -41,6 +44,7 @@ def draw_hosts(draw: random.Random, number: int) -> state.CloudState:
         }
         for _ in range(4)
     ]
+    kinds.append({"CUSTOM_BAREMETAL": inventory.Inventory(1, reserved=draw.choice((0, 0, 1)))})
     providers = []
     used: dict[str, Mapping[str, int]] = {}
     for at in range(number):
@@ -56,7 +60,8 @@ def draw_hosts(draw: random.Random, number: int) -> state.CloudState:
 
 def with_use(base: state.CloudState, used: Mapping[str, Mapping[str, int]]) -> state.CloudState:
     consumer = record.ConsumerRecord(NAME.format(999), 1, "p", "u", used)
-    base.apply(record.Changes(consumers={consumer.uuid: consumer}))
+    classes = {"CUSTOM_BAREMETAL": 0.0}
+    base.apply(record.Changes(consumers={consumer.uuid: consumer}, resource_classes=classes))
     return base
 
 
@@ -73,6 +78,8 @@ def _draw_inventory(draw: random.Random, total: int) -> inventory.Inventory:
 
 
 def draw_request(draw: random.Random) -> candidate.CandidateQuery:
+    if draw.random() < 0.2:
+        return clouds.query(clouds.group(CUSTOM_BAREMETAL=draw.choice((1, 1, 2))))
     amounts = {"VCPU": draw.randint(1, 40), "MEMORY_MB": draw.randint(1, 300)}
     for name in draw.sample(sorted(amounts), draw.choice((0, 0, 1))):
         del amounts[name]
