@@ -174,7 +174,8 @@ def parse(text: str) -> Pairs:
 def read_candidates(pairs: Pairs) -> candidate.CandidateQuery:
     """The query of these parameters, the inverse of ``candidate_pairs``.
 
-    Of equal parameters with one value the last counts, as in Placement.
+    Of equal parameters with one value the last counts, as in Placement; of "limit" and
+    "group_policy" the first.
     Errors: InvalidInput names every parameter that cannot be read. Names and amounts are not
     checked: the server refuses them.
     """
@@ -193,14 +194,14 @@ def read_candidates(pairs: Pairs) -> candidate.CandidateQuery:
             group = groups.setdefault(name.removeprefix(kind), {})
             group.setdefault(kind, []).append(value)
     read = tuple(_read_group(suffix, values, problems) for suffix, values in groups.items())
-    limit = whole.get("limit", [None])[-1]
+    limit = whole.get("limit", [None])[0]
     if limit is not None and not (limit.isdecimal() and int(limit)):
         problems.add(f"limit={limit} in the query is not a number from 1 on")
     problems.check()
     required, forbidden = signed(whole.get("root_required", [])[-1:])
     return candidate.CandidateQuery(
         read,
-        isolate=whole.get("group_policy", [""])[-1] == "isolate",
+        isolate=whole.get("group_policy", [""])[0] == "isolate",
         same_subtree=tuple(frozenset(value.split(",")) for value in whole.get("same_subtree", [])),
         root_required=frozenset(name for names in required for name in names),
         root_forbidden=forbidden,

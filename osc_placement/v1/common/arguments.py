@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from osc_placement.workflows.cloud import selector
 
 
-#: The attribute of parsed arguments that lists those which name resource providers.
-PROVIDER_ARGUMENTS = "provider_arguments"
-
 _REPEATED = "May be repeated"
 
 _HUNDRED = 100

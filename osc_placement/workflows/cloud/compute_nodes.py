@@ -20,10 +20,6 @@ from osc_placement.nova.api import Nova, collected, host_aggregates
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 
-_NO_PROVIDER = "it has no resource provider: nova-compute on {host} creates one when it starts"
-_NAME_TAKEN = (
-    "it has no resource provider, and cannot get one: the compute node of {other} has this name too"
-)
 _NO_NODE = Reason(
     Code.NO_COMPUTE_NODE, "nova lists a compute service of this host, but no compute node"
 )
@@ -32,6 +28,14 @@ _UNKNOWN_HOST = Reason(
 )
 _CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova cannot list its compute nodes")
 _CELLS_DOWN = "nova lists no compute node of this host, perhaps because the cell of {hosts} is down"
+
+
+def no_provider(host: str, other: str = "") -> str:
+    """Why a compute node of a host has no provider; ``other`` has the one with its name."""
+    why = f": nova-compute on {host} creates one when it starts"
+    if other:
+        why = f", and cannot get one: the compute node of {other} has this name too"
+    return f"it has no resource provider{why}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,9 +118,7 @@ class ComputeCloud:
         if subject.uuid:
             node = self.compute_nodes[subject.uuid]
             other = self.name_taken_by(node)
-            if other is not None:
-                return Reason(Code.NO_PROVIDER, _NAME_TAKEN.format(other=other.host))
-            return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=node.host))
+            return Reason(Code.NO_PROVIDER, no_provider(node.host, other.host if other else ""))
         if subject.name in self.hosts.unreachable:
             return _CELL_DOWN
         if self.hosts.unreachable:

@@ -19,6 +19,7 @@ from osc_placement.engine import standard
 from osc_placement.model import command_line, name, provider
 from osc_placement.nova import values
 from osc_placement.plan import workers
+from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates, selected_uuids
 
 LOG = logging.getLogger(__name__)
@@ -185,6 +186,7 @@ def host_uuids(
     requested = list(dict.fromkeys(texts))
     uuids = {text: [uuid] for text, uuid in find(requested).items()}
     others = [text for text in requested if text not in uuids]
+    by_name: Mapping[str, str] = {}
     if others and hosts is not None:
         of_host = hosts.of_host()
         nodes = {text: of_host.get(text, []) for text in others}
@@ -193,7 +195,7 @@ def host_uuids(
         for text, several in nodes.items():
             providers = (_provider_of(node, by_name, of_nodes) for node in several)
             uuids[text] = list(dict.fromkeys(filter(None, providers)))
-    unknown = [_unknown_host(text, hosts) for text in requested if not uuids.get(text)]
+    unknown = [_unknown_host(text, hosts, by_name) for text in requested if not uuids.get(text)]
     if unknown:
         raise api_errors.UnknownProvider(unknown)
     return {text: uuids[text] for text in requested}
@@ -212,13 +214,14 @@ def _provider_of(
     return by_name.get(node.uuid) or ("" if of_name in of_nodes else of_name)
 
 
-def _unknown_host(text: str, hosts: values.Hosts | None) -> str:
+def _unknown_host(text: str, hosts: values.Hosts | None, by_name: Mapping[str, str]) -> str:
     if hosts is None:
         return lookup.unknown_provider(text)
     for node in hosts.nodes:
         if text in (node.host, node.hostname, node.uuid):
-            why = f"nova-compute on {node.host} creates one when it starts"
-            return f"{text} has no resource provider: {why}"
+            taken = by_name.get(node.hostname)
+            other = next((each.host for each in hosts.nodes if each.uuid == taken), "")
+            return f"{text}: {compute_nodes.no_provider(node.host, other)}"
     return f"{lookup.unknown_provider(text)}, and nova has no compute node on a host of this name"
 
 

@@ -66,9 +66,10 @@ def seed(base: state.CloudState, target: targets.Target) -> None:
     loading.load(document.dump_document(base), target.ask)
 
 
-def response_of(case: Case, target: targets.Target) -> Answer:
-    """The response of a Placement."""
-    answer = target.request("GET", case.path, version=str(case.version))
+def response_of(case: Case, target: targets.Target, text: str = "") -> Answer:
+    """The response of a Placement; ``text`` is another query string than that of the case."""
+    path = f"/allocation_candidates{text}" if text else case.path
+    answer = target.request("GET", path, version=str(case.version))
     body = answer.json()
     if answer.status_code != 200:
         return Answer(Counter(), {}, f"{answer.status_code} {body['errors'][0]['detail']}")

@@ -242,17 +242,16 @@ def _notes(
         return ()
     nodes = frozenset[str]().union(*by_host.values())
     compared = [
-        named_aggregates.compare(item, by_host, _nodes_in(base, item, nodes), nodes)
+        named_aggregates.compare(
+            item,
+            by_host,
+            {uuid: base.providers[uuid].name for uuid in base.with_aggregate[item.uuid] & nodes},
+            nodes,
+        )
         for item in aggregates
         if by is By.AGGREGATE or _zone(item)
     ]
     return tuple(str(item) for item in compared if item.has_other_hosts)
-
-
-def _nodes_in(
-    base: state.CloudState, aggregate: HostAggregate, nodes: frozenset[str]
-) -> dict[str, str]:
-    return {uuid: base.providers[uuid].name for uuid in base.with_aggregate[aggregate.uuid] & nodes}
 
 
 def _zone(aggregate: HostAggregate) -> str:
@@ -279,41 +278,53 @@ class _Counting:
         without = frozenset(servers.roots_named(base, self.request.without, self.compute))
         refused = self.compute.refused(root for root in base.tree if root not in self.like)
         counter = count.Counter(base, self.query, without, refused)
-        for part, roots in self._parts(base, without):
-            kept = self._kept(base, roots, without, refused) if self.request.keep else None
-            capacity = counter.count(roots)
+        for part, roots, members in self._parts(base, without):
+            shared = counter.shared_with(roots)
+            unused = {
+                uuid
+                for uuid in shared
+                if members is not None
+                and members.isdisjoint((uuid, base.providers[uuid].root_uuid))
+            }
+            capacity = counter.count(roots, unused)
+            usable = {base.providers[uuid].root_uuid for uuid in shared - unused}
+            kept = self._kept(base, roots, usable, without, refused) if self.request.keep else None
             reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
+            why = f"Placement does not have it in {part}"
+            reasons |= {base.providers[uuid].name: why for uuid in unused}
             yield Row(self.title, part, is_after, capacity, kept, reasons)
 
     def _parts(
         self, base: state.CloudState, without: Collection[str]
-    ) -> Iterable[tuple[str, list[str]]]:
-        """``(name, root UUIDs)`` of each part, or of all trees."""
+    ) -> Iterable[tuple[str, list[str], set[str] | None]]:
+        """``(name, root UUIDs, members)`` of each part, or of all trees.
+
+        ``members`` are the providers that Placement has in the part; None for all.
+        """
         by = self.request.by
         if by is None:
             roots = (uuid for uuid, each in base.providers.items() if each.root_uuid == uuid)
-            return [("", [uuid for uuid in roots if uuid not in without])]
+            return [("", [uuid for uuid in roots if uuid not in without], None)]
         hosts = [uuid for uuid in count.hosts_of(base) if uuid not in without]
         if by is By.HOST:
-            return sorted((base.providers[uuid].name, [uuid]) for uuid in hosts)
+            return sorted((base.providers[uuid].name, [uuid], None) for uuid in hosts)
         in_nova = self._hosts_in_nova(base, hosts)
+        names = {each.uuid: _zone(each) if by is By.ZONE else each.name for each in self.aggregates}
+        hosts_of: dict[str, set[str]] = {}
         members: dict[str, set[str]] = {}
-        if by is By.ZONE:
-            for each in self.aggregates:
-                if _zone(each):
-                    members.setdefault(_zone(each), set()).update(in_nova[each.uuid])
-        else:
-            names = {each.uuid: each.name for each in self.aggregates}
-            for uuid in dict.fromkeys([*base.with_aggregate, *in_nova]):
-                members[names.get(uuid, uuid)] = in_nova.get(uuid, {*base.with_aggregate[uuid]})
-        for uuids in members.values():
+        for uuid in in_nova if by is By.ZONE else dict.fromkeys([*base.with_aggregate, *in_nova]):
+            if name := names.get(uuid, uuid):
+                there = {*base.with_aggregate[uuid]}
+                hosts_of.setdefault(name, set()).update(in_nova.get(uuid, there))
+                members.setdefault(name, set()).update(there)
+        for uuids in hosts_of.values():
             uuids.update(root for root, other in self.like.items() if other in uuids)
-        parts = [
-            (name, [uuid for uuid in hosts if uuid in uuids])
-            for name, uuids in sorted(members.items())
+        parts: list[tuple[str, list[str], set[str] | None]] = [
+            (name, [uuid for uuid in hosts if uuid in uuids], members[name])
+            for name, uuids in sorted(hosts_of.items())
         ]
-        others = set(hosts).difference(*members.values())
-        parts.append((NO_PART, [uuid for uuid in hosts if uuid in others]))
+        others = set(hosts).difference(*hosts_of.values())
+        parts.append((NO_PART, [uuid for uuid in hosts if uuid in others], None))
         return [part for part in parts if part[1]]
 
     def _hosts_in_nova(self, base: state.CloudState, hosts: Iterable[str]) -> dict[str, set[str]]:
@@ -330,11 +341,15 @@ class _Counting:
         self,
         base: state.CloudState,
         roots: Sequence[str],
+        shared: Collection[str],
         without: Collection[str],
         refused: Collection[str],
     ) -> reserve.Reserve:
-        hosts = [uuid for uuid in count.hosts_of(base) if uuid in set(roots)]
-        outside = {each.root_uuid for each in base.providers.values()} - set(roots)
+        """``shared`` are the roots of providers that share with the hosts."""
+        every = count.hosts_of(base)
+        hosts = [uuid for uuid in every if uuid in set(roots)]
+        outside = {each.root_uuid for each in base.providers.values()}.difference(roots)
+        outside -= set(shared).difference(every)
         known = self.in_nova
         found = moves.Moves(
             base,

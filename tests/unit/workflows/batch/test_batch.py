@@ -415,7 +415,7 @@ def test_a_provider_of_another_node_is_not_taken_by_its_name() -> None:
     renamed = values.ComputeNode("uuid-2", "node-3", "renamed")
     hosts = values.Hosts(nodes=(*NODES, twin, renamed))
     assert selector.host_uuids(find, ["renamed"], hosts) == {"renamed": ["uuid-2"]}
-    with pytest.raises(api_errors.UnknownProvider, match="cmp-2"):
+    with pytest.raises(api_errors.UnknownProvider, match=r"cmp-2: .* compute node of cmp-1 has"):
         selector.host_uuids(find, ["cmp-1", "cmp-2"], hosts)
 
 
@@ -426,6 +426,6 @@ def test_every_unknown_name_is_in_one_error(has_nova: bool) -> None:
             find, ["gone", "cmp-1.example.org", "absent"], HOSTS if has_nova else None
         )
     text = str(raised.value)
-    gone = "gone has no resource provider: nova-compute" if has_nova else "'gone'"
+    gone = "gone: it has no resource provider: nova-compute" if has_nova else "'gone'"
     assert (gone in text, "'absent'" in text, "cmp-1" in text) == (True, True, False)
     assert ("nova has no compute node" in text) is has_nova

@@ -95,6 +95,43 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
             assert usable(base, request, each.name) >= each.free
 
 
+@pytest.mark.seeds(8, long=300)
+def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
+    """Also of providers that share with its hosts, in one or in several aggregates."""
+    draw = random.Random(f"parts {seed}")
+    base = brute_force.small_state(draw)
+    explained.seed(placement, base)
+    file, _ = clients(placement)
+    for _ in range(4):
+        request = cloud_builder.draw_query(draw, base, VERSION)
+        whole = [each for each in request.groups if not each.suffix]
+        if not whole:
+            continue
+        request = dataclasses.replace(request, groups=tuple(whole), same_subtree=())
+        parts = {
+            row.part: row.capacity.count
+            for row in show.show(
+                file, show.ShowRequest({"": request}, show.By.AGGREGATE), CONTEXT
+            ).rows
+        }
+        for uuid in cloud_builder.AGGREGATES:
+            hosts = base.with_aggregate[uuid] & {*count.hosts_of(base)}
+
+            def allowed(found: candidate.Candidate, hosts: Any = hosts) -> bool:
+                trees = {base.providers[each].root_uuid for each in found.allocations}
+                return found.root_uuid in trees & hosts
+
+            member_of = (*whole[0].member_of, frozenset({uuid}))
+            asked = dataclasses.replace(
+                request, groups=(dataclasses.replace(whole[0], member_of=member_of),)
+            )
+            with contextlib.suppress(brute_force.TooManyStates):
+                expected = brute_force.most(base, asked, allowed)
+                assert expected == (parts[uuid].least if uuid in parts else 0)
+
+
 def numbers(row: show.Row) -> tuple[object, ...]:
     """A count without the names of what was chosen."""
     capacity = row.capacity
@@ -202,10 +239,21 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
         assert shown(live, by=by) == shown(by=by)
     parts = {row.part: row.capacity.count for row in shown(by=show.By.AGGREGATE).rows}
     for number, uuid in enumerate(cloud_builder.AGGREGATES):
-        others = [root for root in base.tree if root[:8] not in hosts[uuid]]
-        (alone,) = shown(without=others).rows
+        there = {root for root in roots if root[:8] in hosts[uuid]} & {*count.hosts_of(base)}
+        members = base.with_aggregate[uuid]
+
+        def allowed(found: candidate.Candidate, there: Any = there, members: Any = members) -> bool:
+            """Of a host in nova's aggregate, and of providers that Placement has in it."""
+            trees = {each: base.providers[each].root_uuid for each in found.allocations}
+            others = {each: root for each, root in trees.items() if root != found.root_uuid}
+            return found.root_uuid in there & {*trees.values()} and all(
+                not members.isdisjoint(item) for item in others.items()
+            )
+
         part = parts.get(f"aggregate{number}")
-        assert alone.capacity.count.least == (part.least if part else 0)
+        with contextlib.suppress(brute_force.TooManyStates):
+            expected = brute_force.most(base, request, allowed)
+            assert expected == (part.least if part else 0)
     for text in shown(by=show.By.AGGREGATE).notes:
         assert "in nova" in text
         assert "in Placement" in text
