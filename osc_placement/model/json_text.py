@@ -6,15 +6,18 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import stat
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, BinaryIO
 
 from osc_placement import errors
 
 #: The largest file that is read, in bytes, and the deepest nesting of its lists and objects.
 MAX_BYTES = 1 << 30
 MAX_LEVELS = 100
+
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_BRACKETS = re.compile(rb"[\[\]{}]")
 
 
 class NotJson(errors.PlacementError, ValueError):
@@ -37,10 +40,48 @@ def parse(text: bytes | str, source: str = "") -> Any:
 
 def read(path: pathlib.Path) -> Any:
     """The value in a file. Errors: OSError; NotJson, which names the file."""
-    value = parse(read_bytes(path), str(path))
-    if _is_deeper(value, MAX_LEVELS):
-        raise NotJson(f"{path}: lists and objects are nested in more than {MAX_LEVELS} levels")
-    return value
+    content = read_bytes(path)
+    Levels(str(path)).add(content)
+    return parse(content, str(path))
+
+
+class Levels:
+    """Counts the levels of lists and objects in a JSON text, of which it gets one part at a time.
+
+    A parser can need memory in the square of their number, and other code can follow only some.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._level = 0
+        self._in_string = self._after_backslash = False
+
+    def add(self, part: bytes) -> None:
+        """Count the next part. Errors: NotJson with more than MAX_LEVELS."""
+        text = _ESCAPED.sub(b"", b"\\" * self._after_backslash + part)
+        self._after_backslash = text.endswith(b"\\")
+        pieces = text.split(b'"')
+        outside = b"".join(pieces[self._in_string :: 2])
+        self._in_string ^= len(pieces) % 2 == 0
+        for bracket in _BRACKETS.findall(outside):
+            self._level += 1 if bracket in b"[{" else -1
+            if self._level > MAX_LEVELS:
+                raise NotJson(
+                    f"{self._source}: lists and objects are nested in more than {MAX_LEVELS} levels"
+                )
+
+
+class LimitedFile:
+    """An open file of JSON, whose ``read`` counts levels."""
+
+    def __init__(self, file: BinaryIO, source: str) -> None:
+        self._file, self._levels = file, Levels(source)
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes. Errors: OSError; NotJson as ``Levels``."""
+        part = self._file.read(size)
+        self._levels.add(part)
+        return part
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
@@ -64,21 +105,3 @@ def _is_stdin(status: os.stat_result) -> bool:
         return os.path.samestat(status, os.fstat(0)) and os.isatty(0)
     except OSError:
         return False
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects are nested in more levels; without recursion."""
-    level: list[Any] = [value]
-    for _ in range(levels + 1):
-        nested: list[Any] = []
-        for item in level:
-            children: Iterable[Any] = ()
-            if isinstance(item, dict):
-                children = item.values()
-            elif isinstance(item, list):
-                children = item
-            nested += [child for child in children if isinstance(child, dict | list)]
-        if not nested:
-            return False
-        level = nested
-    return True

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api_errors, service, transport
-from osc_placement.model import recording
+from osc_placement.model import json_text, recording
 from osc_placement.nova import values
 
 T = TypeVar("T")
@@ -209,11 +209,14 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
 
     try:
         with path.open("rb") as file:
-            responses = ijson.kvitems(file, "", use_float=True)
+            limited = json_text.LimitedFile(file, str(path))
+            responses = ijson.kvitems(limited, "", use_float=True)
             recorded = recording.CompressedResponses(
                 (request, json.dumps(body).encode()) for request, body in responses
             )
-    except (OSError, ValueError, RecursionError, ijson.JSONError) as error:
+    except json_text.NotJson as error:
+        raise errors.PlacementError(f"cannot read the nova recording {error}") from error
+    except (OSError, ValueError, ijson.JSONError) as error:
         raise errors.PlacementError(f"cannot read the nova recording {path}: {error}") from error
     if not recorded:
         raise errors.PlacementError(f'{path} is not an object of the form {{"GET /path": body}}')

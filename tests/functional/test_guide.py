@@ -45,7 +45,7 @@ def test_a_page_shows_the_real_output(page: pathlib.Path, terminal: guide.Termin
 def test_the_page_about_openstack_placement_in_process_shows_the_real_output(
     tmp_path: pathlib.Path,
 ) -> None:
-    with futures.ProcessPoolExecutor(1, mp_context=forked.CONTEXT) as executor:
+    with futures.ProcessPoolExecutor(1, mp_context=forked.context()) as executor:
         found = executor.submit(guide.differences_in_folder, OFFLINE, tmp_path).result()
     assert not found, "\n\n".join(found)
 

@@ -69,14 +69,7 @@ def test_every_prefix_of_a_plan_can_be_claimed(
     comparison.seed(base, target)
     hosts = {base.providers[root].name: root for root in count.hosts_of(base)}
     names = {root: name for name, root in hosts.items()}
-    on_hosts = {
-        consumer: next(
-            base.providers[key].root_uuid
-            for key in each.allocations
-            if base.providers[key].root_uuid in names
-        )
-        for consumer, each in base.consumers.items()
-    }
+    on_hosts = {each.uuid: each.root_uuid for each in drains.placed(base)}
     nova = nova_recording(
         {
             **compute_hosts(hosts),

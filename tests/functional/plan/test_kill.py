@@ -1,144 +1,274 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of the real process at random moments, and the run that continues.
+"""kill -9 of the real process at counted moments, and the commands that continue and undo it.
 
-A round has up to eight kills. ``--long`` makes more than a hundred kills; ``--junitxml`` with
-``-o junit_family=xunit1`` records how many.
+A moment is a step of the journal, or a request that has or has not reached Placement. It is
+counted, not timed: a busy machine kills at the same one. ``--long`` makes hundreds of kills.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import itertools
 import json
+import multiprocessing.process
 import os
 import pathlib
 import random
+import select
+import shlex
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.support.peer import chaos, fixtures, forked, shell, target as targets
+from osc_placement import testing
+from tests.support.functional_cloud import allocate, create
+from tests.support.peer import chaos, forked, loading, process, shell, target as targets
 
 AMEND = "resource provider inventory amend --all --resource VCPU:allocation_ratio"
+#: The options for a recorded nova, which plans do not record, as they do not record the cloud.
+OF_NOVA = {"placement allocation heal", "placement aggregate mirror"}
+NOVA = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
+COMMANDS = {
+    "amend": f"{AMEND}=3",
+    "amend by": f"{AMEND}+=2",
+    "heal": "placement allocation heal",
+    "mirror": "placement aggregate mirror",
+    "reshape": "placement reshape moves.yaml --name-glob cn* --strategy pack",
+}
+MOVES = """\
+moves:
+- {from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}", traits: [CUSTOM_VGPU_A]}}
+"""
+#: What a finished run ends with: 6 says that a change was refused, as in the sample.
+FINISHED = (0, 6)
+#: How many kills follow each other before a command may come to its end.
+KILLS = 3
 
 
-@pytest.fixture
-def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
-    yield from fixtures.embedded("loopback", tmp_path)
+class Server(targets.OverHttp):
+    """The reference server as a process on a database file, empty at first."""
+
+    def load(self, sample: str) -> None:
+        loading.load(testing.sample_cloud(sample), self.ask)
+
+
+@pytest.fixture(params=["server", "placement"])
+def target(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[targets.OverHttp]:
+    """The reference server on a database file, and openstack-placement on SQLite: processes."""
+    if request.param == "placement":
+        real: targets.RealPlacement = request.getfixturevalue("real_placement")
+        real.reset()
+        yield real
+        return
+    folder = tmp_path / "server"
+    folder.mkdir()
+    options = ("--legacy-rbac", "--database", str(folder / "placement.sqlite"), "--port")
+    command = (sys.executable, "-m", "osc_placement.server", *options)
+    with process.running(command, folder) as url:
+        yield Server("server", url)
 
 
 class KilledCommands:
-    """Runs commands, and kills them some milliseconds after their n-th request."""
+    """Runs commands through a proxy, and kills them at a step of the journal or at a request."""
 
-    def __init__(self, proxy: chaos.Proxy, folder: pathlib.Path, seed: int) -> None:
+    def __init__(self, proxy: chaos.Proxy, folder: pathlib.Path, seed: object) -> None:
         self.proxy, self.folder = proxy, folder
         self.chance = random.Random(seed)
-        self.kills = 0
+        self.kills: collections.Counter[str] = collections.Counter()
+        self._counting = threading.Lock()
+        self._child: multiprocessing.process.BaseProcess | None = None
 
-    def run(
-        self, command: str, *, kill: bool = False, interrupt_at: int = 0
-    ) -> shell.Outcome | None:
-        """The outcome, None when it was killed.
-
-        ``interrupt_at`` sends Ctrl-C's signal at that write instead.
-        """
-        arguments = [*targets.admin_options(self.proxy.url), *command.split(), "-f", "json"]
+    def run(self, command: str, *, at_journal: int = 0) -> shell.Outcome | None:
+        """The outcome; None when it was killed."""
+        nova = NOVA if command in OF_NOVA else ()
+        options = [*targets.admin_options(self.proxy.url), *shlex.split(command)]
+        arguments = [*options, *nova, "-f", "json"]
         out = self.folder / "outcome.json"
         out.unlink(missing_ok=True)
         environment = {
             name: os.environ[name] for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
         }
-        process = forked.CONTEXT.Process(
-            target=forked.child, args=(arguments, environment, str(self.folder), str(out))
+        self._child = child = forked.context().Process(
+            target=forked.child,
+            args=(arguments, environment, str(self.folder), str(out), at_journal),
         )
-        left = self.chance.randint(1, 30) if kill else interrupt_at
-        sign = signal.SIGKILL if kill else signal.SIGINT
-
-        def end(pid: int, sign: signal.Signals) -> None:
-            if process.is_alive():
-                os.kill(pid, sign)
-
-        def count(method: str, path: str) -> None:
-            nonlocal left
-            left -= kill or method != "GET"
-            if left == 0 and (kill or method != "GET") and process.pid:
-                moment = self.chance.uniform(0, 0.01) if kill else 0
-                threading.Timer(moment, end, (process.pid, sign)).start()
-
-        self.proxy.on_request = count
-        process.start()
-        process.join(60)
-        self.proxy.on_request = lambda method, path: None
-        if process.exitcode == -signal.SIGKILL:
-            self.kills += 1
+        child.start()
+        child.join(120)
+        self.proxy.wait_until_idle()
+        if child.exitcode == -signal.SIGKILL:
             return None
+        assert child.exitcode == 0
         return shell.Outcome(*json.loads(out.read_text()))
 
-    def finish(self, command: str, kills: int) -> shell.Outcome:
-        """Kill the command up to ``kills`` times, then let it come to its end."""
-        for _ in range(kills):
-            self.run(command, kill=True)
+    def signal(self, sign: signal.Signals) -> None:
+        """Send the running command a signal; after SIGKILL, wait until it is gone."""
+        assert self._child is not None
+        assert self._child.pid is not None
+        with open(os.pidfd_open(self._child.pid)) as process_file:
+            signal.pidfd_send_signal(process_file.fileno(), sign)
+            if sign is signal.SIGKILL:
+                select.select([process_file], [], [])
+
+    def run_killed(self, command: str, writes: int) -> None:
+        """Run a command of about so many writes, which is killed at a random moment."""
+        kind = self.chance.choice(["journal", "before a request", "after a request"])
+        position = self.chance.randint(1, writes + 1)
+        if kind == "journal":
+            # A write has at least two lines, and a line three steps.
+            ended = self.run(command, at_journal=position * 3 + self.chance.randint(0, 2))
+        else:
+            with self._killing_at(kind, position):
+                ended = self.run(command)
+        if ended is None:
+            self.kills[kind] += 1
+        else:
+            assert ended.code in FINISHED, ended
+
+    @contextlib.contextmanager
+    def _killing_at(self, kind: str, position: int) -> Iterator[None]:
+        reads = writes = 0
+
+        def count(method: str, path: str) -> None:
+            nonlocal reads, writes
+            with self._counting:
+                reads, writes = reads + (method == "GET"), writes + (method != "GET")
+                # Most of the moments are of writes.
+                is_now = reads // 8 + writes == position and (method != "GET" or reads % 8 == 0)
+            if is_now:
+                self.signal(signal.SIGKILL)
+
+        if kind == "before a request":
+            self.proxy.on_request = count
+        else:
+            self.proxy.on_answer = count
+        try:
+            yield
+        finally:
+            self.proxy.on_request = self.proxy.on_answer = lambda method, path: None
+
+    def finish(self, command: str) -> shell.Outcome:
+        """A command that nobody kills."""
         ended = self.run(command)
         assert ended is not None
-        assert ended.code == 0, ended
+        assert ended.code in FINISHED, ended
         return ended
 
+    def listed(self) -> list[dict[str, Any]]:
+        """The plans of ``placement plan list``, the newest first."""
+        found: list[dict[str, Any]] = json.loads(self.finish("placement plan list").stdout)
+        return found
 
-def ratios(target: targets.Target) -> dict[str, float]:
-    return {
-        name: found["VCPU"]["allocation_ratio"]
-        for name, found in target.inventories().items()
-        if "VCPU" in found
-    }
+
+def arrange(openstack: shell.OpenStack) -> None:
+    """Hosts with a server each, and one that is on two of them."""
+    uuids = [create(openstack, f"cn{number}", VCPU=8, VGPU=4) for number in range(4)]
+    for uuid in uuids:
+        allocate(openstack, uuid, "VGPU=1,VCPU=1")
+    openstack.do(
+        "resource provider allocation set",
+        "0c57cadb-fc21-585e-9f39-000000000000",
+        *("--allocation", f"rp={uuids[0]},VGPU=1"),
+        *("--allocation", f"rp={uuids[1]},VGPU=1"),
+        *("--project-id", "project", "--user-id", "user"),
+    )
+    pathlib.Path("moves.yaml").write_text(MOVES)
+
+
+def state(target: targets.Target) -> Any:
+    """Providers and consumers; a UUID that a run invents is shown by its name."""
+    found = target.state()
+    names = {uuid: entry["name"] for uuid, entry in found["providers"].items()}
+    text = json.dumps([found["providers"], found["consumers"]], sort_keys=True)
+    for uuid, name in names.items():
+        text = text.replace(uuid, name)
+    return json.loads(text)
+
+
+def continuation(commands: KilledCommands, command: str) -> str | None:
+    """What the list of plans says to do next: None if the newest one has ended."""
+    plans = commands.listed()
+    if not plans:
+        assert not commands.proxy.effective_writes, "a change is in no list"
+        return command
+    assert plans[0]["undoable"] or not commands.proxy.effective_writes
+    return str(plans[0]["to_continue"]).removeprefix("openstack ") or None
+
+
+def undo_all(commands: KilledCommands, writes: int) -> None:
+    """Undo every plan of the list, the newest first; each is killed on the way."""
+    for plan in commands.listed():
+        if not plan["undoable"]:
+            continue
+        undo = str(plan["to_undo"]).removeprefix("openstack ")
+        for _ in range(KILLS if writes else 0):
+            commands.run_killed(undo, writes)
+        commands.finish(undo)
 
 
 @pytest.mark.usefixtures("openstack")
-@pytest.mark.timeout(300)
-@pytest.mark.seeds(1, long=24)
-def test_a_killed_run_continues_without_repeated_changes(
-    target: targets.Target,
+@pytest.mark.timeout(600)
+@pytest.mark.seeds(1, long=40)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_killed_command_is_continued_and_undone_by_what_the_list_of_plans_prints(
+    name: str,
+    openstack: shell.OpenStack,
+    target: targets.OverHttp,
     tmp_path: pathlib.Path,
     seed: int,
-    record_property: Callable[[str, object], None],
 ) -> None:
-    target.load("12-hosts")
-    before = ratios(target)
-    with chaos.between(target.url, delay=0.002, lose_after=0.1, seed=seed) as proxy:  # type: ignore[attr-defined]
-        commands = KilledCommands(proxy, tmp_path, seed)
-        commands.finish(f"{AMEND}=3", 2)
-        assert set(ratios(target).values()) == {3.0}
+    if name == "reshape":
+        arrange(openstack)
+    else:
+        target.load("12-hosts")
+    command, before = COMMANDS[name], state(target)
+    lost = 0.1 * (seed % 2)
+    with chaos.between(target.url, lose_after=lost, seed=seed) as proxy:  # type: ignore[attr-defined]
+        commands = KilledCommands(proxy, tmp_path, f"{name} {seed}")
+        commands.finish(command)
+        after, writes = state(target), sum(proxy.effective_writes.values())
+        assert after != before
+        undo_all(commands, 0)
+        assert state(target) == before
+        for path in (tmp_path / "home").rglob("*.json*"):
+            path.unlink()
 
-        commands.finish(f"{AMEND}+=2 --dry-run --plan-out plan.json", 0)
         proxy.effective_writes.clear()
-        commands.finish("placement plan apply plan.json", 3)
-        assert set(ratios(target).values()) == {5.0}
-        assert set(proxy.effective_writes.values()) == {1}
-        assert len(proxy.effective_writes) == len(before)
-
-        proxy.effective_writes.clear()
-        commands.finish("placement plan undo plan.json", 3)
-        assert set(ratios(target).values()) == {3.0}
-        assert set(proxy.effective_writes.values()) == {1}
-        record_property("kills", commands.kills)
-        assert commands.kills >= 3
+        for number in range(KILLS + 1):
+            rest = continuation(commands, command)
+            if rest is not None:
+                commands.run_killed(rest, writes) if number < KILLS else commands.finish(rest)
+        assert state(target) == after
+        undo_all(commands, writes)
+        assert state(target) == before
+    assert commands.kills
 
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
 def test_an_interrupted_run_reports_changes_and_can_continue(
-    target: targets.Target, tmp_path: pathlib.Path
+    target: targets.OverHttp, tmp_path: pathlib.Path
 ) -> None:
     target.load("12-hosts")
+    writes = itertools.count(1)
+
+    def interrupt(method: str, path: str) -> None:
+        if method != "GET" and next(writes) == 4:
+            commands.signal(signal.SIGINT)
+
     with chaos.between(target.url, delay=0.01) as proxy:  # type: ignore[attr-defined]
         commands = KilledCommands(proxy, tmp_path, 0)
-        outcome = commands.run(
-            f"{AMEND}+=2 --os-placement-workers 2 --plan-out plan.json", interrupt_at=4
-        )
+        proxy.on_request = interrupt
+        outcome = commands.run(f"{AMEND}+=2 --os-placement-workers 2 --plan-out plan.json")
         assert outcome is not None
         assert outcome.code == 130
         found = [row["status"] for row in json.loads(outcome.stdout)]
         assert found.count("applied") == sum(proxy.effective_writes.values())
         assert found.count("planned") > 0
         assert "placement plan apply plan.json" in outcome.stderr
-        commands.finish("placement plan apply plan.json", 0)
+        commands.finish("placement plan apply plan.json")
         assert set(proxy.effective_writes.values()) == {1}

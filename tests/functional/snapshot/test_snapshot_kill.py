@@ -47,7 +47,7 @@ def save_in_process(url: str, path: str) -> None:
 
 def run_and_kill(proxy: chaos.Proxy, path: pathlib.Path, chance: random.Random) -> bool:
     """Run a save, and kill it some milliseconds after a random request; whether it was killed."""
-    process = forked.CONTEXT.Process(target=save_in_process, args=(proxy.url, str(path)))
+    process = forked.context().Process(target=save_in_process, args=(proxy.url, str(path)))
     left = chance.randint(1, REQUESTS)
 
     def end() -> None:
@@ -90,7 +90,7 @@ def test_an_interrupted_save_continues(sample: targets.Loopback, tmp_path: pathl
     with chaos.between(sample.url, delay=0.005) as proxy:
         environment = {name: os.environ[name] for name in ("HOME", "XDG_STATE_HOME")}
         arguments = [*targets.admin_options(proxy.url), *SAVE.split()]
-        process = forked.CONTEXT.Process(
+        process = forked.context().Process(
             target=forked.child, args=(arguments, environment, str(tmp_path), str(out))
         )
         started = threading.Event()

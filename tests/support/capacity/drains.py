@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import uuid
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from osc_placement import microversion
@@ -43,9 +43,31 @@ class Pack:
         return f"{possible} possible"
 
 
-def moves_of(base: state.CloudState) -> capacity_moves.Moves:
-    known = servers.servers_on(base, count.hosts_of(base))
-    return capacity_moves.Moves(base, known, budgets.SearchBudget())
+def placed(
+    base: state.CloudState,
+    asked: Mapping[str, candidate.CandidateQuery] = MappingProxyType({}),
+    groups: Iterable[ServerGroup] = (),
+) -> list[servers.PlacedServer]:
+    """The servers of the hosts, each on its own: nova names one host for a server.
+
+    A host whose tree also shares something has allocations of servers elsewhere.
+    """
+    every = servers.servers_on(base, count.hosts_of(base), asked, groups)
+    return [each for each in every if each.root_uuid in servers.hosts_of_server(base, each.uuid)]
+
+
+def moves_of(
+    base: state.CloudState,
+    known: Sequence[servers.PlacedServer] | None = None,
+    more: Iterable[candidate.CandidateQuery] = (),
+    groups: Iterable[ServerGroup] = (),
+) -> capacity_moves.Moves:
+    """The moves of servers to the hosts; nova has no compute node for a shared pool."""
+    known = placed(base) if known is None else known
+    roots = {each.root_uuid for each in base.providers.values()}
+    refused = roots.difference(count.hosts_of(base))
+    budget = budgets.SearchBudget()
+    return capacity_moves.Moves(base, known, budget, more, groups=groups, refused=refused)
 
 
 def holder(server: servers.PlacedServer) -> str:
@@ -105,8 +127,10 @@ def targets_of(
     """What a server can claim now elsewhere."""
 
     def admitted(found: candidate.Candidate) -> bool:
-        return allowed(found) and admits(base, server, groups, found.root_uuid)
+        root = found.root_uuid
+        return root in hosts and allowed(found) and admits(base, server, groups, root)
 
+    hosts = count.hosts_of(base)
     return brute_force.claims(base, server.query, admitted)
 
 
@@ -191,8 +215,7 @@ def draw_with_nova(
         if kind == "trees" and draw.random() < 0.4
     }
     groups = draw_groups(draw, base)
-    known = servers.servers_on(base, count.hosts_of(base), asked, groups.values())
-    return base, known, groups
+    return base, placed(base, asked, groups.values()), groups
 
 
 def draw_flat(draw: random.Random) -> state.CloudState:
@@ -208,7 +231,10 @@ def draw_flat(draw: random.Random) -> state.CloudState:
 
 
 def draw_cloud(draw: random.Random) -> state.CloudState:
+    """A cloud with at least one host."""
     base = brute_force.small_state(draw)
+    while not count.hosts_of(base):
+        base = brute_force.small_state(draw)
     queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
     return brute_force.with_servers(draw, base, queries)[0]
 

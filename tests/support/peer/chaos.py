@@ -45,7 +45,8 @@ class Proxy:
 
     ``rivals`` counts the concurrent writes per provider or consumer, ``fates`` the results of
     writes, and ``faults`` those of all requests.
-    ``on_request`` is called with the method and path of every request first.
+    ``on_request`` is called with the method and path of every request first, ``on_answer`` when
+    Placement has answered it.
     """
 
     def __init__(
@@ -60,7 +61,10 @@ class Proxy:
         self.fates: collections.Counter[str] = collections.Counter()
         self.faults: collections.Counter[str] = collections.Counter()
         self.on_request: Callable[[str, str], None] = lambda method, path: None
+        self.on_answer: Callable[[str, str], None] = lambda method, path: None
         self.lock = threading.Lock()
+        self._under_way = 0
+        self._ended = threading.Condition(self.lock)
         proxy = self
 
         class Handler(_Handler):
@@ -77,6 +81,23 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    @contextlib.contextmanager
+    def handling(self) -> Iterator[None]:
+        """A request is under way during the block."""
+        with self.lock:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._ended:
+                self._under_way -= 1
+                self._ended.notify_all()
+
+    def wait_until_idle(self) -> None:
+        """Wait until Placement has the requests of a client that is gone."""
+        with self._ended:
+            assert self._ended.wait_for(lambda: not self._under_way, 60)
 
     def forward(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
@@ -145,10 +166,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     owner: Proxy
 
     def do_GET(self) -> None:
-        self._serve(writing=False)
+        with self.owner.handling():
+            self._serve(writing=False)
 
     def do_PUT(self) -> None:
-        self._serve(writing=True)
+        with self.owner.handling():
+            self._serve(writing=True)
 
     do_POST = do_PUT  # noqa: N815
     do_DELETE = do_PUT  # noqa: N815
@@ -199,6 +222,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.command != "GET" and status < 300:
             with proxy.lock:
                 proxy.effective_writes[self.path] += 1
+        proxy.on_answer(self.command, self.path)
         kept = {name: value for name, value in given.items() if name.lower() in ANSWERED}
         if fate == "cut after":
             self._cut()

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import pathlib
 import re
 
@@ -36,11 +39,28 @@ def test_a_file_is_not_nested_in_more_levels_than_other_code_can_follow(
     tmp_path: pathlib.Path,
 ) -> None:
     path = tmp_path / "file"
-    path.write_text("[" * 101 + "]" * 101)
+    path.write_text("[" * 100 + "]" * 100)
     assert json_text.read(path)
-    path.write_text("[" * 102 + "]" * 102)
+    path.write_text("[" * 101 + "]" * 101)
     with pytest.raises(json_text.NotJson, match=f"{path}: .* more than 100 levels"):
         json_text.read(path)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_levels_are_counted_in_parts_of_any_size(size: int) -> None:
+    strings = [r"[[[", r"\\", '\\"[[', r"\\\\\"{{", "é]"]
+    value: object = strings
+    for number in range(json_text.MAX_LEVELS - 1):
+        value = [value, *strings] if number % 2 else {"[": value}
+    for allowed, text in [(True, json.dumps(value)), (False, json.dumps([value]))]:
+        file = json_text.LimitedFile(io.BytesIO(text.encode()), "a file")
+        with (
+            contextlib.nullcontext()
+            if allowed
+            else pytest.raises(json_text.NotJson, match=r"^a file: .* more than 100 levels")
+        ):
+            while file.read(size):
+                pass
 
 
 def test_a_device_or_a_huge_file_is_not_read(tmp_path: pathlib.Path) -> None:

@@ -24,8 +24,8 @@ from tests.support.capacity import brute_force, drains
 def found(
     base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int
 ) -> tuple[capacity_moves.Moves, make_room.MadeRoom]:
-    known = servers.servers_on(base, count.hosts_of(base))
-    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[asked])
+    known = drains.placed(base)
+    moves = drains.moves_of(base, known, [asked])
     return moves, make_room.find(moves, asked, number, known, limit)
 
 
@@ -47,7 +47,7 @@ def least(
     groups: Mapping[str, ServerGroup] = MappingProxyType({}),
 ) -> tuple[int, int] | None:
     """``(moves, their size)`` of the best plan; None if so many moves are not enough."""
-    known = servers.servers_on(base, count.hosts_of(base)) if known is None else known
+    known = drains.placed(base) if known is None else known
     state_of = drains.places if groups else brute_force.usage
     reached = {(frozenset[str](), state_of(base)): (base, 0)}
     for depth in range(limit + 1):
@@ -125,9 +125,7 @@ def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed:
     movable = [server for server in known if not server.together]
     asked = draw.choice([server.query for server in known]) if known else query(group(VCPU=1))
     number, limit = draw.choice((1, 2, 3)), 2
-    moves = capacity_moves.Moves(
-        base, movable, budgets.SearchBudget(), more=[asked], groups=groups.values()
-    )
+    moves = drains.moves_of(base, movable, [asked], groups.values())
     room = make_room.find(moves, asked, number, movable, limit)
     expected = least(base, asked, number, limit, movable, groups)
     if expected is None:

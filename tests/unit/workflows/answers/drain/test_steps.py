@@ -67,7 +67,7 @@ def test_conditions_of_nova_and_server_groups_hold_at_every_step(seed: int) -> N
     base, known, groups = drains.draw_with_nova(draw)
     hosts = count.hosts_of(base)
     stopped = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
-    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), groups=groups.values())
+    moves = drains.moves_of(base, known, groups=groups.values())
     waiting = moves.servers_on(stopped)
     schedule = steps.schedule(moves, stopped, waiting, drains.Pack(), draw.choice((1, 2)))
     assert (not schedule.left) == drains.has_order(base, waiting, stopped, groups)
