@@ -11,8 +11,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 
-from osc_placement import address
-
 #: The longest word, line and text of an error: a name has 200 characters, and a screen 60 lines.
 MAX_WORD, MAX_LINE, MAX_LINES = 1000, 4000, 100
 
@@ -49,16 +47,14 @@ def _cut(text: str, limit: int) -> str:
 class PlacementError(Exception):
     """The base class of all errors that this package raises.
 
-    No text shows a URL's password, and none is long: see ``shortened``.
+    No text is long: see ``shortened``.
     """
 
     #: Whether the request that failed is not sent again: its attempts are used up.
     is_final = False
 
     def __init__(self, *texts: object) -> None:
-        clean = [
-            address.in_text(shortened(text)) if isinstance(text, str) else text for text in texts
-        ]
+        clean = [shortened(text) if isinstance(text, str) else text for text in texts]
         super().__init__(*clean)
         # A second base may have an __init__ that leaves what __new__ got.
         self.args = tuple(clean)

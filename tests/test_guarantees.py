@@ -71,7 +71,7 @@ PROMISES = {
     "While others write, a snapshot": (
         "test_a_file_has_states_of_the_last_run_or_names_what_it_lacks"
     ),
-    "An interrupted or killed run": "test_a_killed_run_continues_without_repeated_changes",
+    "An interrupted or killed run": "test_a_killed_command_is_continued_and_undone",
     "A closed, full or broken stdout": "test_the_outcome_and_the_undo_file_are_reported",
     "Ctrl-C prints one line": "test_an_interrupt_prints_at_most_one_line",
     "The token and the change": "test_no_service_gets_the_token_of_another_origin",

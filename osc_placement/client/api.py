@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from osc_placement import address, errors, microversion
+from osc_placement import errors, microversion
 from osc_placement.client import api_errors, local, query, responses, transport, wire
 from osc_placement.microversion import FEATURES, Microversion, negotiate
 from osc_placement.model import allocation
@@ -101,7 +101,7 @@ class Client:
     def origin(self) -> str:
         """The cloud of which the target is a snapshot; empty for a service and for other files."""
         saved = self._saved_cloud
-        return address.in_text(saved.origin) if saved else ""
+        return saved.origin if saved else ""
 
     def require_owners(self) -> None:
         """Refuse a snapshot that was saved without owners. Errors: PlacementError."""

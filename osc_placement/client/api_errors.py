@@ -94,7 +94,7 @@ class ApiError(errors.PlacementError, exceptions.CommandError):
         method: str = "",
         url: str = "",
     ) -> None:
-        detail = address.in_text(errors.shortened(detail))
+        detail = errors.shortened(detail)
         self.status, self.detail, self.error_code = status, detail, error_code
         self.request_id, self.retry_after = request_id, retry_after
         self.method, self.url = method, url

@@ -361,7 +361,8 @@ class Transport:
     ) -> errors.PlacementError:
         if isinstance(error, keystoneauth1.exceptions.Unauthorized):
             # Not ConnectionFailed: retries could lock the account.
-            return api_errors.Unauthorized(401, str(error.message), method=method, url=url)
+            text = address.in_message(str(error.message))
+            return api_errors.Unauthorized(401, text, method=method, url=url)
         if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
             return api_errors.ConnectionFailed(address.in_message(str(error)))
         reason = _short(error)
@@ -673,8 +674,8 @@ def _read(response: requests.Response, end: float) -> None:
 def _check_redirect(request: requests.PreparedRequest, response: requests.Response) -> None:
     """Make the target of a redirect absolute. Errors: Redirected, if it must not be followed.
 
-    A read is followed within scheme, host and port. A login, and what is read before it, also
-    from http to https of the same host: keystone is often behind such a redirect.
+    A write is never followed, and a read within scheme, host and port. A login, and what is read
+    before it, also from http to https of the same host: keystone is often behind such a redirect.
     """
     location = response.headers.get("location")
     if response.status_code not in _REDIRECTS or location is None:
@@ -682,17 +683,16 @@ def _check_redirect(request: requests.PreparedRequest, response: requests.Respon
     url, method = str(request.url), str(request.method)
     has_token = "X-Auth-Token" in request.headers or "Authorization" in request.headers
     is_login = not has_token and urllib.parse.urlsplit(url).path.endswith("/tokens")
-    try:
-        target = urllib.parse.urljoin(url, location)
-        here, there = _origin(url), _origin(target)
-        is_safe = here == there or (
-            not has_token and (here[0], there[0]) == ("http", "https") and here[1] == there[1]
-        )
-    except ValueError:
-        target, is_safe = location, False
-    if not is_safe or not (is_login or method in READS):
-        raise api_errors.Redirected(response.status_code, target, method=method, url=url)
-    response.headers["location"] = target
+    if is_login or method in READS:
+        # Of an address that is not valid.
+        with contextlib.suppress(ValueError):
+            target = urllib.parse.urljoin(url, location)
+            here, there = _origin(url), _origin(target)
+            is_upgrade = (here[0], there[0]) == ("http", "https") and here[1] == there[1]
+            if here == there or (is_upgrade and not has_token):
+                response.headers["location"] = target
+                return
+    raise api_errors.Redirected(response.status_code, location, method=method, url=url)
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -24,7 +24,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
-from osc_placement import address, errors
+from osc_placement import errors
 from osc_placement.client import transport
 from osc_placement.model import command_line, json_text
 from osc_placement.plan import file as plan_file, plan as plan_module
@@ -420,7 +420,7 @@ def _record(path: pathlib.Path, entries: Entries, fields: dict[str, Any]) -> Rec
         journal=path,
         status=status,
         created=fields["created"],
-        target=address.in_text(fields["target"]),
+        target=fields["target"],
         command=fields["command"],
         changes=fields.get("changes", len(entries)),
         applied=applied,

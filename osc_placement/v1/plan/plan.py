@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import address
 from osc_placement.model.name import and_more
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
 from osc_placement.v1.common import arguments, base, plan_command, services
@@ -292,8 +291,7 @@ openstack placement plan undo ratios.json"""
 
 def _target(plan: plan.Plan) -> str:
     """What a plan was made for, and the cloud of a snapshot."""
-    text = f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
-    return address.in_text(text)
+    return f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
 
 
 _DAYS = 30

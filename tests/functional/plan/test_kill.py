@@ -214,7 +214,7 @@ def undo_all(commands: KilledCommands, writes: int) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.seeds(1, long=40)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_killed_command_is_continued_and_undone_by_what_the_list_of_plans_prints(
+def test_a_killed_command_is_continued_and_undone(
     name: str,
     openstack: shell.OpenStack,
     target: targets.OverHttp,

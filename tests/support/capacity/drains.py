@@ -118,6 +118,12 @@ def admits(
     return there < group.most_per_host if server.apart else there > 0
 
 
+def is_on_host(base: state.CloudState, found: candidate.Candidate) -> bool:
+    """Whether a candidate takes something from a host: no server is in a shared pool only."""
+    tree = base.tree[found.root_uuid]
+    return found.root_uuid in count.hosts_of(base) and not tree.isdisjoint(found.allocations)
+
+
 def targets_of(
     base: state.CloudState,
     server: servers.PlacedServer,
@@ -127,10 +133,12 @@ def targets_of(
     """What a server can claim now elsewhere."""
 
     def admitted(found: candidate.Candidate) -> bool:
-        root = found.root_uuid
-        return root in hosts and allowed(found) and admits(base, server, groups, root)
+        return (
+            is_on_host(base, found)
+            and allowed(found)
+            and admits(base, server, groups, found.root_uuid)
+        )
 
-    hosts = count.hosts_of(base)
     return brute_force.claims(base, server.query, admitted)
 
 

@@ -90,7 +90,7 @@ def test_no_service_gets_the_token_of_another_origin(call: Call) -> None:
 def test_no_write_follows_a_redirect_within_the_origin(call: Call, status: int) -> None:
     with (
         listening(redirect("/elsewhere", status)) as (url, received),
-        pytest.raises(api_errors.Redirected, match=f"redirects to {url}/elsewhere"),
+        pytest.raises(api_errors.Redirected, match="redirects to /elsewhere"),
     ):
         call(connection(url))
     assert len(received) == 1

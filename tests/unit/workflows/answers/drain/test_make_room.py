@@ -30,8 +30,7 @@ def found(
 
 
 def fits(base: state.CloudState, asked: candidate.CandidateQuery, number: int) -> bool:
-    elsewhere = brute_force.without_trees(base, ())
-    return brute_force.fit(base, [asked] * number, elsewhere)
+    return brute_force.fit(base, [asked] * number, lambda found: drains.is_on_host(base, found))
 
 
 def size(server: servers.PlacedServer) -> int:
