@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
@@ -40,68 +41,45 @@ def parse(text: bytes | str, source: str = "") -> Any:
 
 def read(path: pathlib.Path) -> Any:
     """The value in a file. Errors: OSError; NotJson, which names the file."""
-    content = read_bytes(path)
-    Levels(str(path)).add(content)
-    return parse(content, str(path))
+    return parse(LimitedFile(io.BytesIO(read_bytes(path)), str(path)).read(), str(path))
 
 
-class Levels:
-    """Counts the levels of lists and objects in a JSON text, of which it gets one part at a time.
+class LimitedFile:
+    """An open file of JSON, whose ``read`` counts the levels of lists and objects.
 
     A parser can need memory in the square of their number, and other code can follow only some.
     """
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, file: BinaryIO, source: str) -> None:
+        self._file, self._source = file, source
         self._level = 0
         self._in_string = self._after_backslash = False
 
-    def add(self, part: bytes) -> None:
-        """Count the next part. Errors: NotJson with more than MAX_LEVELS."""
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes. Errors: OSError; NotJson with more than MAX_LEVELS."""
+        part = self._file.read(size)
         text = _ESCAPED.sub(b"", b"\\" * self._after_backslash + part)
         self._after_backslash = text.endswith(b"\\")
         pieces = text.split(b'"')
-        outside = b"".join(pieces[self._in_string :: 2])
-        self._in_string ^= len(pieces) % 2 == 0
-        for bracket in _BRACKETS.findall(outside):
+        for bracket in _BRACKETS.findall(b"".join(pieces[self._in_string :: 2])):
             self._level += 1 if bracket in b"[{" else -1
             if self._level > MAX_LEVELS:
-                raise NotJson(
-                    f"{self._source}: lists and objects are nested in more than {MAX_LEVELS} levels"
-                )
-
-
-class LimitedFile:
-    """An open file of JSON, whose ``read`` counts levels."""
-
-    def __init__(self, file: BinaryIO, source: str) -> None:
-        self._file, self._levels = file, Levels(source)
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes. Errors: OSError; NotJson as ``Levels``."""
-        part = self._file.read(size)
-        self._levels.add(part)
+                reason = f"lists and objects are nested in more than {MAX_LEVELS} levels"
+                raise NotJson(f"{self._source}: {reason}")
+        self._in_string ^= len(pieces) % 2 == 0
         return part
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-    """The content of a regular file, a pipe or standard input, of at most MAX_BYTES.
+    """The content of a regular file or a pipe, of at most MAX_BYTES.
 
     Errors: OSError; NotJson for a device, which may have no end, and for a larger file.
     """
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
-        is_device = stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)
-        if is_device and not _is_stdin(status):
+        if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
             raise NotJson(f"{path}: a device and not a file")
         content = b"" if status.st_size > MAX_BYTES else file.read(MAX_BYTES + 1)
     if status.st_size > MAX_BYTES or len(content) > MAX_BYTES:
         raise NotJson(f"{path}: more than {MAX_BYTES >> 20} MiB")
     return content
-
-
-def _is_stdin(status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(status, os.fstat(0)) and os.isatty(0)
-    except OSError:
-        return False

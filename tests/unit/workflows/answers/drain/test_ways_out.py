@@ -10,6 +10,7 @@ import pytest
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers
 from osc_placement.workflows.answers.drain import most, steps, unblock
@@ -21,9 +22,10 @@ from tests.support.capacity import brute_force, drains
 
 def most_by_force(base: state.CloudState, roots: list[str]) -> int:
     """The size of the largest set of which some order of moves moves all servers."""
+    moves = drains.moves_of(base)
     for size in range(len(roots), 0, -1):
         for chosen in itertools.combinations(roots, size):
-            if drains.has_order(base, servers.servers_on(base, chosen), chosen):
+            if drains.has_order(base, moves.servers_on(chosen), chosen):
                 return size
     return 0
 
@@ -34,10 +36,11 @@ def test_the_most_hosts_are_those_of_brute_force(kind: str, seed: int) -> None:
     draw = random.Random(f"most {kind} {seed}")
     base = drains.draw_cloud(draw) if kind == "trees" else drains.draw_pools(draw)
     roots = count.hosts_of(base)
-    found = most.find(drains.moves_of(base), roots, ())
+    moves = drains.moves_of(base)
+    found = most.find(moves, roots, ())
     assert found.is_proven
     assert len(found.hosts) == most_by_force(base, roots)
-    assert drains.has_order(base, servers.servers_on(base, found.hosts), found.hosts)
+    assert drains.has_order(base, moves.servers_on(found.hosts), found.hosts)
 
 
 def test_a_host_with_a_server_that_stays_is_not_among_the_most_hosts() -> None:
@@ -55,7 +58,11 @@ def test_after_each_change_the_server_has_a_target(kind: str, seed: int) -> None
     moves = drains.moves_of(base)
     schedule = steps.schedule(moves, stopped, moves.servers_on(stopped), drains.Pack())
     after = steps.after(base, schedule.steps)
-    elsewhere = brute_force.without_trees(base, stopped)
+    without = brute_force.without_trees(base, stopped)
+
+    def elsewhere(found: candidate.Candidate) -> bool:
+        return drains.is_on_host(base, found) and without(found)
+
     for server in schedule.left:
         assert not list(brute_force.claims(after, server.query, elsewhere))
         for change in unblock.smallest_changes(moves, after, server, stopped):
