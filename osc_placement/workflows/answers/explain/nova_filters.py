@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from osc_placement import errors
@@ -42,8 +42,9 @@ class FilterJudgement:
     """The verdict of a filter.
 
     ``refused`` is ``{name of the root provider: why}`` for REFUSES. ``reason`` says why all hosts
-    are accepted, or which data are missing. ``is_enabled`` is None if it is not known whether nova
-    uses the filter: it is not a default filter, and no nova.conf is given.
+    are accepted, or which data are missing. ``doubtful`` are the hosts of a NOT_CHECKED; empty: it
+    is about all. ``is_enabled`` is None if it is not known whether nova uses the filter: it is no
+    default filter, and no nova.conf is given.
     """
 
     filter: str
@@ -51,6 +52,7 @@ class FilterJudgement:
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     reason: str = ""
     is_enabled: bool | None = True
+    doubtful: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
@@ -128,8 +130,7 @@ def _judge(
         others = [_not_checked(name, data) for name in names]
     else:
         others = [*_from_rules(asked.server, by_release), *_from_groups(group, asked.server, hosts)]
-    hidden = _hidden(asked.server, [host for _, host in hosts.values()])
-    judged = [*first, *others, *hidden]
+    judged = [*first, *others, *_hidden(asked.server, {name: it[1] for name, it in hosts.items()})]
     if scheduler.enabled_filters is not None:
         by_name = {item.filter: item for item in judged}
         by_name |= {name: _not_checked(name, why) for name, why in filters.UNSEEN.items()}
@@ -201,9 +202,9 @@ def not_checked(judged: Iterable[FilterJudgement], candidates: Collection[str]) 
     maybe: set[str] = set()
     for item in judged:
         if item.verdict is FilterVerdict.NOT_CHECKED:
-            unseen.append(
-                item.reason if item.filter == COMPUTE else f"{item.filter}: {item.reason}"
-            )
+            text = item.reason if item.filter == COMPUTE else f"{item.filter}: {item.reason}"
+            (optional if item.doubtful else unseen).append(text)
+            maybe |= item.doubtful
         elif item.refused and not item.is_enabled:
             optional.append(f"{item.filter}: nova.conf says whether it is enabled")
             maybe |= item.refused.keys()
@@ -249,11 +250,12 @@ def _from_rules(
         field, what = filters.NEEDED.get(name, ("", ""))
         if any(other.keys() != refused.keys() for other in others):
             titles = " and ".join(f"nova {release}" for release in by_release)
-            yield _not_checked(name, f"{titles} differ, and nova does not show which one it is")
+            text = f"{titles} differ, and nova does not show which one it is"
+            yield _not_checked(name, text, {*refused}.union(*others))
         elif refused and field and getattr(server, field) is None:
             accept = "accepts" if len(refused) == 1 else "accept"
             text = f"{what} is not known, and {counted(len(refused), 'host')} {accept} only some"
-            yield _not_checked(name, text)
+            yield _not_checked(name, text, refused)
         else:
             yield _judged(name, refused)
 
@@ -264,8 +266,10 @@ def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> FilterJu
     )
 
 
-def _not_checked(name: str, reason: str) -> FilterJudgement:
-    return FilterJudgement(name, FilterVerdict.NOT_CHECKED, reason=reason)
+def _not_checked(name: str, reason: str, hosts: Iterable[str] = ()) -> FilterJudgement:
+    return FilterJudgement(
+        name, FilterVerdict.NOT_CHECKED, reason=reason, doubtful=frozenset(hosts)
+    )
 
 
 def _without_rule(name: str, server: request.ServerSpec) -> FilterJudgement:
@@ -308,11 +312,14 @@ def _from_groups(
     return [_judged(ANTI_AFFINITY, full), _judged(AFFINITY, others)]
 
 
-def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterator[FilterJudgement]:
+def _hidden(
+    server: request.ServerSpec, hosts: Mapping[str, filters.Host]
+) -> Iterator[FilterJudgement]:
     """The filters that compare data which nova's API does not show, if the server has such data."""
     for name, (compares, data) in filters.HIDDEN.items():
-        compared = compares(server, hosts)
+        compared = compares(server, hosts.values())
         if compared:
-            yield _not_checked(name, f"{compared}: nova does not show {data}")
+            doubtful = [hostname for hostname, host in hosts.items() if compares(server, [host])]
+            yield _not_checked(name, f"{compared}: nova does not show {data}", doubtful)
         else:
             yield _judged(name, {}, "nothing that it compares is requested")

@@ -164,6 +164,26 @@ def test_without_a_project_its_filter_is_not_checked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("metadata", "releases", "project_id"),
+    [
+        ({"filter_tenant_id": "acme"}, (), None),
+        ({"filter_tenant_id2": "acme"}, (29, 30), "other"),
+        ({"instance_type": "big"}, (), None),
+        ({"max_io_ops_per_host": "2"}, (), None),
+    ],
+)
+def test_what_is_open_about_some_hosts_turns_no_answer_while_others_are_accepted(
+    metadata: dict[str, str], releases: tuple[int, ...], project_id: str | None
+) -> None:
+    found = judged(metadata=metadata, releases=releases, project_id=project_id).values()
+    refused = [*nova_filters.refused(found)]
+    assert "up.node" not in refused
+    alone = nova_filters.not_checked(found, ["up.node"])
+    assert (len(alone.doubts), alone.notes) == (1, ())
+    assert nova_filters.not_checked(found, ["up.node", "other.node"]) == ((), alone.doubts)
+
+
+@pytest.mark.parametrize(
     ("releases", "verdict"),
     [
         # The values are those of nova 27 to 34, see lab/tests/test_filters.py.
