@@ -145,8 +145,9 @@ def left_by_a_move(name: str) -> None:
             proposed=Fake(text=""), code=None, subject=None, hosts=(), evidence=None
         )
     )
-    move: Any = Fake(migrations=[one], server=server, moving=None, absent=None)
-    leaked.in_doubt(Fake(allocations={UUID: {}}), finding, move)  # type: ignore[arg-type]
+    for node in (None, Fake(uuid=UUID, host=name)):
+        move: Any = Fake(migrations=[one], server=server, moving=None, absent=None, node=node)
+        leaked.in_doubt(Fake(allocations={UUID: {}}, providers={}), finding, move)  # type: ignore[arg-type]
 
 
 def stuck_move(name: str) -> None:

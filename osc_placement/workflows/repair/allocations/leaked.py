@@ -125,6 +125,10 @@ def in_doubt(
             *(("--consumer", uuid) for uuid in consumers),
         ],
     )
+    if move.node is not None and move.node.uuid not in snapshot.providers:
+        # Nothing can be moved there before.
+        options = [("--host", move.node.host)]
+        command = command_line.line("placement provider audit", options=options)
     look = _LOOK.format(hosts=" and ".join(ends), host=server.host, command=command)
     text = f"{unknown.proposed.text}; {look}"
     proposed = Proposal(Remedy.FIND_GUEST, text, {"commands": [command]})

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from osc_placement.engine import state
-from osc_placement.model import inventory
+from osc_placement.model import inventory, provider
+from osc_placement.nova import values
 from osc_placement.workflows.answers.capacity import nova_servers
 from osc_placement.workflows.cloud import compute_nodes, moves
 from osc_placement.workflows.health import health
 from osc_placement.workflows.repair.allocations import heal
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 from tests.support import moving_cloud
 from tests.support.candidates import clouds
 from tests.support.capacity import brute_force
@@ -27,10 +30,11 @@ from tests.support.moving_cloud import Step, View
 from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
 
 AUDIT, REPAIR, VOUCHED, HEAL, CHECK = "audit", "audit --repair", "vouched", "heal", "host check"
-HEALTH, EXPLAIN = "health", "explain"
+HEALTH, EXPLAIN, PROVIDERS = "health", "explain", "provider audit"
 _COMMANDS = {
     "placement allocation audit": AUDIT,
     "placement allocation heal": HEAL,
+    "placement provider audit": PROVIDERS,
     "placement host check": CHECK,
     "placement health show": HEALTH,
     "allocation candidate explain": EXPLAIN,
@@ -59,7 +63,29 @@ def named(texts: list[str]) -> set[str]:
 def of_health(snapshot: CloudSnapshot) -> list[str]:
     """What the rows of health show and repair."""
     rows = [health.problem_of(item, "placement allocation audit") for item in findings(snapshot)]
+    rows += [health.problem_of(item, "placement provider audit") for item in faulty(snapshot)]
     return [text for row in (*rows, *health.hosts_area(snapshot).problems) for text in row[-2:]]
+
+
+def faulty(snapshot: CloudSnapshot) -> list[observe.ProviderFinding]:
+    """The findings about providers."""
+    return provider_audit.find(
+        observe.ProviderSnapshot(
+            snapshot.hosts,
+            snapshot.providers,
+            inventories=snapshot.inventories,
+            computes=frozenset(snapshot.providers),
+        )
+    )
+
+
+def of_provider_audit(snapshot: CloudSnapshot) -> list[str]:
+    """What the provider audit proposes for the providers with allocations."""
+    return [
+        item.proposed.text
+        for item in faulty(snapshot)
+        if any(item.subject.uuid in parts for parts in snapshot.allocations.values())
+    ]
 
 
 def of_explain(snapshot: CloudSnapshot) -> list[str]:
@@ -82,9 +108,9 @@ def _joined(snapshot: CloudSnapshot) -> tuple[state.CloudState, nova_servers.Sta
     for uuid, parts in snapshot.allocations.items():
         base = brute_force.claim(base, uuid, parts)
     hosts = compute_nodes.ServerHosts(snapshot.hosts)
-    read = nova_servers.ServersOnHosts(
-        snapshot.hosts.nodes, snapshot.servers, snapshot.migrations, was_read=True
-    )
+    # Only a provider leads to the node of a host that is checked.
+    nodes = [node for node in snapshot.hosts.nodes if node.uuid in snapshot.providers]
+    read = nova_servers.ServersOnHosts(nodes, snapshot.servers, snapshot.migrations, was_read=True)
     return base, nova_servers.standing(base, read, hosts)
 
 
@@ -114,27 +140,68 @@ def says_something(snapshot: CloudSnapshot, command: str) -> bool:
     if command == AUDIT:
         return bool(findings(snapshot))
     if command == REPAIR:
-        return any(item.repair for item in findings(snapshot))
+        # With "no provider", the audit says what to repair first.
+        found = findings(snapshot)
+        return any(item.repair or "no resource provider" in item.proposed.text for item in found)
     if command == VOUCHED:
         vouched = dataclasses.replace(snapshot, trusts_nova=True)
         return any(item.repair for item in findings(vouched))
+    if command == PROVIDERS:
+        return bool(faulty(snapshot))
     if command == HEAL:
         planned = heal.plan_heal(snapshot, HealRequest())
         return bool(planned.changes or [item for item in planned.skipped if item.reason])
     return bool(of_host_check(snapshot))
 
 
+def _whole(snapshot: CloudSnapshot) -> CloudSnapshot:
+    return snapshot
+
+
+def _removed(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """The source was removed from nova, without its provider."""
+    return _with_nodes(snapshot, snapshot.hosts.nodes[1:])
+
+
+def _reinstalled(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """The source was installed anew, so that nova has a node with another UUID."""
+    first, *others = snapshot.hosts.nodes
+    new = dataclasses.replace(first, uuid=moving_cloud.provider_uuid("cmp-9"))
+    return _with_nodes(snapshot, (new, *others))
+
+
+def _renamed(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """The source has got a domain, and a new node and provider with it."""
+    first, *others = snapshot.hosts.nodes
+    uuid, name = moving_cloud.provider_uuid("cmp-9"), f"{first.hostname}.example.org"
+    renamed = dataclasses.replace(first, uuid=uuid, hostname=name)
+    new = provider.Provider(uuid, name, 1, uuid)
+    return dataclasses.replace(
+        _with_nodes(snapshot, (renamed, *others)), providers={**snapshot.providers, uuid: new}
+    )
+
+
+def _with_nodes(snapshot: CloudSnapshot, nodes: Sequence[values.ComputeNode]) -> CloudSnapshot:
+    hosts = dataclasses.replace(snapshot.hosts, nodes=tuple(nodes))
+    return dataclasses.replace(snapshot, hosts=hosts)
+
+
+@pytest.mark.parametrize("change", [_whole, _removed, _reinstalled, _renamed])
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.shown()))
-def test_the_printed_commands_end(view: View) -> None:
-    snapshot = snapshot_of(view)
+def test_the_printed_commands_end(
+    view: View, change: Callable[[CloudSnapshot], CloudSnapshot]
+) -> None:
+    snapshot = change(snapshot_of(view))
     room = {uuid: {"VCPU": inventory.Inventory(total=64)} for uuid in snapshot.providers}
     snapshot = dataclasses.replace(snapshot, inventories=room)
+    assert bool(faulty(snapshot)) is (change is not _whole)
     next_of = {
         HEALTH: named(of_health(snapshot)),
         EXPLAIN: named(of_explain(snapshot)),
         CHECK: named(of_host_check(snapshot)),
         AUDIT: named(of_audit(snapshot)),
         HEAL: named(of_heal(snapshot)),
+        PROVIDERS: named(of_provider_audit(snapshot)),
     }
     for commands in next_of.values():
         for command in commands:
