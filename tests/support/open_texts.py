@@ -19,7 +19,8 @@ import osc_placement
 
 ROOT = pathlib.Path(osc_placement.__file__).parent
 
-#: The modules that make such texts for host check, capacity show, flavor audit and explain.
+#: The modules that make such texts for host check, capacity show, flavor audit, explain, drain and
+#: make-room.
 MODULES = (
     "nova/filters.py",
     "nova/request.py",
@@ -30,8 +31,11 @@ MODULES = (
     "workflows/answers/capacity/servers.py",
     "workflows/answers/capacity/show.py",
     "workflows/answers/capacity/stop_hosts.py",
+    "workflows/answers/drain/plan.py",
+    "workflows/answers/drain/room_plan.py",
     "workflows/answers/explain/nova_filters.py",
     "workflows/answers/flavor_audit.py",
+    "v1/answers/make_room.py",
 )
 
 #: The names of fields, lists and functions whose texts are left open by an answer.

@@ -316,10 +316,6 @@ class ServerMove:
         details = ", ".join([*ends, *since])
         return f"{text} ({details})" if details else text
 
-    def age(self, now: datetime.datetime) -> float | None:
-        """The seconds since ``since``, by nova's clock (UTC); None without a time."""
-        return seconds_since(self.since, now)
-
     def stuck(self, now: datetime.datetime, min_age: float) -> values.Migration | None:
         """The open migration that nobody works on; None if there is none.
 

@@ -8,6 +8,7 @@ which it does, and all have one healthy cloud beside which none of them stands.
 from __future__ import annotations
 
 import copy
+import json
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from tests.support.functional_cloud import allocate, compute_hosts, create, nova
 from tests.support.peer import fixtures, process
 from tests.support.peer.shell import OpenStack
 
-SERVER, LOST, MOVE = (f"00000000-0000-4000-8000-0000000000c{number}" for number in range(3))
+SERVER, LOST, MOVE, OTHER = (f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4))
 ZONE = "00000000-0000-4000-8000-0000000000a1"
 
 EXPLAIN, EXPLAIN_SERVER = (
@@ -33,6 +34,7 @@ SHOW, AUDIT, CHECK = (
     "placement flavor audit",
     "placement host check full",
 )
+DRAIN, ROOM = "placement host drain full", "placement capacity make-room"
 
 _SERVERS, _MIGRATIONS = "GET /v2.1/servers/detail", "GET /v2.1/os-migrations"
 _FLAVORS, _AGGREGATES = "GET /v2.1/flavors/detail", "GET /v2.1/os-aggregates"
@@ -93,9 +95,9 @@ class Cloud(NamedTuple):
         self.answers[_MIGRATIONS] = {"migrations": [moving]}
 
 
-def _flavor(name: str, **specs: str) -> dict[str, Any]:
+def _flavor(name: str, vcpus: int = 2, **specs: str) -> dict[str, Any]:
     return {
-        "id": name, "name": name, "vcpus": 2, "ram": 0, "disk": 0, "swap": 0,
+        "id": name, "name": name, "vcpus": vcpus, "ram": 0, "disk": 0, "swap": 0,
         "OS-FLV-EXT-DATA:ephemeral": 0,
         "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()},
     }  # fmt: skip
@@ -114,7 +116,7 @@ def cloud(openstack: OpenStack) -> Cloud:
     }  # fmt: skip
     answers = {
         **compute_hosts(uuids),
-        _FLAVORS: {"flavors": [_flavor("small")]},
+        _FLAVORS: {"flavors": [_flavor("small"), _flavor("whole", 8)]},
         _AGGREGATES: {"aggregates": [zone]},
         _SERVERS: {"servers": [server(SERVER, "full", pinned_availability_zone="az1")]},
         "GET /v2.0/ports": {"ports": []},
@@ -147,6 +149,23 @@ def _of_flavor(*commands: str) -> tuple[str, ...]:
 
 def _lost_host(cloud: Cloud) -> None:
     cloud.answers[_NODES]["hypervisors"] = cloud.answers[_NODES]["hypervisors"][1:]
+
+
+def _with_third_host(cloud: Cloud) -> None:
+    """One more host, and a server with a PCI device on a host that is not drained."""
+    uuids = {**cloud.uuids, "third": create(cloud.openstack, "third", VCPU=8)}
+    cloud.openstack("resource provider aggregate add", uuids["third"], "--aggregate", ZONE)
+    cloud.answers.update(compute_hosts(uuids))
+    cloud.answers[_AGGREGATES]["aggregates"][0]["hosts"].append("nova-third")
+    _with_device(cloud)
+
+
+def _with_device(cloud: Cloud) -> None:
+    """One more server, on ``target`` and with a PCI device."""
+    other = server(OTHER, "target", pinned_availability_zone="az1")
+    other["flavor"]["extra_specs"] = {name.replace("__", ":"): text for name, text in _PCI.items()}
+    cloud.answers[_SERVERS]["servers"].append(other)
+    allocate(cloud.openstack, "target", "VCPU=3", OTHER)
 
 
 _SMALL = (f"{EXPLAIN} --flavor small", f"{SHOW} --flavor small", f"{AUDIT} small")
@@ -403,6 +422,25 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             "look for the guest on both hosts",
         ),
     ),
+    "whether any {} may fail after the plan": (
+        Case(_with_third_host, (f"{DRAIN} --keep 1",), "whether any 1 host may fail after"),
+    ),
+    "the rules of other releases than {}": (
+        Case(
+            lambda cloud: (
+                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+                cloud.flavor(hw__tpm_version="2.0", hw__tpm_model="tpm-crb"),
+                cloud.openstack(
+                    "resource provider trait set",
+                    cloud.uuids["target"],
+                    "--trait=COMPUTE_SECURITY_TPM_2_0",
+                    "--trait=COMPUTE_SECURITY_TPM_CRB",
+                ),
+            ),
+            (f"{ROOM} --flavor odd",),
+            "the rules of other releases than nova 30",
+        ),
+    ),
     "placement allocation audit": (
         Case(
             lambda cloud: (
@@ -428,6 +466,7 @@ HOW = {
     "hosts_if_empty is {} to {}: the max_unit of full hosts was not read; a snapshot has it",
     "local disks, which only a migration moves: {}",
     "{}: not on {} any more, but allocated there",
+    "not kept, because it is so without the plan: {} may not fail",
 }
 
 #: Words of the other texts.
@@ -474,11 +513,32 @@ def test_a_text_stands_and_turns_the_answer_where_it_concerns_the_question(
     assert healthy != cloud.answers or case.options or "which nova" in text
 
 
+OF_SERVERS = [case for case in CASES if CHECK in case.values[1].commands]
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(("text", "case"), OF_SERVERS)
+def test_no_plan_of_moves_is_a_yes_where_host_check_has_none(
+    text: str, case: Case, cloud: Cloud
+) -> None:
+    """The same texts are about the steps of a drain, or the server has no step."""
+    case.change(cloud)
+    nova = nova_recording(cloud.answers) if cloud.answers else ()
+    ended = cloud.openstack.run(DRAIN, *case.options.split(), *nova, "-f", "json")
+    if ended.code == 1:
+        assert "nova" in ended.messages
+    else:
+        plan = json.loads(ended.stdout)
+        assert ended.code == (3 if plan["blocked"] else 4)
+        assert plan["blocked"] or any(case.words in line for line in plan["not_checked"])
+
+
 @fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize(
     "command",
     [
-        *_SMALL, CHECK, EXPLAIN_SERVER, "placement host check target",
+        *_SMALL, CHECK, EXPLAIN_SERVER, "placement host check target", DRAIN,
+        f"{ROOM} --flavor small", f"{ROOM} --flavor whole",
         f"{SHOW} --flavor small --keep 1", f"{EXPLAIN} --flavor small --availability-zone az1",
     ],
 )  # fmt: skip

@@ -175,7 +175,7 @@ def _decide(
         groups=read.nova.groups,
         refused=compute.refused(base.tree),
     )
-    schedule, notes, unchecked = _scheduled(found, question, request, everywhere)
+    schedule, notes, doubts = _scheduled(found, question, request, everywhere)
     blocked = question.blocked | _reasons(found, roots, schedule)
     plan = document.DrainPlan(
         tuple(map(question.host, roots)),
@@ -185,7 +185,7 @@ def _decide(
             document.BlockedServer(uuid, question.name(uuid), question.host(root), why)
             for (uuid, root), why in sorted(blocked.items())
         ),
-        tuple(dict.fromkeys((*question.not_checked(), *unchecked))),
+        tuple(dict.fromkeys((*question.not_checked(), *doubts))),
         request.options,
     )
     drain = Drain(plan, read, {root: _consumers(read, root) for root in roots}, notes=notes)
