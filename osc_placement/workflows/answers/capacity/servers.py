@@ -68,7 +68,7 @@ def servers_on(
     group_of = {uuid: each for each in groups for uuid in each.members}
     placed = []
     for root in roots:
-        for uuid in sorted(_consumers_on(base, root)):
+        for uuid in sorted(consumers_on(base, root)):
             consumer = base.consumers[uuid]
             if is_migration(consumer, migrations):
                 continue
@@ -84,7 +84,7 @@ def servers_on(
     return placed
 
 
-def _consumers_on(base: state.CloudState, root: str) -> Iterable[str]:
+def consumers_on(base: state.CloudState, root: str) -> Iterable[str]:
     """The UUIDs of the consumers with allocations in the tree of a host."""
     return dict.fromkeys(each for uuid in base.tree[root] for each in base.consumers_of[uuid])
 

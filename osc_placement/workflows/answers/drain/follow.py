@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from osc_placement.model import command_line
 from osc_placement.nova import values
-from osc_placement.workflows.answers.capacity import nova_servers
+from osc_placement.workflows.answers.capacity import nova_servers, servers
 from osc_placement.workflows.answers.drain import document
 from osc_placement.workflows.answers.drain.plan import Drain
 from osc_placement.workflows.cloud import compute_nodes, moves
@@ -123,7 +123,7 @@ def host_states(drain: Drain, compute: compute_nodes.ServerHosts) -> list[HostSt
         HostState(
             host,
             tuple(sorted({uuid for uuid, own in on_hosts if own == root})),
-            tuple(sorted(drain.consumers[root])),
+            tuple(sorted(servers.consumers_on(read.base, root))),
         )
         for root, host in zip(drain.plan.nodes, drain.plan.hosts, strict=True)
     ]

@@ -71,15 +71,13 @@ class DrainRequest:
 class Drain:
     """A plan and what it was made from.
 
-    ``consumers`` is ``{root UUID: consumers with allocations in its tree}``. If servers stay:
-    ``changes`` is ``{(server UUID, root UUID): the smallest changes after which it could move}``
-    for those that have no room, and ``most`` are the hosts (nova's names) that can be emptied
-    together. ``notes`` are sentences.
+    If servers stay: ``changes`` is ``{(server UUID, root UUID): the smallest changes after which it
+    could move}`` for those that have no room, and ``most`` are the hosts (nova's names) that can be
+    emptied together. ``notes`` are sentences.
     """
 
     plan: document.DrainPlan
     read: observe_hosts.HostsRead
-    consumers: Mapping[str, frozenset[str]]
     changes: Mapping[tuple[str, str], Sequence[SmallestChange]] = dataclasses.field(
         default_factory=dict
     )
@@ -188,7 +186,7 @@ def _decide(
         tuple(dict.fromkeys((*question.not_checked(), *doubts))),
         request.options,
     )
-    drain = Drain(plan, read, {root: _consumers(read, root) for root in roots}, notes=notes)
+    drain = Drain(plan, read, notes=notes)
     if plan.is_complete:
         return drain
     possible = None
@@ -336,8 +334,3 @@ def _reasons(
         (each.uuid, each.root_uuid): reasons.get(each.key) or unplaced.get(each.key) or (default,)
         for each in schedule.left
     }
-
-
-def _consumers(read: observe_hosts.HostsRead, root: str) -> frozenset[str]:
-    base = read.base
-    return frozenset(uuid for one in base.tree[root] for uuid in base.consumers_of[one])
