@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 
 #: ``(provider uuid, resource class)``
-Place = tuple[str, str]
+Slot = tuple[str, str]
 
 #: ``{resource class: amount}``
 Resources = Mapping[str, int]

@@ -28,11 +28,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import NamedTuple, TypeVar
 
 from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.model import allocation
 
 T = TypeVar("T")
 
 #: ``(provider uuid, resource class)``
-Slot = tuple[str, str]
+Slot = allocation.Slot
 
 #: ``{slot: amount}``
 Amounts = Mapping[Slot, int]

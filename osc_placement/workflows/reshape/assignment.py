@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which target each amount of a reshape goes to, or why there is none. Pure and deterministic.
 
-``assign`` places the amounts with ``search.placing``: a demand is a request, a target is a tree.
+``assign`` places the amounts with ``search.placing``, where each target is a tree.
 The strategy ``pack`` first finds the smallest number of targets. Then ``assign`` finds the
 consumers that have a choice, or those that do not fit, with the reasons::
 
@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
 from osc_placement.model import inventory
-from osc_placement.model.allocation import Place
+from osc_placement.model.allocation import Slot
 from osc_placement.search import placing
 
 #: How to choose where capacity leaves a choice.
@@ -41,15 +41,15 @@ MAX_PROOFS = 12
 MAX_RETRIED = 16
 
 
-class Destination(NamedTuple):
-    """A possible target of a demand; ``classes`` are the new classes of its resources, in order."""
+class MoveOption(NamedTuple):
+    """A way to serve a request: a provider, and the new classes of its resources in order."""
 
-    target: str
+    provider: str
     classes: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Demand:
+class MoveRequest:
     """Amounts of one consumer on one source that move or stay together: ``{class: amount}``.
 
     All are positive. An amount is never split, because Placement never serves a class of one
@@ -59,20 +59,20 @@ class Demand:
     consumer: str
     source: str
     resources: Mapping[str, int]
-    options: tuple[Destination, ...]
-    assigned: Destination | None = None
+    options: tuple[MoveOption, ...]
+    assigned: MoveOption | None = None
 
     @property
-    def possible(self) -> tuple[Destination, ...]:
+    def possible(self) -> tuple[MoveOption, ...]:
         """The options that evidence leaves."""
         return self.options if self.assigned is None else (self.assigned,)
 
     @property
-    def places(self) -> set[Place]:
-        """The places that it may get an amount of."""
-        return {(option.target, name) for option in self.options for name in option.classes}
+    def slots(self) -> set[Slot]:
+        """The slots that it may get an amount of."""
+        return {(option.provider, name) for option in self.options for name in option.classes}
 
-    def received(self, option: Destination) -> dict[str, int]:
+    def received(self, option: MoveOption) -> dict[str, int]:
         """``{class: amount}`` on the target."""
         amounts: dict[str, int] = {}
         for name, amount in zip(option.classes, self.resources.values(), strict=True):
@@ -81,8 +81,8 @@ class Demand:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Room:
-    """A place that can receive amounts: its inventory after the reshape, and what stays there.
+class OfferedSlot:
+    """A slot that can receive amounts: its inventory after the reshape, and what stays there.
 
     ``present`` is the part of ``used`` that belongs to moving consumers, and that they keep:
     ``{consumer: amount}``.
@@ -105,12 +105,12 @@ class Room:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assigned:
-    """The target of each demand, in their order.
+    """The target of each request, in their order.
 
     ``guessed`` are the consumers for which the strategy chose.
     """
 
-    targets: tuple[Destination, ...]
+    targets: tuple[MoveOption, ...]
     guessed: frozenset[str] = frozenset()
 
 
@@ -143,30 +143,30 @@ Answer = Assigned | Undecided | Impossible | GaveUp
 
 
 def assign(
-    demands: Sequence[Demand],
-    rooms: Mapping[Place, Room],
+    requests: Sequence[MoveRequest],
+    offered_slots: Mapping[Slot, OfferedSlot],
     strategy: Strategy | None = None,
     seconds: float = 60.0,
     names: Mapping[str, str] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """Find the target of each demand, or prove that there is none.
+    """Find the target of each request, or prove that there is none.
 
-    The order of ``rooms`` matters to ``pack``; the order of ``demands`` and of other mappings
+    The order of ``offered_slots`` matters to ``pack``; that of ``requests`` and of other mappings
     does not. ``names`` of providers are for messages. Only GaveUp depends on the machine: it is the
     answer after ``seconds`` by ``clock``.
-    Time: demands times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
+    Time: requests times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
     targets take about a second.
     """
-    requests = _Requests(demands, rooms)
+    search = _Search(requests, offered_slots)
     try:
-        return _answer(requests, strategy, SearchBudget(seconds, clock=clock), names or {})
+        return _answer(search, strategy, SearchBudget(seconds, clock=clock), names or {})
     except SearchTooLong:
         return GaveUp(seconds)
 
 
-class DemandKind(NamedTuple):
-    """Demands of the same kind are interchangeable. ``owner`` is set where the consumer matters.
+class RequestKind(NamedTuple):
+    """Requests of the same kind are interchangeable. ``owner`` is set where the consumer matters.
 
     An option is a target with its amounts.
     """
@@ -175,41 +175,47 @@ class DemandKind(NamedTuple):
     owner: tuple[str, str] | None
 
 
-class _Requests:
-    """The demands as requests. One without a target that it fits on alone fits nowhere.
+class _Search:
+    """The requests for ``search.placing``. One that fits on no target alone fits nowhere.
 
     The names of the requests are numbers in the order of consumers, sources and classes. A class
     that becomes another counts as the same class. Where it can become several classes on one
     provider, the provider is several targets: ``<uuid> <classes>``.
     """
 
-    def __init__(self, demands: Sequence[Demand], rooms: Mapping[Place, Room]) -> None:
+    def __init__(
+        self, requests: Sequence[MoveRequest], offered_slots: Mapping[Slot, OfferedSlot]
+    ) -> None:
         changes = sorted(
             {
-                (option.target, *classes)
-                for demand in demands
-                for option in demand.options
-                for classes in zip(demand.resources, option.classes, strict=True)
+                (option.provider, *classes)
+                for request in requests
+                for option in request.options
+                for classes in zip(request.resources, option.classes, strict=True)
             }
         )
         groups = placing.separate(changes, lambda change: change[1:])
         self._alike = {name: group[0][1] for group in groups for _, *both in group for name in both}
         numbers = collections.Counter((target, name) for target, name, _ in changes)
-        self._several = {place for place, number in numbers.items() if number > 1}
-        self._rooms = {place: room for place, room in rooms.items() if place[1] in self._alike}
-        self.rooms = {self._slot(place): room for place, room in self._rooms.items()}
-        self.positions = self._positions(demands)
-        self._order = sorted(range(len(demands)), key=lambda at: _sort_key(demands[at]))
-        self.demands = {str(at): demands[index] for at, index in enumerate(self._order)}
+        self._several = {slot for slot, number in numbers.items() if number > 1}
+        self._offered_slots = {
+            slot: offered for slot, offered in offered_slots.items() if slot[1] in self._alike
+        }
+        self.offered_slots = {
+            self._in_tree(slot): offered for slot, offered in self._offered_slots.items()
+        }
+        self.positions = self._positions(requests)
+        self._order = sorted(range(len(requests)), key=lambda at: _sort_key(requests[at]))
+        self.requests = {str(at): requests[index] for at, index in enumerate(self._order)}
         self._parts = self._parts_of_sums()
-        self.kinds = {name: self._kind(name) for name in self.demands}
+        self.kinds = {name: self._kind(name) for name in self.requests}
         self.unplaceable = [name for name, kind in self.kinds.items() if not kind.options]
-        lost = {self.demands[name].consumer for name in self.unplaceable}
+        lost = {self.requests[name].consumer for name in self.unplaceable}
         #: ``{consumer: its requests}``, consumers sorted
         self.consumers: dict[str, list[str]] = {}
-        for name, demand in self.demands.items():
-            if demand.consumer not in lost:
-                self.consumers.setdefault(demand.consumer, []).append(name)
+        for name, request in self.requests.items():
+            if request.consumer not in lost:
+                self.consumers.setdefault(request.consumer, []).append(name)
         options: dict[Hashable, list[placing.Option]] = {}
         free: dict[placing.Slot, int] = {}
         owners: dict[Hashable, str] = {}
@@ -219,9 +225,9 @@ class _Requests:
             if kind.owner:
                 owners[kind] = kind.owner[0]
             for slot in (slot for _, amounts in kind.options for slot, _ in amounts):
-                free[slot] = self.rooms[slot].free
+                free[slot] = self.offered_slots[slot].free
                 if kind.owner:
-                    sums[kind.owner[0], slot] = self.rooms[slot].sum_rule(kind.owner[0])
+                    sums[kind.owner[0], slot] = self.offered_slots[slot].sum_rule(kind.owner[0])
         self.problem = placing.Problem(self.kinds, options, free, owners, sums)
         if self.unplaceable:
             self.problem = self.of(self.consumers)
@@ -232,44 +238,44 @@ class _Requests:
         requests = {name: self.kinds[name] for name in sorted(names, key=int)}
         return dataclasses.replace(self.problem, requests=requests)
 
-    def targets(self, placement: placing.Placement) -> tuple[Destination, ...]:
-        """The target of each demand, in the order in which the demands were given."""
+    def targets(self, placement: placing.Placement) -> tuple[MoveOption, ...]:
+        """The target of each request, in the order in which the requests were given."""
         chosen = {}
-        for index, (name, demand) in zip(self._order, self.demands.items(), strict=True):
+        for index, (name, request) in zip(self._order, self.requests.items(), strict=True):
             root = placement[name].root_uuid
-            options = (one for one in demand.possible if self._target(demand, one) == root)
+            options = (one for one in request.possible if self._target(request, one) == root)
             chosen[index] = next(options)
         return tuple(target for _, target in sorted(chosen.items()))
 
     def why_nowhere(self, name: str, called: Mapping[str, str]) -> str:
         """Why a request fits on no target; ``called`` are the names of providers."""
-        demand = self.demands[name]
-        amounts = ", ".join(f"{amount} {key}" for key, amount in sorted(demand.resources.items()))
-        source = called.get(demand.source, demand.source)
-        if demand.assigned is not None:
-            target = demand.assigned.target
+        request = self.requests[name]
+        amounts = ", ".join(f"{amount} {key}" for key, amount in sorted(request.resources.items()))
+        source = called.get(request.source, request.source)
+        if request.assigned is not None:
+            target = request.assigned.provider
             source += f", assigned to {called.get(target, target)},"
-        start = f"{demand.consumer}: {amounts} from {source} fits nowhere"
+        start = f"{request.consumer}: {amounts} from {source} fits nowhere"
         texts = (
-            (called.get(option.target, option.target), self._why_not(name, option))
-            for option in self._in_order(demand)
+            (called.get(option.provider, option.provider), self._why_not(name, option))
+            for option in self._in_order(request)
         )
         reasons = "; ".join(f"{target} {text}" for target, text in texts if text)
         return f"{start}: {reasons}" if reasons else f"{start}: no move has a target for it"
 
-    def _slot(self, place: Place) -> placing.Slot:
-        target, name = place
+    def _in_tree(self, slot: Slot) -> placing.Slot:
+        target, name = slot
         return f"{target} {name}", self._alike[name]
 
-    def _positions(self, demands: Sequence[Demand]) -> dict[str, int]:
-        """``{target: its position}`` in the order of the rooms."""
-        order = {place: at for at, place in enumerate(self._rooms)}
+    def _positions(self, requests: Sequence[MoveRequest]) -> dict[str, int]:
+        """``{target: its position}`` in the order of the slots."""
+        order = {slot: at for at, slot in enumerate(self._offered_slots)}
         ranks: dict[str, int] = {}
-        for demand in demands:
-            for option in demand.options:
-                places = ((option.target, name) for name in option.classes)
-                rank = min(order.get(place, len(order)) for place in places)
-                target = self._target(demand, option)
+        for request in requests:
+            for option in request.options:
+                slots = ((option.provider, name) for name in option.classes)
+                rank = min(order.get(slot, len(order)) for slot in slots)
+                target = self._target(request, option)
                 ranks[target] = min(rank, ranks.get(target, rank))
         in_order = sorted((rank, target) for target, rank in ranks.items())
         return {target: at for at, (_, target) in enumerate(in_order)}
@@ -280,92 +286,94 @@ class _Requests:
         There min_unit, max_unit and step_size apply to the sum.
         """
         numbers = collections.Counter(
-            (demand.consumer, place) for demand in self.demands.values() for place in demand.places
+            (request.consumer, slot) for request in self.requests.values() for slot in request.slots
         )
         present = {
-            (consumer, place)
-            for place, room in self._rooms.items()
-            for consumer, amount in room.present.items()
+            (consumer, slot)
+            for slot, offered in self._offered_slots.items()
+            for consumer, amount in offered.present.items()
             if amount
         }
         return {
             name
-            for name, demand in self.demands.items()
-            for place in demand.places
-            if numbers[demand.consumer, place] > 1 or (demand.consumer, place) in present
+            for name, request in self.requests.items()
+            for slot in request.slots
+            if numbers[request.consumer, slot] > 1 or (request.consumer, slot) in present
         }
 
-    def _target(self, demand: Demand, option: Destination) -> str:
+    def _target(self, request: MoveRequest, option: MoveOption) -> str:
         changed = [
             there
-            for name, there in zip(demand.resources, option.classes, strict=True)
-            if (option.target, name) in self._several
+            for name, there in zip(request.resources, option.classes, strict=True)
+            if (option.provider, name) in self._several
         ]
-        return f"{option.target} {','.join(changed)}".rstrip()
+        return f"{option.provider} {','.join(changed)}".rstrip()
 
-    def _in_order(self, demand: Demand) -> list[Destination]:
-        """The possible targets of a demand, in the order of the targets."""
+    def _in_order(self, request: MoveRequest) -> list[MoveOption]:
+        """The possible targets of a request, in the order of the targets."""
         return sorted(
-            demand.possible, key=lambda option: self.positions[self._target(demand, option)]
+            request.possible, key=lambda option: self.positions[self._target(request, option)]
         )
 
-    def _kind(self, name: str) -> DemandKind:
-        demand = self.demands[name]
+    def _kind(self, name: str) -> RequestKind:
+        request = self.requests[name]
         options = []
-        for option in self._in_order(demand):
+        for option in self._in_order(request):
             if self._why_not(name, option) == "":
-                received = demand.received(option).items()
-                amounts = ((self._slot((option.target, key)), amount) for key, amount in received)
-                options.append((self._target(demand, option), tuple(sorted(amounts))))
-        owner = (demand.consumer, demand.source) if name in self._parts else None
-        return DemandKind(tuple(options), owner)
+                received = request.received(option).items()
+                amounts = (
+                    (self._in_tree((option.provider, key)), amount) for key, amount in received
+                )
+                options.append((self._target(request, option), tuple(sorted(amounts))))
+        owner = (request.consumer, request.source) if name in self._parts else None
+        return RequestKind(tuple(options), owner)
 
-    def _why_not(self, name: str, option: Destination) -> str | None:
+    def _why_not(self, name: str, option: MoveOption) -> str | None:
         """Why a request does not fit on a target; empty if it does, None if nothing is offered."""
-        demand = self.demands[name]
-        received = demand.received(option)
-        if not all((option.target, key) in self._rooms for key in received):
+        request = self.requests[name]
+        received = request.received(option)
+        if not all((option.provider, key) in self._offered_slots for key in received):
             return None
         for key, amount in sorted(received.items()):
-            room = self._rooms[option.target, key]
-            offered = room.inventory
-            if amount > room.free:
-                return f"has room for {room.free} {key}"
+            offered = self._offered_slots[option.provider, key]
+            units = offered.inventory
+            if amount > offered.free:
+                return f"has room for {offered.free} {key}"
             if name in self._parts:
-                suits = amount + room.present.get(demand.consumer, 0) <= offered.max_unit
+                suits = amount + offered.present.get(request.consumer, 0) <= units.max_unit
             else:
-                suits = offered.suits_units(amount)
+                suits = units.suits_units(amount)
             if not suits:
                 return (
-                    f"takes {key} with min_unit {offered.min_unit}, max_unit {offered.max_unit},"
-                    f" step_size {offered.step_size}"
+                    f"takes {key} with min_unit {units.min_unit}, max_unit {units.max_unit},"
+                    f" step_size {units.step_size}"
                 )
         return ""
 
 
-def _sort_key(demand: Demand) -> tuple[object, ...]:
-    return demand.consumer, demand.source, sorted(demand.resources), demand.possible
+def _sort_key(request: MoveRequest) -> tuple[object, ...]:
+    return request.consumer, request.source, sorted(request.resources), request.possible
 
 
 def _answer(
-    requests: _Requests, strategy: Strategy | None, budget: SearchBudget, names: Mapping[str, str]
+    search: _Search, strategy: Strategy | None, budget: SearchBudget, names: Mapping[str, str]
 ) -> Answer:
     placement = None
-    if not requests.unplaceable:
-        placement = _Packing(requests, budget).place(strategy)
+    if not search.unplaceable:
+        placement = _Packing(search, budget).place(strategy)
     if placement is None:
-        return _impossible(requests, budget, names)
-    undecided = set(requests.consumers) - _unique(requests, placement, budget)
+        return _impossible(search, budget, names)
+    undecided = set(search.consumers) - _unique(search, placement, budget)
     if undecided and strategy is None:
         return Undecided(tuple(sorted(undecided)))
-    return Assigned(requests.targets(placement), frozenset(undecided))
+    return Assigned(search.targets(placement), frozenset(undecided))
 
 
 class _Packing:
     """Places all requests on few targets, as far as that leaves room for the rest."""
 
-    def __init__(self, requests: _Requests, budget: SearchBudget) -> None:
-        self._requests, self._problem, self._budget = requests, requests.problem, budget
+    def __init__(self, search: _Search, budget: SearchBudget) -> None:
+        self._search, self._problem, self._budget = search, search.problem, budget
         self._solution: placing.Placement = {}
         self._proofs = MAX_PROOFS
 
@@ -398,13 +406,13 @@ class _Packing:
         return number
 
     def _options(self, name: str) -> Sequence[placing.Option]:
-        return self._problem.options[self._requests.kinds[name]]
+        return self._problem.options[self._search.kinds[name]]
 
     def _extend(self, placed: placing.Placement) -> placing.Occupancy:
         """Place the requests after ``placed`` until one does not fit; without looking ahead."""
         occupancy = placing.Occupancy(self._problem, placed)
         for name in self._problem.large_first[len(placed) :]:
-            kind = self._requests.kinds[name]
+            kind = self._search.kinds[name]
             options = self._options(name)
             best = next((option for option in options if occupancy.fits(kind, option)), None)
             if best is None:
@@ -442,7 +450,7 @@ class _Packing:
         others = (
             {**start, name: option}
             for option in self._options(name)
-            if option != bad.get(name) and occupancy.fits(self._requests.kinds[name], option)
+            if option != bad.get(name) and occupancy.fits(self._search.kinds[name], option)
         )
         return next(filter(self._can_complete, others), None)
 
@@ -464,12 +472,10 @@ def _first(placed: placing.Placement, number: int) -> placing.Placement:
     return dict(itertools.islice(placed.items(), number))
 
 
-def _unique(
-    requests: _Requests, placement: placing.Placement, budget: SearchBudget
-) -> frozenset[str]:
+def _unique(search: _Search, placement: placing.Placement, budget: SearchBudget) -> frozenset[str]:
     """The consumers whose requests all have one possible target; ``placement`` is any solution."""
-    problem = requests.problem
-    counts = _counts(requests, placement)
+    problem = search.problem
+    counts = _counts(search, placement)
     movable = {kind for kind, targets in counts.items() if not kind.owner and len(targets) > 1}
     for kind in counts:
         names, options = problem.kinds[kind], problem.options[kind]
@@ -481,46 +487,46 @@ def _unique(
             if len(more) == number:
                 continue
             if other := placing.place(problem, budget, more):
-                moved = _counts(requests, other)
+                moved = _counts(search, other)
                 movable |= {kind for kind in counts if moved[kind] != counts[kind]}
     return frozenset(
         consumer
-        for consumer, names in requests.consumers.items()
-        if not any(requests.kinds[name] in movable for name in names)
+        for consumer, names in search.consumers.items()
+        if not any(search.kinds[name] in movable for name in names)
     )
 
 
 def _counts(
-    requests: _Requests, placement: placing.Placement
-) -> Mapping[DemandKind, collections.Counter[str]]:
+    search: _Search, placement: placing.Placement
+) -> Mapping[RequestKind, collections.Counter[str]]:
     """The number of requests of each kind on each target."""
-    counts: dict[DemandKind, collections.Counter[str]] = {}
+    counts: dict[RequestKind, collections.Counter[str]] = {}
     for name, option in placement.items():
-        counts.setdefault(requests.kinds[name], collections.Counter())[option.root_uuid] += 1
+        counts.setdefault(search.kinds[name], collections.Counter())[option.root_uuid] += 1
     return counts
 
 
-def _impossible(requests: _Requests, budget: SearchBudget, names: Mapping[str, str]) -> Impossible:
+def _impossible(search: _Search, budget: SearchBudget, names: Mapping[str, str]) -> Impossible:
     """A set of consumers without which all others fit; consumers with small amounts are kept.
 
     The set is minimal unless it exceeds MAX_RETRIED or a proof takes too many steps.
     """
-    left_over = _left_over(requests, budget)
+    left_over = _left_over(search, budget)
     reasons = [
-        *(requests.why_nowhere(name, names) for name in requests.unplaceable),
-        *([_why_not_together(requests.problem)] if left_over else []),
+        *(search.why_nowhere(name, names) for name in search.unplaceable),
+        *([_why_not_together(search.problem)] if left_over else []),
     ]
-    consumers = {*(requests.demands[name].consumer for name in requests.unplaceable), *left_over}
+    consumers = {*(search.requests[name].consumer for name in search.unplaceable), *left_over}
     return Impossible(tuple(sorted(consumers)), tuple(dict.fromkeys(reasons)))
 
 
-def _left_over(requests: _Requests, budget: SearchBudget) -> Collection[str]:
+def _left_over(search: _Search, budget: SearchBudget) -> Collection[str]:
     def fit(consumers: Iterable[str]) -> bool:
-        return placing.place(requests.of(consumers), budget, effort=EFFORT) is not None
+        return placing.place(search.of(consumers), budget, effort=EFFORT) is not None
 
-    sizes = _sizes(requests)
-    small_first = sorted(requests.consumers, key=lambda name: (sizes[name], name))
-    kept = _kept(requests, small_first)
+    sizes = _sizes(search)
+    small_first = sorted(search.consumers, key=lambda name: (sizes[name], name))
+    kept = _kept(search, small_first)
     if not fit(kept):
         kept = []
     left = [name for name in small_first if name not in set(kept)]
@@ -530,30 +536,29 @@ def _left_over(requests: _Requests, budget: SearchBudget) -> Collection[str]:
     return [name for name in left if name not in set(kept)]
 
 
-def _sizes(requests: _Requests) -> Mapping[str, float]:
+def _sizes(search: _Search) -> Mapping[str, float]:
     """The share of the free amounts that each consumer needs, the largest of its classes."""
-    free = requests.problem.free
+    free = search.problem.free
     room = {
-        name: sum(free[slot] for slot in slots) or 1
-        for name, slots in requests.problem.slots.items()
+        name: sum(free[slot] for slot in slots) or 1 for name, slots in search.problem.slots.items()
     }
     return {
         consumer: max(
             amount / room[resource_class]
             for name in names
-            for resource_class, amount in requests.problem.amounts_of(requests.kinds[name]).items()
+            for resource_class, amount in search.problem.amounts_of(search.kinds[name]).items()
         )
-        for consumer, names in requests.consumers.items()
+        for consumer, names in search.consumers.items()
     }
 
 
-def _kept(requests: _Requests, order: Sequence[str]) -> list[str]:
+def _kept(search: _Search, order: Sequence[str]) -> list[str]:
     """Consumers that fit one after the other, without looking ahead."""
     placed: placing.Placement = {}
     kept = []
     for consumer in order:
-        names = requests.consumers[consumer]
-        more = placing.first_fit(requests.problem, placed, names).placed
+        names = search.consumers[consumer]
+        more = placing.first_fit(search.problem, placed, names).placed
         if len(more) == len(placed) + len(names):
             placed = more
             kept.append(consumer)

@@ -245,8 +245,8 @@ def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -
     """``{root uuid: the number of consumers that move, and how many are guessed}``"""
     moved: dict[str, dict[str, bool]] = {}
     for one in placed:
-        guessed = moved.setdefault(after.root_of(one.demand.source), {})
-        consumer = one.demand.consumer
+        guessed = moved.setdefault(after.root_of(one.request.source), {})
+        consumer = one.request.consumer
         guessed[consumer] = guessed.get(consumer, False) or bool(one.guess)
     return {
         root: counted(len(guessed), "consumer")

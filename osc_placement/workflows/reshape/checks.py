@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
-from osc_placement.model.allocation import Place
+from osc_placement.model.allocation import Slot
 from osc_placement.nova import pci
 from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
 from osc_placement.nova.traits import ENCRYPTION_MODELS, OWNER
@@ -60,12 +60,12 @@ def _inventories_change_by_moves(decision: consumers.ReshapeDecision) -> Iterato
     """No inventory changes without a move, a given total or given fields."""
     growth = _expected_growth(decision.resolved)
     was, now = _inventories(decision.before.inside), _inventories(decision.after.inside)
-    for place in sorted(was.keys() | now.keys() | growth.keys()):
-        old, new = was.get(place), now.get(place)
+    for slot in sorted(was.keys() | now.keys() | growth.keys()):
+        old, new = was.get(slot), now.get(slot)
         difference = (new.total if new else 0) - (old.total if old else 0)
-        expected = place in growth or place in decision.resolved.fields or old == new
-        if difference != growth[place] or not expected:
-            yield f"{place[1]} of {decision.after.name_of(place[0])} would change without a move"
+        expected = slot in growth or slot in decision.resolved.fields or old == new
+        if difference != growth[slot] or not expected:
+            yield f"{slot[1]} of {decision.after.name_of(slot[0])} would change without a move"
 
 
 def _allocations_change_by_moves(decision: consumers.ReshapeDecision) -> Iterator[str]:
@@ -117,12 +117,12 @@ def _units(decision: consumers.ReshapeDecision) -> Iterator[str]:
 def _targets(decision: consumers.ReshapeDecision) -> Iterator[str]:
     """Consumers have the decided amounts on their target: the assigned one, if there is one."""
     for placed in decision.placed:
-        demand, option = placed.demand, placed.option
-        present = decision.after.consumers[demand.consumer].allocations.get(option.target, {})
-        received = demand.received(option)
+        request, option = placed.request, placed.option
+        present = decision.after.consumers[request.consumer].allocations.get(option.provider, {})
+        received = request.received(option)
         is_there = all(present.get(name, 0) >= amount for name, amount in received.items())
-        if not is_there or demand.assigned not in (None, option):
-            yield f"consumer {demand.consumer} would not be on its target"
+        if not is_there or request.assigned not in (None, option):
+            yield f"consumer {request.consumer} would not be on its target"
 
 
 _INVARIANTS = (
@@ -135,18 +135,18 @@ _INVARIANTS = (
 )
 
 
-def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[Place]:
+def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[Slot]:
     """How much each total changes, by moves and by totals that the document sets."""
     growth = collections.Counter(resolved.growth)
     for move in resolved.moves:
-        growth[move.origin] -= move.amount
-        growth[move.destination] += move.amount
+        growth[move.source_slot] -= move.amount
+        growth[move.target_slot] += move.amount
     return growth
 
 
 def _inventories(
     nodes: Mapping[str, snapshot.Node],
-) -> dict[Place, inventory.Inventory]:
+) -> dict[Slot, inventory.Inventory]:
     return {
         (uuid, name): item
         for uuid, node in nodes.items()
@@ -200,15 +200,15 @@ def check(
 
 def _released(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> Iterator[str]:
     """One-time-use devices in use that would get capacity, where they are or where they move."""
-    destinations: dict[Place, set[Place]] = {}
+    target_slots: dict[Slot, set[Slot]] = {}
     for move in resolved.moves:
-        destinations.setdefault(move.origin, {move.origin}).add(move.destination)
+        target_slots.setdefault(move.source_slot, {move.source_slot}).add(move.target_slot)
     for (uuid, name), item in _inventories(before.inside).items():
         node = before.nodes[uuid]
         is_device = ONE_TIME_USE in node.traits
         if not (is_device and node.used.get(name) and is_used_up(item)):
             continue
-        for target, becomes in sorted(destinations.get((uuid, name), {(uuid, name)})):
+        for target, becomes in sorted(target_slots.get((uuid, name), {(uuid, name)})):
             renewed = resolved.nodes[target].inventories.get(becomes)
             if renewed is not None and renewed.capacity > 0:
                 yield (
@@ -326,8 +326,8 @@ def _guesses(decision: consumers.ReshapeDecision) -> Iterator[str]:
     guesses: dict[tuple[str, str], list[str]] = {}
     for placed in decision.placed:
         if placed.guess:
-            key = decision.after.name_of(placed.option.target), placed.guess
-            guesses.setdefault(key, []).append(placed.demand.consumer)
+            key = decision.after.name_of(placed.option.provider), placed.guess
+            guesses.setdefault(key, []).append(placed.request.consumer)
     for (name, guess), guessed in sorted(guesses.items()):
         yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(guessed))}"
 
@@ -350,10 +350,10 @@ def _reverted(
     """``(move, root, inventory)`` of each move that nova-compute reverts by writing it."""
     for move in resolved.moves:
         root = before.root_of(move.source) if move.source in before.nodes else move.source
-        if root in owned and _is_reported(move.origin, before):
+        if root in owned and _is_reported(move.source_slot, before):
             if not _matches_nova_compute(move, root, before, resolved):
                 yield move, root, f"{move.resource_class} on {before.name_of(move.source)}"
-        elif move.target in before.nodes and _is_reported(move.destination, before):
+        elif move.target in before.nodes and _is_reported(move.target_slot, before):
             other = before.root_of(move.target)
             if other in owned and other != root:
                 yield move, other, f"{move.becomes} on {before.name_of(move.target)}"
@@ -377,9 +377,9 @@ def _root_after(uuid: str, resolved: resolve.Resolved) -> str:
     return uuid
 
 
-def _is_reported(place: Place, before: snapshot.TreeSnapshot) -> bool:
+def _is_reported(slot: Slot, before: snapshot.TreeSnapshot) -> bool:
     """Whether nova-compute reports a class on a provider of its own trees."""
-    uuid, resource_class = place
+    uuid, resource_class = slot
     is_device = uuid in before.nodes and pci.MANAGED in before.nodes[uuid].traits
     return is_device or resource_class in _REPORTED
 

@@ -158,9 +158,9 @@ def decide(
     Errors: InvalidInput with all reasons.
     """
     resolved, reasons = resolve.resolve(document, before, taken)
-    demands, misfits = consumers.demands(before, resolved)
+    requests, misfits = consumers.requests(before, resolved)
     checks.check(before, resolved, allow, [*reasons, *misfits])
-    placed, reasons = consumers.assign(demands, before, resolved, options)
+    placed, reasons = consumers.assign(requests, before, resolved, options)
     errors.InputErrors(reasons).check()
     decision = consumers.decided(resolved, placed, before)
     errors.InputErrors(checks.violations(decision)).check()
@@ -176,9 +176,9 @@ def _merge(
         {uuid: node for decision in decisions for uuid, node in decision.resolved.nodes.items()},
         tuple(move for decision in decisions for move in decision.resolved.moves),
         growth={
-            place: amount
+            slot: amount
             for decision in decisions
-            for place, amount in decision.resolved.growth.items()
+            for slot, amount in decision.resolved.growth.items()
         },
         deleted=frozenset().union(*(decision.resolved.deleted for decision in decisions)),
     )
@@ -345,8 +345,8 @@ class ReshapeRows:
                 self._results.setdefault(uuid, []).append(item)
         self._guesses: dict[tuple[str, str], str] = {}
         for one in placed:
-            key = one.demand.consumer, one.option.target
-            reason = "assigned" if one.demand.assigned else ""
+            key = one.request.consumer, one.option.provider
+            reason = "assigned" if one.request.assigned else ""
             reason = f"guessed ({one.guess})" if one.guess else reason
             self._guesses[key] = self._guesses.get(key, "") or reason
         self._consumers: dict[str, list[str]] = {}

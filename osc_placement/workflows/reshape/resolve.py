@@ -16,7 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
-from osc_placement.model.allocation import Place
+from osc_placement.model.allocation import Slot
 from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.workflows.reshape import documents, snapshot
 
@@ -38,11 +38,11 @@ class InventoryMove:
     line: int = 0
 
     @property
-    def origin(self) -> Place:
+    def source_slot(self) -> Slot:
         return self.source, self.resource_class
 
     @property
-    def destination(self) -> Place:
+    def target_slot(self) -> Slot:
         return self.target, self.becomes
 
 
@@ -60,8 +60,8 @@ class Resolved:
     document: documents.Document
     nodes: Mapping[str, snapshot.Node]
     moves: tuple[InventoryMove, ...]
-    fields: Mapping[Place, documents.Fields] = dataclasses.field(default_factory=dict)
-    growth: Mapping[Place, int] = dataclasses.field(default_factory=dict)
+    fields: Mapping[Slot, documents.Fields] = dataclasses.field(default_factory=dict)
+    growth: Mapping[Slot, int] = dataclasses.field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
     new_names: frozenset[str] = frozenset()
 
@@ -123,7 +123,7 @@ class ProviderIndex:
     ) -> None:
         # A new dict: what the document describes is added to it.
         self.nodes = before.inside
-        self.fields: dict[Place, dict[str, int | float]] = {}
+        self.fields: dict[Slot, dict[str, int | float]] = {}
         self._existing = dict(self.nodes)
         self.reasons: list[str] = []
         self._document = document
@@ -340,10 +340,10 @@ def _moves(item: documents.ResourceMove, index: ProviderIndex) -> Iterator[Inven
 
 def _with_amounts(moves: Iterable[InventoryMove], index: ProviderIndex) -> Iterator[InventoryMove]:
     """The moves with their amounts; ``all`` is what the other moves leave."""
-    by_origin: dict[Place, list[InventoryMove]] = {}
+    by_source: dict[Slot, list[InventoryMove]] = {}
     for move in moves:
-        by_origin.setdefault(move.origin, []).append(move)
-    for (source, name), group in by_origin.items():
+        by_source.setdefault(move.source_slot, []).append(move)
+    for (source, name), group in by_source.items():
         total = index.nodes[source].inventories[name].total
         left = total - sum(move.amount for move in group)
         count_all = sum(not move.amount for move in group)
@@ -362,10 +362,10 @@ def _excess(left: int, count_all: int) -> str:
 
 
 def _merge(moves: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
-    """One move for each origin and destination."""
-    merged: dict[tuple[Place, Place], InventoryMove] = {}
+    """One move for each source slot and target slot."""
+    merged: dict[tuple[Slot, Slot], InventoryMove] = {}
     for move in moves:
-        key = move.origin, move.destination
+        key = move.source_slot, move.target_slot
         amount = move.amount + (merged[key].amount if key in merged else 0)
         merged[key] = dataclasses.replace(merged.get(key, move), amount=amount)
     return merged.values()
@@ -373,32 +373,32 @@ def _merge(moves: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
 
 def _circular(moves: Sequence[InventoryMove]) -> Iterator[InventoryMove]:
     """The moves that lead back to their origin, directly or over other moves."""
-    destinations: dict[Place, set[Place]] = {}
+    target_slots: dict[Slot, set[Slot]] = {}
     for move in moves:
-        destinations.setdefault(move.origin, set()).add(move.destination)
+        target_slots.setdefault(move.source_slot, set()).add(move.target_slot)
     for move in moves:
-        reached = pending = {move.destination}
+        reached = pending = {move.target_slot}
         while pending:
-            pending = set().union(*(destinations.get(place, ()) for place in pending)) - reached
+            pending = set().union(*(target_slots.get(slot, ()) for slot in pending)) - reached
             reached = reached | pending
-        if move.origin in reached:
+        if move.source_slot in reached:
             yield move
 
 
-def _growth(moves: Iterable[InventoryMove], index: ProviderIndex) -> dict[Place, int]:
+def _growth(moves: Iterable[InventoryMove], index: ProviderIndex) -> dict[Slot, int]:
     """``Resolved.growth``: the totals that the document sets, minus those after the moves."""
-    growth: dict[Place, int] = {}
+    growth: dict[Slot, int] = {}
     for (uuid, resource_class), fields in index.fields.items():
         if "total" in fields:
             item = index.nodes[uuid].inventories.get(resource_class)
             before = item.total if item is not None else 0
             growth[uuid, resource_class] = int(fields["total"]) - before
     for move in moves:
-        if move.origin in growth:
-            growth[move.origin] += move.amount
-        if move.destination in growth:
-            growth[move.destination] -= move.amount
-    return {place: amount for place, amount in growth.items() if amount}
+        if move.source_slot in growth:
+            growth[move.source_slot] += move.amount
+        if move.target_slot in growth:
+            growth[move.target_slot] -= move.amount
+    return {slot: amount for slot, amount in growth.items() if amount}
 
 
 #: ``{provider uuid: {class: inventory}}``
@@ -408,14 +408,14 @@ Inventories = dict[str, dict[str, inventory.Inventory]]
 def _inventories(moves: Iterable[InventoryMove], index: ProviderIndex) -> Inventories:
     """The inventories of the named trees after the reshape; adds what is wrong with them."""
     after = {uuid: dict(node.inventories) for uuid, node in index.nodes.items()}
-    by_origin: dict[Place, list[InventoryMove]] = {}
-    by_destination: dict[Place, list[InventoryMove]] = {}
+    by_source: dict[Slot, list[InventoryMove]] = {}
+    by_target: dict[Slot, list[InventoryMove]] = {}
     for move in moves:
-        by_origin.setdefault(move.origin, []).append(move)
-        by_destination.setdefault(move.destination, []).append(move)
-    for destination, moves_to in by_destination.items():
-        _check_sources(destination, moves_to, index)
-    for origin, moves_from in by_origin.items():
+        by_source.setdefault(move.source_slot, []).append(move)
+        by_target.setdefault(move.target_slot, []).append(move)
+    for target_slot, moves_to in by_target.items():
+        _check_sources(target_slot, moves_to, index)
+    for origin, moves_from in by_source.items():
         _move(after, origin, moves_from, index)
     for (uuid, name), fields in index.fields.items():
         item = _with_total(after[uuid].get(name), fields.get("total"))
@@ -435,7 +435,7 @@ def _inventories(moves: Iterable[InventoryMove], index: ProviderIndex) -> Invent
 
 
 def _move(
-    after: Inventories, origin: Place, moves: Sequence[InventoryMove], index: ProviderIndex
+    after: Inventories, origin: Slot, moves: Sequence[InventoryMove], index: ProviderIndex
 ) -> None:
     """Move the amounts of one class of one provider; changes ``after``.
 
@@ -454,7 +454,7 @@ def _move(
     if not kept and before.reserved:
         if len(moves) == 1:
             reserved = before.reserved
-        elif not any("reserved" in index.fields.get(move.destination, {}) for move in moves):
+        elif not any("reserved" in index.fields.get(move.target_slot, {}) for move in moves):
             index.add_problem(
                 moves[0].line,
                 f"{index.name_of(source)} reserves {before.reserved} {name}: say where that moves,"
@@ -470,20 +470,18 @@ def _move(
 _INHERITED = ("min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
-def _check_sources(
-    destination: Place, moves: Sequence[InventoryMove], index: ProviderIndex
-) -> None:
+def _check_sources(target_slot: Slot, moves: Sequence[InventoryMove], index: ProviderIndex) -> None:
     """Add a problem for fields in which the sources of a new inventory differ.
 
     A field that the document gives may differ.
     """
-    target, name = destination
+    target, name = target_slot
     if name in index.nodes[target].inventories:
         return
     inherited = [_inherited(move, index) for move in moves]
     for field in _INHERITED:
         values = {fields[field] for fields in inherited}
-        if len(values) > 1 and field not in index.fields.get(destination, {}):
+        if len(values) > 1 and field not in index.fields.get(target_slot, {}):
             sources = ", ".join(index.name_of(move.source) for move in moves)
             index.add_problem(
                 moves[-1].line,

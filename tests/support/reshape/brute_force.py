@@ -7,45 +7,49 @@ import collections
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement.model.allocation import Place
-from osc_placement.workflows.reshape.assignment import Demand, Destination, Room
+from osc_placement.model.allocation import Slot
+from osc_placement.workflows.reshape.assignment import MoveOption, MoveRequest, OfferedSlot
 
-#: The target of each demand, in their order.
-Placed = tuple[Destination, ...]
+#: The target of each request, in their order.
+Placed = tuple[MoveOption, ...]
 
 
-def all_of(demands: Sequence[Demand], rooms: Mapping[Place, Room]) -> Iterator[Placed]:
+def all_of(
+    requests: Sequence[MoveRequest], offered_slots: Mapping[Slot, OfferedSlot]
+) -> Iterator[Placed]:
     """Every placement that keeps to the rules."""
-    for placed in itertools.product(*(demand.possible for demand in demands)):
-        if fits(placed, demands, rooms):
+    for placed in itertools.product(*(request.possible for request in requests)):
+        if fits(placed, requests, offered_slots):
             yield placed
 
 
-def fits(placed: Placed, demands: Sequence[Demand], rooms: Mapping[Place, Room]) -> bool:
+def fits(
+    placed: Placed, requests: Sequence[MoveRequest], offered_slots: Mapping[Slot, OfferedSlot]
+) -> bool:
     """Whether each allocation keeps to the units, and all of them to the capacity."""
-    allocations: collections.Counter[tuple[Place, str]] = collections.Counter()
-    for option, demand in zip(placed, demands, strict=True):
-        for name, amount in zip(option.classes, demand.resources.values(), strict=True):
-            place = option.target, name
-            if option not in demand.possible or place not in rooms:
+    allocations: collections.Counter[tuple[Slot, str]] = collections.Counter()
+    for option, request in zip(placed, requests, strict=True):
+        for name, amount in zip(option.classes, request.resources.values(), strict=True):
+            slot = option.provider, name
+            if option not in request.possible or slot not in offered_slots:
                 return False
-            allocations[place, demand.consumer] += amount
-    sums: collections.Counter[Place] = collections.Counter()
-    for (place, consumer), amount in allocations.items():
-        sums[place] += amount
-        present = rooms[place].present.get(consumer, 0)
-        if not rooms[place].inventory.suits_units(amount + present):
+            allocations[slot, request.consumer] += amount
+    sums: collections.Counter[Slot] = collections.Counter()
+    for (slot, consumer), amount in allocations.items():
+        sums[slot] += amount
+        present = offered_slots[slot].present.get(consumer, 0)
+        if not offered_slots[slot].inventory.suits_units(amount + present):
             return False
     return all(
-        rooms[place].used + amount <= rooms[place].inventory.capacity
-        for place, amount in sums.items()
+        offered_slots[slot].used + amount <= offered_slots[slot].inventory.capacity
+        for slot, amount in sums.items()
     )
 
 
-def movable(every: Sequence[Placed], demands: Sequence[Demand]) -> set[str]:
+def movable(every: Sequence[Placed], requests: Sequence[MoveRequest]) -> set[str]:
     """The consumers that are not the same in all of these."""
     return {
-        demand.consumer
-        for at, demand in enumerate(demands)
+        request.consumer
+        for at, request in enumerate(requests)
         if len({placed[at] for placed in every}) > 1
     }

@@ -79,8 +79,8 @@ def _offers(least: int) -> Any:
 
 
 def _totals(names: list[str]) -> Any:
-    places = strategies.tuples(strategies.sampled_from(names), strategies.sampled_from(CLASSES))
-    totals = strategies.dictionaries(places, strategies.integers(0, 20), max_size=2)
+    slots = strategies.tuples(strategies.sampled_from(names), strategies.sampled_from(CLASSES))
+    totals = strategies.dictionaries(slots, strategies.integers(0, 20), max_size=2)
     return strategies.one_of(strategies.just({}), totals)
 
 
@@ -109,8 +109,8 @@ def _moves(providers: dict[str, Any]) -> Any:
     offered = [(name, fields) for name in hosts for fields in providers[name][1].items()]
     targets = [*hosts, "{name: created, parent: host0}", "{name: other, traits: [CUSTOM_NEW]}"]
 
-    def line(place: Any, part: float, target: str, changed: int) -> str:
-        source, (name, fields) = place
+    def line(slot: Any, part: float, target: str, changed: int) -> str:
+        source, (name, fields) = slot
         amount = "all" if part == 1 else max(1, int(fields["total"] * part))
         becomes = f", as: {{{name}: VGPU}}" if name == "CUSTOM_FPGA" and not changed else ""
         return f"{{from: {source}, resources: {{{name}: {amount}}}, to: {target}{becomes}}}"

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import strategies as st
 
 from osc_placement.model import inventory
-from osc_placement.model.allocation import Place
+from osc_placement.model.allocation import Slot
 from osc_placement.search import placing
 from osc_placement.workflows.reshape.assignment import (
     Answer,
     Assigned,
-    Demand,
-    Destination,
     GaveUp,
     Impossible,
-    Room,
+    MoveOption,
+    MoveRequest,
+    OfferedSlot,
     Strategy,
     Undecided,
     assign,
@@ -34,48 +34,48 @@ from tests.support.reshape import brute_force
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
-Rooms = dict[Place, Room]
+Rooms = dict[Slot, OfferedSlot]
 
 
 def gpu(name: str, total: int, *, used: int = 0, **fields: int) -> Rooms:
-    return {(name, "VGPU"): Room(inventory.Inventory(total, **fields), used)}
+    return {(name, "VGPU"): OfferedSlot(inventory.Inventory(total, **fields), used)}
 
 
-def instances(amounts: Sequence[int]) -> list[Demand]:
+def instances(amounts: Sequence[int]) -> list[MoveRequest]:
     """c00, c01 … with these numbers of VGPU."""
     return [
-        Demand(f"c{number:02}", "cn1", {"VGPU": amount}, ())
+        MoveRequest(f"c{number:02}", "cn1", {"VGPU": amount}, ())
         for number, amount in enumerate(amounts)
     ]
 
 
-def open_to_all(demands: Sequence[Demand], targets: Sequence[Rooms]) -> list[Demand]:
-    options = tuple(Destination(name, ("VGPU",)) for target in targets for name, _ in target)
-    return [dataclasses.replace(item, options=options) for item in demands]
+def open_to_all(requests: Sequence[MoveRequest], targets: Sequence[Rooms]) -> list[MoveRequest]:
+    options = tuple(MoveOption(name, ("VGPU",)) for target in targets for name, _ in target)
+    return [dataclasses.replace(item, options=options) for item in requests]
 
 
 def place(
-    demands: Sequence[Demand],
+    requests: Sequence[MoveRequest],
     targets: Sequence[Rooms],
     strategy: Strategy | None = None,
     **more: Any,
 ) -> Answer:
-    return assign(open_to_all(demands, targets), merged(targets), strategy, **more)
+    return assign(open_to_all(requests, targets), merged(targets), strategy, **more)
 
 
 def merged(targets: Sequence[Rooms]) -> Rooms:
     return {key: room for target in targets for key, room in target.items()}
 
 
-def homes(answer: Answer, demands: Sequence[Demand] = ()) -> dict[str, list[str]]:
-    """The consumers on each target: those of the demands, or c00, c01 …"""
+def homes(answer: Answer, requests: Sequence[MoveRequest] = ()) -> dict[str, list[str]]:
+    """The consumers on each target: those of the requests, or c00, c01 …"""
     assert isinstance(answer, Assigned)
-    consumers = [item.consumer for item in demands] or [
+    consumers = [item.consumer for item in requests] or [
         f"c{number:02}" for number in range(len(answer.targets))
     ]
     by_target: dict[str, list[str]] = {}
     for option, consumer in zip(answer.targets, consumers, strict=True):
-        by_target.setdefault(option.target, []).append(consumer)
+        by_target.setdefault(option.provider, []).append(consumer)
     return by_target
 
 
@@ -185,33 +185,36 @@ def test_five_hundred_consumers_on_sixty_four_targets_get_an_answer(
         assert answer == Undecided(tuple(sorted(item.consumer for item in needed)))
     else:
         assert isinstance(answer, Assigned)
-        demands = open_to_all(needed, targets)
-        assert brute_force.fits(answer.targets, demands, merged(targets))
+        requests = open_to_all(needed, targets)
+        assert brute_force.fits(answer.targets, requests, merged(targets))
 
 
 def test_amounts_of_two_classes_share_the_inventory_that_both_become() -> None:
-    rooms = {
-        ("a", "PCPU"): Room(inventory.Inventory(4)),
-        ("b", "PCPU"): Room(inventory.Inventory(4)),
+    offered_slots = {
+        ("a", "PCPU"): OfferedSlot(inventory.Inventory(4)),
+        ("b", "PCPU"): OfferedSlot(inventory.Inventory(4)),
     }
-    targets = (Destination("a", ("PCPU",)), Destination("b", ("PCPU",)))
-    demands = [Demand("c1", "cn1", {"VCPU": 3}, targets), Demand("c2", "cn2", {"PCPU": 3}, targets)]
-    answer = assign(demands, rooms, "pack")
+    targets = (MoveOption("a", ("PCPU",)), MoveOption("b", ("PCPU",)))
+    requests = [
+        MoveRequest("c1", "cn1", {"VCPU": 3}, targets),
+        MoveRequest("c2", "cn2", {"PCPU": 3}, targets),
+    ]
+    answer = assign(requests, offered_slots, "pack")
     assert isinstance(answer, Assigned)
-    assert {option.target for option in answer.targets} == {"a", "b"}
-    more = [*demands, Demand("c3", "cn1", {"VCPU": 3}, targets)]
+    assert {option.provider for option in answer.targets} == {"a", "b"}
+    more = [*requests, MoveRequest("c3", "cn1", {"VCPU": 3}, targets)]
     reason = "9 PCPU are to be placed, and there is room for 6"
-    assert assign(more, rooms) == Impossible(("c3",), (reason,))
+    assert assign(more, offered_slots) == Impossible(("c3",), (reason,))
 
 
 CLASSES = ("VGPU", "VF")
 SOURCES = ("cn1", "cn2")
-Question = tuple[list[Demand], Rooms, Strategy | None]
+Question = tuple[list[MoveRequest], Rooms, Strategy | None]
 
 
-def options_for(classes: Iterable[str], names: Iterable[str]) -> tuple[Destination, ...]:
+def options_for(classes: Iterable[str], names: Iterable[str]) -> tuple[MoveOption, ...]:
     """These targets, without a change of class."""
-    return tuple(Destination(name, tuple(classes)) for name in names)
+    return tuple(MoveOption(name, tuple(classes)) for name in names)
 
 
 @st.composite
@@ -225,8 +228,8 @@ def inventories(draw: st.DrawFn) -> inventory.Inventory:
 
 
 @st.composite
-def demands(draw: st.DrawFn, names: Sequence[str]) -> list[Demand]:
-    """Demands of a few consumers, for one class or for two that stay together."""
+def requests(draw: st.DrawFn, names: Sequence[str]) -> list[MoveRequest]:
+    """Requests of a few consumers, for one class or for two that stay together."""
     triples = draw(
         st.lists(
             st.tuples(
@@ -240,7 +243,7 @@ def demands(draw: st.DrawFn, names: Sequence[str]) -> list[Demand]:
         )
     )
     return [
-        Demand(
+        MoveRequest(
             consumer,
             source,
             {name: draw(st.integers(1, 3)) for name in classes},
@@ -259,7 +262,7 @@ def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> Rooms:
         present = {draw(st.sampled_from(consumers)): 1}
         used += 1
     return {
-        (name, key): Room(draw(inventories()), *((used, present) if key == "VGPU" else ()))
+        (name, key): OfferedSlot(draw(inventories()), *((used, present) if key == "VGPU" else ()))
         for key in classes
     }
 
@@ -267,12 +270,12 @@ def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> Rooms:
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
     names = [f"t{number}" for number in range(draw(st.integers(1, 3)))]
-    needed = draw(demands(names))
+    needed = draw(requests(names))
     consumers = sorted({item.consumer for item in needed})
-    rooms: Rooms = {}
+    offered_slots: Rooms = {}
     for name in names:
-        rooms |= draw(a_target(name, consumers))
-    return needed, rooms, draw(st.sampled_from([None, *STRATEGIES]))
+        offered_slots |= draw(a_target(name, consumers))
+    return needed, offered_slots, draw(st.sampled_from([None, *STRATEGIES]))
 
 
 def check(question: Question) -> None:
@@ -326,23 +329,23 @@ def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     order = mixed.sample(range(len(needed)), len(needed))
     again = [with_resources_shuffled(needed[at], mixed) for at in order]
     moved = {
-        place: dataclasses.replace(room, present=shuffled(room.present, mixed))
-        for place, room in targets.items()
+        slot: dataclasses.replace(room, present=shuffled(room.present, mixed))
+        for slot, room in targets.items()
     }
     answer, expected = assign(again, moved, strategy), assign(needed, targets, strategy)
     if isinstance(answer, Assigned) and isinstance(expected, Assigned):
         pairs = sorted(zip(order, answer.targets, strict=True))
-        assert tuple(option.target for _, option in pairs) == tuple(
-            option.target for option in expected.targets
+        assert tuple(option.provider for _, option in pairs) == tuple(
+            option.provider for option in expected.targets
         )
         answer = dataclasses.replace(answer, targets=expected.targets)
     assert answer == expected
 
 
-def with_resources_shuffled(demand: Demand, mixed: random.Random) -> Demand:
-    resources = shuffled(demand.resources, mixed)
-    options = options_for(resources, (option.target for option in demand.options))
-    return dataclasses.replace(demand, resources=resources, options=options)
+def with_resources_shuffled(request: MoveRequest, mixed: random.Random) -> MoveRequest:
+    resources = shuffled(request.resources, mixed)
+    options = options_for(resources, (option.provider for option in request.options))
+    return dataclasses.replace(request, resources=resources, options=options)
 
 
 def shuffled(mapping: Any, mixed: random.Random) -> dict[str, Any]:
@@ -355,16 +358,18 @@ def even_questions(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return amounts, draw(st.lists(st.integers(1, 9), min_size=2, max_size=3))
 
 
-def of_one_class(amounts: Sequence[int], capacities: Sequence[int]) -> tuple[list[Demand], Rooms]:
+def of_one_class(
+    amounts: Sequence[int], capacities: Sequence[int]
+) -> tuple[list[MoveRequest], Rooms]:
     names = tuple(f"t{number}" for number in range(len(capacities)))
     options = options_for(["VGPU"], names)
     return (
         [
-            Demand(f"c{number}", "cn1", {"VGPU": amount}, options)
+            MoveRequest(f"c{number}", "cn1", {"VGPU": amount}, options)
             for number, amount in enumerate(amounts)
         ],
         {
-            (name, "VGPU"): Room(inventory.Inventory(capacity))
+            (name, "VGPU"): OfferedSlot(inventory.Inventory(capacity))
             for name, capacity in zip(names, capacities, strict=True)
         },
     )

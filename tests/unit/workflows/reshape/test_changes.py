@@ -128,7 +128,7 @@ assign: {{{uuid_of("pinned")}: PCPU}}
         "VCPU": inventory.Inventory(4, allocation_ratio=16.0),
         "PCPU": inventory.Inventory(4, max_unit=4),
     }
-    classes = {item.demand.consumer: item.option.classes for item in found.placed}
+    classes = {item.request.consumer: item.option.classes for item in found.placed}
     assert classes == {uuid_of("pinned"): ("PCPU",), uuid_of("shared"): ("VCPU",)}
 
 

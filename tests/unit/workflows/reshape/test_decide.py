@@ -10,7 +10,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import inventory
-from osc_placement.model.allocation import Place
+from osc_placement.model.allocation import Slot
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     assignment,
@@ -51,7 +51,7 @@ def test_evidence_splits_an_allocation() -> None:
         new(A): {"VGPU": 3},
         uuid_of(B): {"VGPU": 2},
     }
-    assert {item.guess for item in found.placed if item.demand.consumer == uuid_of("one")} == {""}
+    assert {item.guess for item in found.placed if item.request.consumer == uuid_of("one")} == {""}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ moves:
         text, cloud(providers, consumers), consumers_module.AssignOptions("pack")
     ).placed
     assert len(placed) == 4
-    assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
+    assert all(set(item.request.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
 
 
 def test_classes_with_different_targets_do_not_stay_together() -> None:
@@ -144,7 +144,8 @@ assign: {{{uuid_of("c")}: n1}}
 """
     placed = decided(text, cloud(providers, consumers)).placed
     assert {
-        (item.demand.source, tuple(item.demand.resources), item.option.target) for item in placed
+        (item.request.source, tuple(item.request.resources), item.option.provider)
+        for item in placed
     } == {
         (uuid_of("cn1"), ("MEMORY_MB", "VCPU"), uuid_of("n1")),
         (uuid_of("b"), ("VCPU",), uuid_of("n0")),
@@ -160,7 +161,9 @@ def test_a_consumer_that_is_not_on_its_assigned_target_is_detected(
         other = {new(A): uuid_of(B), uuid_of(B): new(A)}
         placed, reasons = original(*arguments)
         return [
-            dataclasses.replace(item, option=item.option._replace(target=other[item.option.target]))
+            dataclasses.replace(
+                item, option=item.option._replace(provider=other[item.option.provider])
+            )
             for item in placed
         ], reasons
 
@@ -185,7 +188,7 @@ def test_amounts_of_two_classes_compete_for_the_class_that_both_become() -> None
         for name in ("VCPU", "PCPU")
     )
     placed = decided(text, cloud(providers, consumers), PACK).placed
-    assert {item.option.target for item in placed} == {uuid_of("a"), uuid_of("b")}
+    assert {item.option.provider for item in placed} == {uuid_of("a"), uuid_of("b")}
 
 
 SMALL = cloud(
@@ -395,7 +398,7 @@ def test_changes_without_a_move_are_detected() -> None:
         uuid_of("a"): {},
     }
 
-    def violations(offered: Any, *given: Place, **has: Any) -> list[str]:
+    def violations(offered: Any, *given: Slot, **has: Any) -> list[str]:
         nodes = {
             node.provider.uuid: dataclasses.replace(node, inventories=offered[node.provider.uuid])
             for node in (cn, a)
