@@ -37,14 +37,14 @@ def make_plan(
 ) -> plan.Plan:
     """The plan of a decision, with notes and the capacities that change."""
     listed = list_changes(decision)
-    notes, capacities = checks.notes(decision), _capacities(decision.before, listed)
+    capacities = _capacities(decision.before, listed)
     return plan.make(
         [*listed, *skipped],
         # A relative plan keeps its file, and is never computed again after concurrent changes.
         relative=True,
         allow=tuple(sorted(allow)),
         names=decision.after.names(),
-        notes=notes,
+        notes=checks.notes(decision),
         capacities=capacities,
     )
 
