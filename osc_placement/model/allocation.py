@@ -6,9 +6,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-#: ``(provider uuid, resource class)``
-Slot = tuple[str, str]
-
 #: ``{resource class: amount}``
 Resources = Mapping[str, int]
 

@@ -28,12 +28,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import NamedTuple, TypeVar
 
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.model import allocation
 
 T = TypeVar("T")
 
 #: ``(provider uuid, resource class)``
-Slot = allocation.Slot
+Slot = tuple[str, str]
 
 #: ``{slot: amount}``
 Amounts = Mapping[Slot, int]

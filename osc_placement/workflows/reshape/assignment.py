@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple
 
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
 from osc_placement.model import inventory
-from osc_placement.model.allocation import Slot
 from osc_placement.search import placing
+from osc_placement.search.placing import Slot
 
 #: How to choose where capacity leaves a choice.
 #:

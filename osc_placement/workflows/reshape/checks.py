@@ -24,7 +24,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
-from osc_placement.model.allocation import Slot
 from osc_placement.nova import pci
 from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
 from osc_placement.nova.traits import ENCRYPTION_MODELS, OWNER
@@ -32,6 +31,7 @@ from osc_placement.plan import guards
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
 from osc_placement.plan.reasons import Code
 from osc_placement.search import placing
+from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 

@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import allocation
-from osc_placement.model.allocation import Slot
 from osc_placement.search import placing
+from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 from osc_placement.workflows.reshape.assignment import MoveOption, MoveRequest, OfferedSlot
 

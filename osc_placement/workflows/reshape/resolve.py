@@ -16,8 +16,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
-from osc_placement.model.allocation import Slot
 from osc_placement.model.name import canonical_uuid, is_uuid
+from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape import documents, snapshot
 
 _HINT = "'openstack resource provider list' shows all providers"

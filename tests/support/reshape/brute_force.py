@@ -7,7 +7,7 @@ import collections
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement.model.allocation import Slot
+from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape.assignment import MoveOption, MoveRequest, OfferedSlot
 
 #: The target of each request, in their order.

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import strategies as st
 
 from osc_placement.model import inventory
-from osc_placement.model.allocation import Slot
 from osc_placement.search import placing
+from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape.assignment import (
     Answer,
     Assigned,

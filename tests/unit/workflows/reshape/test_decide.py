@@ -10,8 +10,8 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import inventory
-from osc_placement.model.allocation import Slot
 from osc_placement.plan import change
+from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape import (
     assignment,
     changes as reshape_changes,
