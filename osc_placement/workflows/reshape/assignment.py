@@ -49,7 +49,7 @@ class MoveOption(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MoveRequest:
+class ConsumerRequest:
     """Amounts of one consumer on one source that move or stay together: ``{class: amount}``.
 
     All are positive. An amount is never split, because Placement never serves a class of one
@@ -143,7 +143,7 @@ Answer = Assigned | Undecided | Impossible | GaveUp
 
 
 def assign(
-    requests: Sequence[MoveRequest],
+    requests: Sequence[ConsumerRequest],
     offered_slots: Mapping[Slot, OfferedSlot],
     strategy: Strategy | None = None,
     seconds: float = 60.0,
@@ -184,7 +184,7 @@ class _Search:
     """
 
     def __init__(
-        self, requests: Sequence[MoveRequest], offered_slots: Mapping[Slot, OfferedSlot]
+        self, requests: Sequence[ConsumerRequest], offered_slots: Mapping[Slot, OfferedSlot]
     ) -> None:
         changes = sorted(
             {
@@ -267,7 +267,7 @@ class _Search:
         target, name = slot
         return f"{target} {name}", self._alike[name]
 
-    def _positions(self, requests: Sequence[MoveRequest]) -> dict[str, int]:
+    def _positions(self, requests: Sequence[ConsumerRequest]) -> dict[str, int]:
         """``{target: its position}`` in the order of the slots."""
         order = {slot: at for at, slot in enumerate(self._offered_slots)}
         ranks: dict[str, int] = {}
@@ -301,7 +301,7 @@ class _Search:
             if numbers[request.consumer, slot] > 1 or (request.consumer, slot) in present
         }
 
-    def _target(self, request: MoveRequest, option: MoveOption) -> str:
+    def _target(self, request: ConsumerRequest, option: MoveOption) -> str:
         changed = [
             there
             for name, there in zip(request.resources, option.classes, strict=True)
@@ -309,7 +309,7 @@ class _Search:
         ]
         return f"{option.provider} {','.join(changed)}".rstrip()
 
-    def _in_order(self, request: MoveRequest) -> list[MoveOption]:
+    def _in_order(self, request: ConsumerRequest) -> list[MoveOption]:
         """The possible targets of a request, in the order of the targets."""
         return sorted(
             request.possible, key=lambda option: self.positions[self._target(request, option)]
@@ -351,7 +351,7 @@ class _Search:
         return ""
 
 
-def _sort_key(request: MoveRequest) -> tuple[object, ...]:
+def _sort_key(request: ConsumerRequest) -> tuple[object, ...]:
     return request.consumer, request.source, sorted(request.resources), request.possible
 
 

@@ -22,7 +22,7 @@ from osc_placement.model import allocation
 from osc_placement.search import placing
 from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
-from osc_placement.workflows.reshape.assignment import MoveOption, MoveRequest, OfferedSlot
+from osc_placement.workflows.reshape.assignment import ConsumerRequest, MoveOption, OfferedSlot
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 class Placed:
     """A request and its target; ``guess`` is the strategy where only that decided."""
 
-    request: MoveRequest
+    request: ConsumerRequest
     option: MoveOption
     guess: str = ""
 
@@ -81,7 +81,7 @@ def _moved(
 
 def requests(
     before: snapshot.TreeSnapshot, resolved: resolve.Resolved
-) -> tuple[list[MoveRequest], list[str]]:
+) -> tuple[list[ConsumerRequest], list[str]]:
     """All requests, by consumer; and the evidence that does not fit."""
     target_slots = _target_slots(resolved)
     by_consumer = {
@@ -114,7 +114,7 @@ def _target_slots(resolved: resolve.Resolved) -> dict[Slot, list[Slot]]:
 
 def _requests_of(
     consumer: allocation.Consumer, target_slots: Mapping[Slot, Sequence[Slot]]
-) -> Iterator[MoveRequest]:
+) -> Iterator[ConsumerRequest]:
     for source, resources in sorted(consumer.allocations.items()):
         together: dict[tuple[str, ...], dict[str, int]] = {}
         for resource_class, amount in sorted(resources.items()):
@@ -128,7 +128,7 @@ def _requests_of(
                 )
                 for position, target in enumerate(targets)
             )
-            yield MoveRequest(consumer.uuid, source, amounts, options)
+            yield ConsumerRequest(consumer.uuid, source, amounts, options)
 
 
 class _Evidence:
@@ -138,7 +138,7 @@ class _Evidence:
         self.reasons: list[str] = []
         self._item, self._resolved = item, resolved
 
-    def check(self, requests: Sequence[MoveRequest], *, is_known: bool) -> None:
+    def check(self, requests: Sequence[ConsumerRequest], *, is_known: bool) -> None:
         """Evidence for all classes must fit one of them; other classes must move."""
         if not requests:
             trees = (
@@ -155,7 +155,7 @@ class _Evidence:
             if not any(resource_class in request.resources for request in requests):
                 self._add_problem(f" has no {resource_class} that moves")
 
-    def apply(self, request: MoveRequest) -> list[MoveRequest]:
+    def apply(self, request: ConsumerRequest) -> list[ConsumerRequest]:
         """The request with its target; or one per part if evidence splits it."""
         split = [name for name in request.resources if name in self._item.parts]
         if not split:
@@ -176,7 +176,7 @@ class _Evidence:
             assigned += parts
         return assigned
 
-    def _assign(self, request: MoveRequest, targets: Mapping[str, str]) -> MoveRequest:
+    def _assign(self, request: ConsumerRequest, targets: Mapping[str, str]) -> ConsumerRequest:
         texts = {text for name, text in targets.items() if name in request.resources}
         is_whole = not texts
         if is_whole:
@@ -190,7 +190,7 @@ class _Evidence:
             self._add_problem(f": {self._misfit(request, texts, ambiguous=bool(fitting))}")
         return request
 
-    def _misfit(self, request: MoveRequest, texts: Iterable[str], *, ambiguous: bool) -> str:
+    def _misfit(self, request: ConsumerRequest, texts: Iterable[str], *, ambiguous: bool) -> str:
         what = f"{', '.join(request.resources)} to {' and '.join(sorted(texts))!r}"
         choices = sorted(
             f"{self._resolved.name_of(option.provider)} ({', '.join(option.classes)})"
@@ -210,7 +210,7 @@ class _Evidence:
         self.reasons.append(f"{where}consumer {self._item.consumer}{what}")
 
 
-def _part(request: MoveRequest, resources: Mapping[str, int]) -> MoveRequest:
+def _part(request: ConsumerRequest, resources: Mapping[str, int]) -> ConsumerRequest:
     """Some classes of a request, or a part of one class."""
     kept = [position for position, name in enumerate(request.resources) if name in resources]
     options = tuple(
@@ -233,7 +233,7 @@ class AssignOptions:
 
 
 def assign(
-    requests: Sequence[MoveRequest],
+    requests: Sequence[ConsumerRequest],
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
     options: AssignOptions,
@@ -261,7 +261,7 @@ def assign(
 
 
 def _offered_slots(
-    requests: Sequence[MoveRequest],
+    requests: Sequence[ConsumerRequest],
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
 ) -> dict[Slot, OfferedSlot]:

@@ -8,14 +8,14 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.search.placing import Slot
-from osc_placement.workflows.reshape.assignment import MoveOption, MoveRequest, OfferedSlot
+from osc_placement.workflows.reshape.assignment import ConsumerRequest, MoveOption, OfferedSlot
 
 #: The target of each request, in their order.
 Placed = tuple[MoveOption, ...]
 
 
 def all_of(
-    requests: Sequence[MoveRequest], offered_slots: Mapping[Slot, OfferedSlot]
+    requests: Sequence[ConsumerRequest], offered_slots: Mapping[Slot, OfferedSlot]
 ) -> Iterator[Placed]:
     """Every placement that keeps to the rules."""
     for placed in itertools.product(*(request.possible for request in requests)):
@@ -24,7 +24,7 @@ def all_of(
 
 
 def fits(
-    placed: Placed, requests: Sequence[MoveRequest], offered_slots: Mapping[Slot, OfferedSlot]
+    placed: Placed, requests: Sequence[ConsumerRequest], offered_slots: Mapping[Slot, OfferedSlot]
 ) -> bool:
     """Whether each allocation keeps to the units, and all of them to the capacity."""
     allocations: collections.Counter[tuple[Slot, str]] = collections.Counter()
@@ -46,7 +46,7 @@ def fits(
     )
 
 
-def movable(every: Sequence[Placed], requests: Sequence[MoveRequest]) -> set[str]:
+def movable(every: Sequence[Placed], requests: Sequence[ConsumerRequest]) -> set[str]:
     """The consumers that are not the same in all of these."""
     return {
         request.consumer

@@ -20,10 +20,10 @@ from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape.assignment import (
     Answer,
     Assigned,
+    ConsumerRequest,
     GaveUp,
     Impossible,
     MoveOption,
-    MoveRequest,
     OfferedSlot,
     Strategy,
     Undecided,
@@ -41,21 +41,23 @@ def gpu(name: str, total: int, *, used: int = 0, **fields: int) -> Rooms:
     return {(name, "VGPU"): OfferedSlot(inventory.Inventory(total, **fields), used)}
 
 
-def instances(amounts: Sequence[int]) -> list[MoveRequest]:
+def instances(amounts: Sequence[int]) -> list[ConsumerRequest]:
     """c00, c01 … with these numbers of VGPU."""
     return [
-        MoveRequest(f"c{number:02}", "cn1", {"VGPU": amount}, ())
+        ConsumerRequest(f"c{number:02}", "cn1", {"VGPU": amount}, ())
         for number, amount in enumerate(amounts)
     ]
 
 
-def open_to_all(requests: Sequence[MoveRequest], targets: Sequence[Rooms]) -> list[MoveRequest]:
+def open_to_all(
+    requests: Sequence[ConsumerRequest], targets: Sequence[Rooms]
+) -> list[ConsumerRequest]:
     options = tuple(MoveOption(name, ("VGPU",)) for target in targets for name, _ in target)
     return [dataclasses.replace(item, options=options) for item in requests]
 
 
 def place(
-    requests: Sequence[MoveRequest],
+    requests: Sequence[ConsumerRequest],
     targets: Sequence[Rooms],
     strategy: Strategy | None = None,
     **more: Any,
@@ -67,7 +69,7 @@ def merged(targets: Sequence[Rooms]) -> Rooms:
     return {key: room for target in targets for key, room in target.items()}
 
 
-def homes(answer: Answer, requests: Sequence[MoveRequest] = ()) -> dict[str, list[str]]:
+def homes(answer: Answer, requests: Sequence[ConsumerRequest] = ()) -> dict[str, list[str]]:
     """The consumers on each target: those of the requests, or c00, c01 …"""
     assert isinstance(answer, Assigned)
     consumers = [item.consumer for item in requests] or [
@@ -196,20 +198,20 @@ def test_amounts_of_two_classes_share_the_inventory_that_both_become() -> None:
     }
     targets = (MoveOption("a", ("PCPU",)), MoveOption("b", ("PCPU",)))
     requests = [
-        MoveRequest("c1", "cn1", {"VCPU": 3}, targets),
-        MoveRequest("c2", "cn2", {"PCPU": 3}, targets),
+        ConsumerRequest("c1", "cn1", {"VCPU": 3}, targets),
+        ConsumerRequest("c2", "cn2", {"PCPU": 3}, targets),
     ]
     answer = assign(requests, offered_slots, "pack")
     assert isinstance(answer, Assigned)
     assert {option.provider for option in answer.targets} == {"a", "b"}
-    more = [*requests, MoveRequest("c3", "cn1", {"VCPU": 3}, targets)]
+    more = [*requests, ConsumerRequest("c3", "cn1", {"VCPU": 3}, targets)]
     reason = "9 PCPU are to be placed, and there is room for 6"
     assert assign(more, offered_slots) == Impossible(("c3",), (reason,))
 
 
 CLASSES = ("VGPU", "VF")
 SOURCES = ("cn1", "cn2")
-Question = tuple[list[MoveRequest], Rooms, Strategy | None]
+Question = tuple[list[ConsumerRequest], Rooms, Strategy | None]
 
 
 def options_for(classes: Iterable[str], names: Iterable[str]) -> tuple[MoveOption, ...]:
@@ -228,7 +230,7 @@ def inventories(draw: st.DrawFn) -> inventory.Inventory:
 
 
 @st.composite
-def requests(draw: st.DrawFn, names: Sequence[str]) -> list[MoveRequest]:
+def requests(draw: st.DrawFn, names: Sequence[str]) -> list[ConsumerRequest]:
     """Requests of a few consumers, for one class or for two that stay together."""
     triples = draw(
         st.lists(
@@ -243,7 +245,7 @@ def requests(draw: st.DrawFn, names: Sequence[str]) -> list[MoveRequest]:
         )
     )
     return [
-        MoveRequest(
+        ConsumerRequest(
             consumer,
             source,
             {name: draw(st.integers(1, 3)) for name in classes},
@@ -342,7 +344,7 @@ def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     assert answer == expected
 
 
-def with_resources_shuffled(request: MoveRequest, mixed: random.Random) -> MoveRequest:
+def with_resources_shuffled(request: ConsumerRequest, mixed: random.Random) -> ConsumerRequest:
     resources = shuffled(request.resources, mixed)
     options = options_for(resources, (option.provider for option in request.options))
     return dataclasses.replace(request, resources=resources, options=options)
@@ -360,12 +362,12 @@ def even_questions(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 
 def of_one_class(
     amounts: Sequence[int], capacities: Sequence[int]
-) -> tuple[list[MoveRequest], Rooms]:
+) -> tuple[list[ConsumerRequest], Rooms]:
     names = tuple(f"t{number}" for number in range(len(capacities)))
     options = options_for(["VGPU"], names)
     return (
         [
-            MoveRequest(f"c{number}", "cn1", {"VGPU": amount}, options)
+            ConsumerRequest(f"c{number}", "cn1", {"VGPU": amount}, options)
             for number, amount in enumerate(amounts)
         ],
         {
