@@ -214,18 +214,25 @@ class ServerHosts:
     A root provider can take a server if nova has a compute node with its UUID, in a cell that is
     up, and the compute service of this node is enabled, up and not forced down. ``hosts`` is None
     if nova was not read: no root is refused then, and ``not_checked`` says why. ``source`` is the
-    host that a server leaves: nova does not choose it.
+    host that a server leaves, with ``is_live`` in a live migration: nova ignores it, and then hosts
+    with another or an older hypervisor, too.
     """
 
     def __init__(
-        self, hosts: values.Hosts | None = None, why: str = NOVA_NOT_READ, source: str = ""
+        self,
+        hosts: values.Hosts | None = None,
+        why: str = NOVA_NOT_READ,
+        source: str = "",
+        *,
+        is_live: bool = False,
     ) -> None:
-        self.hosts, self.source = hosts, source
+        self.hosts, self.source, self._is_live = hosts, source, is_live
         self.not_checked: tuple[str, ...] = () if hosts is not None else (why,)
         hosts = hosts or values.Hosts()
         self._node = {node.uuid: node for node in hosts.nodes}
         self._service = {service.host: service for service in hosts.compute_services}
         self._unreachable = hosts.unreachable
+        self._refused_live: dict[tuple[str, int], frozenset[str]] = {}
 
     def why_not(self, root_uuid: str) -> str:
         """Why a root provider cannot take a server; empty if it can, or if nova was not read."""
@@ -235,12 +242,28 @@ class ServerHosts:
         if node is None:
             down = f", and the cell of {', '.join(sorted(self._unreachable))} is down"
             return f"nova lists no compute node{down if self._unreachable else ''}"
-        return SOURCE if self.is_source(root_uuid) else _why_refused(self._service.get(node.host))
+        return self.why_ignored(root_uuid) or _why_refused(self._service.get(node.host))
 
-    def is_source(self, root_uuid: str) -> bool:
-        """Whether a root provider is of the host that the server leaves."""
+    def why_ignored(self, root_uuid: str) -> str:
+        """Why nova ignores a host for a move of the server of ``source``; empty if it does not."""
         node = self._node.get(root_uuid)
-        return bool(self.source) and node is not None and node.host == self.source
+        if node is None or not self.source or self.hosts is None:
+            return ""
+        if node.host == self.source:
+            return SOURCE
+        leaving = self.hosts.of_host().get(self.source, ()) if self._is_live else ()
+        return next(filter(None, (_why_not_live(one, node) for one in leaving)), "")
+
+    def refused_live(self, root_uuid: str) -> frozenset[str]:
+        """The roots to which nova moves no server of a root live."""
+        source = self._node.get(root_uuid)
+        if source is None:
+            return frozenset()
+        if source.hypervisor not in self._refused_live:
+            self._refused_live[source.hypervisor] = frozenset(
+                uuid for uuid, node in self._node.items() if _why_not_live(source, node)
+            )
+        return self._refused_live[source.hypervisor]
 
     def refused(self, roots: Iterable[str]) -> dict[str, str]:
         """``{root UUID: why it cannot take a server}``, without the roots that can."""
@@ -263,7 +286,9 @@ class ServerHosts:
             for each in self.hosts.compute_services
         )
         return ServerHosts(
-            dataclasses.replace(self.hosts, compute_services=services), source=self.source
+            dataclasses.replace(self.hosts, compute_services=services),
+            source=self.source,
+            is_live=self._is_live,
         )
 
     def is_up(self, root_uuid: str) -> bool:
@@ -280,6 +305,16 @@ class ServerHosts:
     def node(self, root_uuid: str) -> values.ComputeNode | None:
         """The compute node of a root provider."""
         return self._node.get(root_uuid)
+
+
+def _why_not_live(source: values.ComputeNode, target: values.ComputeNode) -> str:
+    """Why nova refuses a live migration between two nodes, if it shows their hypervisors."""
+    (kind, version), (other, lowest) = target.hypervisor, source.hypervisor
+    if kind and other and kind != other:
+        return f"its hypervisor is {kind}, that of the source {other}"
+    if version and version < lowest:
+        return f"its hypervisor is older than that of the source ({version}, {lowest})"
+    return ""
 
 
 def _why_refused(service: values.ComputeService | None) -> str:

@@ -152,6 +152,33 @@ def test_a_plan_is_followed_to_the_end(
     assert (code, now["hosts"][0]["consumers"]) == (3, [NAMES["s3"]])
 
 
+def test_a_live_step_goes_to_no_older_hypervisor(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name in ("s0", "s1"):
+        allocate(openstack, "old", "VCPU=3", NAMES[name])
+    nova = cloud({"s0": ("old", {}), "s1": ("old", {"OS-EXT-STS:vm_state": "stopped"})})
+    recording = pathlib.Path("nova.json")
+    answers = json.loads(recording.read_text())
+    nodes = answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+
+    def targets(**versions: int) -> tuple[int, dict[str, str], list[Any]]:
+        for node in nodes:
+            version = versions[node["hypervisor_hostname"]]
+            node.update(hypervisor_type="QEMU", hypervisor_version=version)
+        recording.write_text(json.dumps(answers))
+        code, plan = drained("old", *nova)
+        return code, {move["server"]: move["to"] for move in plan["moves"]}, plan["blocked"]
+
+    code, moved, _ = targets(old=8, new=6, last=8)
+    assert (code, moved[NAMES["s0"]]) == (0, "nova-last")
+    code, moved, blocked = targets(old=8, new=6, last=7)
+    assert (code, moved.keys()) == (3, {NAMES["s1"]})
+    assert blocked[0]["server"] == NAMES["s0"]
+    assert "another or an older hypervisor" in blocked[0]["reasons"][0]
+    assert blocked[0]["changes"] == []
+
+
 @pytest.mark.parametrize("missing", ["GET /v2.1/os-migrations", "GET /v2.1/servers/detail"])
 def test_a_nova_that_hides_servers_or_migrations_makes_no_host_look_empty(
     missing: str, openstack: OpenStack, cloud: Cloud, drained: Drained

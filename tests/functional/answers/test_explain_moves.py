@@ -182,6 +182,24 @@ def test_a_move_leaves_the_source_out(openstack: OpenStack, hosts: dict[str, str
     assert (code, [row["host"] for row in found["candidate"]]) == (0, ["a", "b"])
 
 
+def test_a_live_migration_leaves_hosts_with_an_older_hypervisor_out(
+    openstack: OpenStack, hosts: dict[str, str]
+) -> None:
+    openstack("resource provider inventory amend", hosts["b"], "--resource=VCPU:total=16")
+    answers = recorded(hosts)
+    first, second = answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    for own, other, code in ((8, 6, 3), (8, 8, 0), (6, 8, 0)):
+        for node, version in ((first, own), (second, other)):
+            node.update(hypervisor_type="QEMU", hypervisor_version=version * 1000000)
+        nova = nova_recording(answers)
+        for target in ((), ("--to-host", "nova-b")):
+            ended, found = explained(openstack, "--for", "live-migrate", *target, *nova)
+            assert ended == code
+        reasons = {row["text"] for row in found["nova-filter"] if row["reason"] == "ignore_hosts"}
+        assert any("its hypervisor is older" in text for text in reasons) is (code == 3)
+        assert explained(openstack, "--for", "migrate", *nova)[0] == 0
+
+
 def test_migrations_that_nova_does_not_list_make_a_yes_unknown(
     openstack: OpenStack, hosts: dict[str, str]
 ) -> None:

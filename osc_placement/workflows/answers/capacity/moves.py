@@ -50,15 +50,17 @@ class Moves:
         for server in known:
             self._by_root.setdefault(server.root_uuid, []).append(server)
         empty = base.without_allocations()
-        kinds = {servers.kind_of(query): (query, "") for query in more}
-        kinds |= {server.kind: (server.query, server.apart) for server in known}
+        kinds = {servers.kind_of(query): (query, "", frozenset[str]()) for query in more}
+        kinds |= {each.kind: (each.query, each.apart, each.barred) for each in known}
         self.is_complete = True
         self._options: dict[Hashable, Sequence[placing.Option]] = {}
         self._free: dict[placing.Slot, int] = {}
-        for kind, (query, group) in kinds.items():
+        for kind, (query, group, barred) in kinds.items():
             found = options.find(empty, query, budget, self.refused)
             self.is_complete = self.is_complete and found.is_complete
-            usable = [each for each in found.options if each.is_of_host]
+            usable = [
+                each for each in found.options if each.is_of_host and each.root_uuid not in barred
+            ]
             self.not_counted |= dict.fromkeys(found.not_counted)
             self._free |= options.free_amounts(base, usable)
             self._options[kind] = self._in_group(group, usable) if group else usable

@@ -29,7 +29,7 @@ class PlacedServer:
     ``allocations`` are those that it has in the tree of the host and of sharing providers: what it
     frees when it leaves. ``query`` is what it requests on another host. ``apart`` is the UUID of
     its server group with anti-affinity, ``together`` of one with affinity. ``unknown`` are
-    conditions of nova that ``query`` lacks.
+    conditions of nova that ``query`` lacks. ``barred`` are the roots of hosts that do not take it.
     """
 
     uuid: str
@@ -39,11 +39,13 @@ class PlacedServer:
     apart: str = ""
     together: str = ""
     unknown: tuple[str, ...] = ()
+    barred: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> Hashable:
         """Equal for servers that have the same options on other hosts."""
-        return kind_of(self.query, self.apart)
+        kind = kind_of(self.query, self.apart)
+        return (kind, self.barred) if self.barred else kind
 
     @property
     def key(self) -> str:

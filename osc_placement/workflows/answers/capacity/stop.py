@@ -169,11 +169,13 @@ def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer
     left = moves.released(hosts)
     group = server.apart or server.together
     serving = set(_serving(left, server.query, hosts))
-    if serving and serving <= moves.refused:
+    refused = moves.refused | server.barred
+    if serving and serving <= refused:
         names = sorted(moves.base.providers[root].name for root in serving)
-        yield f"only hosts that take no server have room: {', '.join(names)}"
+        other = " or have another or an older hypervisor" if serving & server.barred else ""
+        yield f"only hosts that take no server{other} have room: {', '.join(names)}"
         return
-    if group and not serving <= moves.refused:
+    if group and not serving <= refused:
         has = "servers" if server.apart else "none of the servers"
         yield f"every other host with room has {has} of server group {moves.groups[group].name}"
         return
@@ -181,9 +183,7 @@ def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer
     preventing = [
         str(each)
         for each in every
-        if not moves.refused.issuperset(
-            _serving(left, constraint.without(server.query, {each}), hosts)
-        )
+        if not refused.issuperset(_serving(left, constraint.without(server.query, {each}), hosts))
     ]
     amounts = (str(each) for each in every if each.kind is constraint.Kind.RESOURCES)
     for text in preventing or [" and ".join(amounts)]:

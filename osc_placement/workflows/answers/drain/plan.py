@@ -269,7 +269,9 @@ class _Question:
             if why := self._why_blocked(server):
                 self.blocked[server.uuid, server.root_uuid] = (why,)
             else:
-                self.moving.append(server)
+                is_live = self._way(server) == "live"
+                barred = compute.refused_live(server.root_uuid) if is_live else frozenset()
+                self.moving.append(dataclasses.replace(server, barred=barred))
         for uuid, root in stand.resting:
             if uuid in joined.lost.missing:
                 self.blocked[uuid, root] = (_MISSING,)

@@ -88,7 +88,11 @@ def _decide(
     every = servers.servers_on(
         base, count.hosts_of(base), known.queries, known.groups, known.migrations
     )
-    movable = [each for each in every if _is_movable(each, compute, stand)]
+    movable = [
+        dataclasses.replace(each, barred=compute.refused_live(each.root_uuid))
+        for each in every
+        if _is_movable(each, compute, stand)
+    ]
     found = moves.Moves(
         base,
         movable,

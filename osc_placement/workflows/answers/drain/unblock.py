@@ -33,7 +33,7 @@ def smallest_changes(
     ``after`` is the state after the steps, ``without`` are the root UUIDs of hosts that are no
     targets. Empty if only another member of its server group would have to move.
     """
-    excluded = {*without, *moves.refused, *_refused_by_group(moves, after, server)}
+    excluded = {*without, *moves.refused, *server.barred, *_refused_by_group(moves, after, server)}
     hosts = [root for root in count.hosts_of(after) if root not in excluded]
     if not hosts:
         return []

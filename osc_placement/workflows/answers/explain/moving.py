@@ -82,7 +82,7 @@ def plan(
         for single in nova_request.observe_request(services, options)
     ]
     return found, compute if may_stay else compute_nodes.ServerHosts(
-        compute.hosts, source=server.host or ""
+        compute.hosts, source=server.host or "", is_live=move.kind is MoveKind.LIVE_MIGRATE
     )
 
 

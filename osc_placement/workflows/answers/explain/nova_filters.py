@@ -21,7 +21,7 @@ from osc_placement.nova import api, filters, request, servers, traits, values
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 
 COMPUTE = "ComputeFilter"
-#: What nova calls the hosts that it leaves out of a move, before its filters.
+#: What nova calls the hosts that it leaves out of a move, whatever its filters say.
 IGNORED = "ignore_hosts"
 AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
 
@@ -168,7 +168,7 @@ def judge_hosts(candidates: Mapping[str, str], compute: ServerHosts) -> list[Fil
     if compute.hosts is None:
         return [_not_checked(COMPUTE, "; ".join(compute.not_checked))]
     reasons = {name: compute.why_not(uuid) for name, uuid in candidates.items()}
-    left_out = {name for name, uuid in candidates.items() if compute.is_source(uuid)}
+    left_out = {name for name, uuid in candidates.items() if compute.why_ignored(uuid)}
     ignored = _judged(IGNORED, {name: reasons[name] for name in reasons if name in left_out})
     others = {name: why for name, why in reasons.items() if why and name not in left_out}
     return [*([ignored] if compute.source else ()), _judged(COMPUTE, others)]
