@@ -211,6 +211,7 @@ class HttpServer:
         self._listener.close()
 
     def _is_busy(self) -> bool:
+        # waitress does not tell how many requests it handles; its dispatcher's counts do.
         tasks = self._server.task_dispatcher
         is_handling = tasks.queue or tasks.active_count
         return bool(is_handling) or any(

@@ -41,7 +41,7 @@ POSTGRESQL_DEFECTS = (
 
 
 #: The files that run without ``--all-targets`` on every target too: single requests, and plans.
-ON_ALL_TARGETS = ("commands/test_provider.py", "test_batch.py")
+ON_ALL_TARGETS = ("resources/test_provider.py", "batch/test_batch.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,6 +59,7 @@ def _choose_targets(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--all-targets"):
         return
     complete = {FOLDER / name for name in ON_ALL_TARGETS}
+    assert all(path.is_file() for path in complete)
     chosen: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:

@@ -30,12 +30,12 @@ _CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova cannot list its comp
 _CELLS_DOWN = "nova lists no compute node of this host, perhaps because the cell of {hosts} is down"
 
 
-def no_provider(host: str, other: str = "") -> str:
+def no_provider(host: str, other: str = "", subject: str = "it") -> str:
     """Why a compute node of a host has no provider; ``other`` has the one with its name."""
     why = f": nova-compute on {host} creates one when it starts"
     if other:
         why = f", and cannot get one: the compute node of {other} has this name too"
-    return f"it has no resource provider{why}"
+    return f"{subject} has no resource provider{why}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,12 +6,11 @@ from __future__ import annotations
 from osc_placement.nova import values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import compute_nodes, moves
 from osc_placement.workflows.cloud.moves import ServerMove
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
 _SOFT_DELETED = Reason(Code.SOFT_DELETED, "it is soft-deleted: restore it, then heal it")
-_NO_PROVIDER = "its host has no resource provider: nova-compute on {host} creates it at its start"
 _OTHER_UUID = "the provider {name} has another UUID than the compute node of that name"
 _READ_ERROR = "the allocations on {name} cannot be read: {why}"
 
@@ -34,7 +33,8 @@ def skip_reason(snapshot: CloudSnapshot, server: values.Server, move: ServerMove
     if node.uuid not in snapshot.providers:
         if node.hostname in snapshot.roots:
             return Reason(Code.OTHER_UUID, _OTHER_UUID.format(name=node.hostname))
-        return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=node.host))
+        text = compute_nodes.no_provider(node.host, subject="its host")
+        return Reason(Code.NO_PROVIDER, text)
     for item in snapshot.trees.get(node.uuid, ()):
         if item.uuid in snapshot.read_errors:
             text = _READ_ERROR.format(name=item.name, why=snapshot.read_errors[item.uuid])

@@ -196,21 +196,13 @@ def read(
         return answers
 
     nodes = [item.provider.uuid for item in snapshot.host_nodes]
-    with whole_state(client) as base:
-        if base is not None:
-            records = {
-                uuid: base.providers[uuid] for uuid in cloud.providers if uuid in base.providers
-            }
-            offered = {uuid: item.inventories for uuid, item in records.items()}
-            traits = {
-                uuid: responses.ProviderTraits(records[uuid].generation, (*records[uuid].traits,))
-                for uuid in nodes
-                if uuid in records
-            }
-        else:
-            listed = each(client.list_inventories, [*cloud.providers], "reading inventories")
-            offered = {uuid: item.inventories for uuid, item in listed.items()}
-            traits = {**each(client.list_provider_traits, nodes, "reading traits")}
+    from_state = _from_state(client, [*cloud.providers], nodes)
+    if from_state is not None:
+        offered, traits = from_state
+    else:
+        listed = each(client.list_inventories, [*cloud.providers], "reading inventories")
+        offered = {uuid: item.inventories for uuid, item in listed.items()}
+        traits = {**each(client.list_provider_traits, nodes, "reading traits")}
     one_time_use = lookup.providers_with_trait(client, ONE_TIME_USE)
     devices = list(used_up_devices(offered, one_time_use))
     sev_es = _sev_es_with_snp(client, snapshot)
@@ -237,6 +229,21 @@ def read(
         sev_es={uuid: usages.get(uuid, {}).get("MEM_ENCRYPTION_CONTEXT", 0) for uuid in sev_es},
         read_errors=read_errors,
     )
+
+
+def _from_state(
+    client: api.Client, providers: Sequence[str], nodes: Sequence[str]
+) -> tuple[dict[str, inventory.Inventories], dict[str, responses.ProviderTraits]] | None:
+    """Inventories of providers and traits of compute nodes, where the whole state is at hand."""
+    with whole_state(client) as base:
+        if base is None:
+            return None
+        records = {uuid: base.providers[uuid] for uuid in providers if uuid in base.providers}
+        return {uuid: item.inventories for uuid, item in records.items()}, {
+            uuid: responses.ProviderTraits(records[uuid].generation, (*records[uuid].traits,))
+            for uuid in nodes
+            if uuid in records
+        }
 
 
 def _sev_es_with_snp(client: api.Client, snapshot: ProviderSnapshot) -> list[str]:
