@@ -77,6 +77,12 @@ class Cloud:
             for item in listed
         }
 
+    def in_database(self, statement: str) -> None:
+        """Run a statement in the database of nova's cell."""
+        port = int(os.environ.get("LAB_MOVES_PORT", "25000")) + 7
+        login = ("--no-defaults", "-h127.0.0.1", f"-P{port}", "-ulab", "-plab")
+        subprocess.run(["mariadb", *login, "nova_cell1", "-e", statement], check=True)
+
     def reset(self, server: str, state: str) -> None:
         """Set the state of a server (UUID), as ``server set --state``."""
         self.do("act", server, json.dumps({"os-resetState": {"state": state}}))
@@ -262,22 +268,23 @@ def test_servers_in_error_before_and_after_the_plan(cloud: Cloud) -> None:
 
 
 def test_a_migration_is_completed_while_the_server_stays_on_the_source(cloud: Cloud) -> None:
-    cloud.create({"one": ("moves-1",)})
+    """Nova 34 sets ERROR if the target dies at this point, so the status is written by hand."""
+    (uuid,) = cloud.create({"one": ("moves-1",)}).values()
     run = Run(cloud)
     target = run.targets["one"]
     cloud.do("hold", target, "post_live_migration_at_destination")
     done = cloud.bash(run.script, seconds="20")
     assert done.returncode == 1, done.stdout
-    cloud.do("stop", target, "--kill")
-
-    def status() -> str:
-        (server,) = json.loads(cloud.do("truth"))["servers"].values()
-        return str(server["migrations"][0]["status"])
-
-    wait(lambda: status() == "completed", "nova ends the migration")
-    assert cloud.servers()["one"][2] == "moves-1"
+    cloud.in_database(f"UPDATE migrations SET status='completed' WHERE instance_uuid='{uuid}'")
+    (server,) = json.loads(cloud.do("truth"))["servers"].values()
+    assert server["migrations"][0]["status"] == "completed"
+    assert cloud.servers()["one"] == ("MIGRATING", "migrating", "moves-1")
     state, advice = run.states()["one"]
     assert (state, "look for the guest on both hosts" in advice) == ("disagrees", True)
     code, rest = cloud.drain("--continue plan.json")
     assert (code, rest["moves"], len(rest["blocked"])) == (3, [], 1)
     assert cloud.drain("--continue plan.json --verify-empty")[0] == 3
+    cloud.do("release", "--all")
+    wait(lambda: cloud.servers()["one"] == ("ACTIVE", None, target), "the end of the move")
+    assert run.states()["one"][0] == "done"
+    run.ends()

@@ -134,7 +134,7 @@ def evacuated(name: str) -> None:
 
 def unallocated(name: str) -> None:
     list(nova_servers.Unallocated({UUID: name}, {UUID: name}).lines())
-    nova_servers._next(Fake(has_leftovers=True, migrations=()), name)  # type: ignore[arg-type]
+    nova_servers._next(Fake(), Fake(has_leftovers=True, migrations=()), name)  # type: ignore[arg-type]
 
 
 def left_by_a_move(name: str) -> None:

@@ -284,7 +284,9 @@ def standing(
         for move, loss in losses:
             key = (move.server.uuid, root)
             if not loss.is_certain:
-                doubtful[key] = f"{label(move.server)}: {move.why()}: {_next(move, node.host)}"
+                doubtful[key] = (
+                    f"{label(move.server)}: {move.why()}: {_next(reading, move, node.host)}"
+                )
             elif not move.is_settled and move.phase is not moves.Phase.BUSY:
                 held[key] = f"{move.why()}; {node.host} must not stop: {loss.cost.text}"
             elif why := why_staying(move.server, node):
@@ -308,9 +310,10 @@ def standing(
     return Standing(resting, held, doubtful, frozenset(gone))
 
 
-def _next(move: moves.ServerMove, host: str) -> str:
+def _next(reading: moves.MovesReading, move: moves.ServerMove, host: str) -> str:
     """What to do about a server of which nova and Placement say different things."""
-    if move.has_leftovers or any(moves.waits_for_source(one) for one in move.migrations):
+    waiting = [one for one in move.migrations if moves.waits_for_source(one)]
+    if move.has_leftovers or not all(moves.is_queued(reading, one) for one in waiting):
         return command_line.line("placement allocation audit", options=[("--host", host)])
     return "look for the guest on both hosts"
 

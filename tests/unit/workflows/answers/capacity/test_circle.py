@@ -26,7 +26,7 @@ from osc_placement.workflows.repair.providers import audit as provider_audit, ob
 from tests.support import moving_cloud
 from tests.support.candidates import clouds
 from tests.support.capacity import brute_force
-from tests.support.moving_cloud import Step, View
+from tests.support.moving_cloud import MIGRATION, SERVER, Step, View
 from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
 
 AUDIT, REPAIR, VOUCHED, HEAL, CHECK = "audit", "audit --repair", "vouched", "heal", "host check"
@@ -184,6 +184,29 @@ def _renamed(snapshot: CloudSnapshot) -> CloudSnapshot:
 def _with_nodes(snapshot: CloudSnapshot, nodes: Sequence[values.ComputeNode]) -> CloudSnapshot:
     hosts = dataclasses.replace(snapshot.hosts, nodes=tuple(nodes))
     return dataclasses.replace(snapshot, hosts=hosts)
+
+
+@pytest.mark.parametrize("task", [None, "migrating"])
+def test_a_queued_move_whose_source_works_on_another_sends_nowhere(task: str | None) -> None:
+    """The audit says nothing of it: it waits for its turn."""
+    steps = moving_cloud.PROTOCOLS["live"][1]
+    pair = [
+        moving_cloud.server_of(
+            View("live-migration", step), f"{SERVER[:-1]}{number}", f"{MIGRATION[:-1]}{number}",
+            moving_cloud.SOURCE, moving_cloud.DESTINATION,
+        )
+        for number, step in enumerate([steps[3]._replace(task=task), steps[5]], 1)
+    ]  # fmt: skip
+    reading = moving_cloud.reading(pair)
+    snapshot = CloudSnapshot(
+        reading.hosts,
+        reading.providers,
+        servers=reading.servers,
+        migrations=reading.migrations,
+        allocations=reading.allocations,
+    )
+    assert findings(snapshot) == []
+    assert named(of_host_check(snapshot)) == set()
 
 
 @pytest.mark.parametrize("change", [_whole, _removed, _reinstalled, _renamed])
