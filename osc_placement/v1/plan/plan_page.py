@@ -10,7 +10,6 @@ from osc_placement.model.name import counted
 from osc_placement.plan import removal_limit, result
 from osc_placement.plan.plan import Plan
 from osc_placement.v1.output import markdown, rows
-from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.health import impact
 
 _EFFECTS = {"lost": "**lost**", "one-host": "one host"}
@@ -79,14 +78,7 @@ def _impact(shown: impact.Impact) -> Iterator[str]:
     if same:
         body = markdown.table(*rows.listing(_IMPACT, same))
         yield from markdown.folded(counted(len(same), "unchanged flavor"), body)
-    for name, texts in (
-        ("not counted", compute_nodes.not_counted(shown.not_counted)),
-        ("not checked", shown.not_checked),
-        ("effect not known", [item.name for item in shown.flavors if item.may_be_lost]),
-        ("not applied to the copy", shown.failures),
-        ("assumed", shown.notes),
-    ):
-        yield from (f"* {name}: {markdown.code(text)}" for text in texts)
+    yield from (f"* {name}: {markdown.code(text)}" for name, text in shown.remarks)
     yield ""
 
 

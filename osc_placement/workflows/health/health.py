@@ -149,11 +149,6 @@ class HealthLine:
     is_unread: bool = False
 
     @property
-    def is_unknowable(self) -> bool:
-        """Whether it names what cannot be known, and not what could not be read."""
-        return self.severity is Severity.NOT_CHECKED and not self.is_unread
-
-    @property
     def since(self) -> str:
         """The change of the number of problems: ``new``, ``gone``, ``=``, ``+2 -1``."""
         if self.new is None or self.gone is None:

@@ -108,6 +108,18 @@ class Impact:
         return {host: why for item in self.flavors for host, why in item.not_counted.items()}
 
     @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """``(what it is, text)`` of what decides about the numbers, and what they leave out."""
+        found = {
+            "not counted": compute_nodes.not_counted(self.not_counted),
+            "not checked": self.not_checked,
+            "effect not known": [item.name for item in self.flavors if item.may_be_lost],
+            "not applied to the copy": self.failures,
+            "assumed": self.notes,
+        }
+        return [(name, text) for name, texts in found.items() for text in texts]
+
+    @property
     def lost(self) -> list[str]:
         """The names of the flavors that are lost."""
         return [item.name for item in self.flavors if item.is_lost]

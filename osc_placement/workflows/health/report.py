@@ -19,16 +19,20 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.engine import standard, state
+from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, values
 from osc_placement.plan.plan import Plan, check_target
 from osc_placement.workflows.answers.capacity import count
-from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.cloud import compute_nodes, named_aggregates, observe, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.health import health, impact
 
 #: Hosts in a list of the hottest or emptiest, trees that are drawn, and children of one kind that
 #: a drawing shows.
 MOST_HOSTS, MOST_TREES, MOST_ALIKE = 10, 12, 4
+
+#: Members that a page names of an aggregate which nova does not have.
+_MOST_NAMES = 2
 
 _DIGITS = re.compile(r"(\d+)")
 
@@ -55,13 +59,17 @@ class ClassUse(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostUse:
-    """A host: all resources of its own tree. ``refused`` says why it takes no server."""
+    """A host: all resources of its own tree. ``refused`` says why it takes no server.
+
+    ``zone`` is nova's; ``in_zone``: Placement has the host in an aggregate of it too.
+    """
 
     uuid: str
     name: str
     uses: tuple[ClassUse, ...]
     zone: str = ""
     refused: str = ""
+    in_zone: bool = True
 
     @property
     def scarcest(self) -> ClassUse | None:
@@ -82,9 +90,10 @@ class HostUse:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AggregateUse:
-    """The providers of an aggregate, with their trees. ``hosts`` counts those among them.
+    """The providers of an aggregate, with their trees: nova's hosts of a host aggregate.
 
-    ``name`` is nova's name, empty for an aggregate that nova does not have.
+    ``hosts`` counts the hosts among them, ``mirrored`` those that Placement has in it too. ``name``
+    is nova's name, empty for an aggregate that nova does not have; ``members`` names the first.
     """
 
     uuid: str
@@ -92,6 +101,8 @@ class AggregateUse:
     zone: str
     hosts: int
     by_class: Mapping[str, ClassUse]
+    mirrored: int
+    members: str
 
     @property
     def percent(self) -> int:
@@ -160,9 +171,28 @@ class Report:
     aggregates: tuple[AggregateUse, ...]
     trees: tuple[TreeShape, ...]
     figures: Figures
+    areas: tuple[health.Area, ...] = ()
     health: tuple[health.HealthLine, ...] | None = None
-    notes: tuple[str, ...] = ()
     plan: ReportPlan | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What cannot be known, by area."""
+        return [f"{area.name}: {note}" for area in self.areas for note in area.not_checked]
+
+    @property
+    def unread(self) -> Mapping[str, list[str]]:
+        """``{why it could not be read: areas}``"""
+        found: dict[str, list[str]] = {}
+        for area in self.areas:
+            for why in filter(None, [area.error, *area.unread]):
+                found.setdefault(why, []).append(area.name)
+        return found
+
+    @property
+    def incomplete(self) -> int:
+        """The number of areas that were not, or not wholly, read."""
+        return sum(not area.is_complete for area in self.areas)
 
     @property
     def zones(self) -> list[tuple[str, list[HostUse]]]:
@@ -222,8 +252,7 @@ def read(
         figures = _figures(base, nova, report_plan, context)
     today = datetime.datetime.now(datetime.UTC)
     lines = tuple(health.lines(areas, today=today.date())) if with_health else None
-    notes = tuple(f"{area.name}: {note}" for area in areas for note in area.not_checked)
-    return build(services.client.target, today, base, figures, lines, notes, report_plan)
+    return build(services.client.target, today, base, figures, lines, areas, report_plan)
 
 
 def _figures(
@@ -273,7 +302,7 @@ def build(
     base: state.CloudState,
     figures: Figures,
     lines: tuple[health.HealthLine, ...] | None = None,
-    notes: tuple[str, ...] = (),
+    areas: Iterable[health.Area] = (),
     planned: ReportPlan | None = None,
 ) -> Report:
     """The values of the page of a state."""
@@ -286,30 +315,32 @@ def build(
         tuple(sorted(_aggregates(base, figures), key=lambda item: -item.percent)),
         tuple(_shapes(base)),
         figures,
+        tuple(areas),
         lines,
-        notes,
         planned,
     )
 
 
 def hosts(base: state.CloudState, figures: Figures) -> list[HostUse]:
     """All hosts by name, numbers in names by value."""
-    zone_of = {
-        host: zone
-        for aggregate in figures.aggregates
-        if (zone := aggregate.metadata.get("availability_zone"))
-        for host in aggregate.hosts
-    }
+    zone_of: dict[str, str] = {}
+    members: dict[str, set[str]] = {"": {*base.providers}}
+    for aggregate in figures.aggregates:
+        if zone := aggregate.metadata.get("availability_zone"):
+            zone_of |= dict.fromkeys(aggregate.hosts, zone)
+            members.setdefault(zone, set()).update(base.with_aggregate[aggregate.uuid])
     result = []
     for root in count.hosts_of(base):
         node = figures.compute.node(root)
+        zone = zone_of.get(node.host, "") if node else ""
         result.append(
             HostUse(
                 root,
                 base.providers[root].name,
                 _uses(base, base.tree[root]),
-                zone_of.get(node.host, "") if node else "",
+                zone,
                 figures.compute.why_not(root),
+                root in members[zone],
             )
         )
     return sorted(result, key=lambda host: _natural(host.name))
@@ -340,20 +371,28 @@ def _aggregates(base: state.CloudState, figures: Figures) -> Iterator[AggregateU
     """Those of nova by name; the others come last, by UUID."""
     of_nova = {item.uuid: item for item in figures.aggregates}
     host_roots = {*count.hosts_of(base)}
+    by_host = named_aggregates.hosts_in_nova(host_roots, figures.compute)
 
     def rank(uuid: str) -> tuple[bool, list[tuple[int, str]]]:
         return uuid not in of_nova, _natural(of_nova[uuid].name if uuid in of_nova else uuid)
 
-    for uuid in sorted(base.with_aggregate, key=rank):
-        members = base.with_aggregate[uuid]
-        providers = {item for member in members for item in (member, *base.tree[member])}
+    for uuid in sorted({*base.with_aggregate, *of_nova}, key=rank):
+        in_placement = base.with_aggregate[uuid]
         named = of_nova.get(uuid)
+        hosts_there = {root for root in in_placement if root in host_roots}
+        if named and by_host:
+            hosts_there = {root for host in named.hosts for root in by_host.get(host, ())}
+        members = hosts_there | (in_placement - host_roots)
+        names = sorted((base.providers[member].name for member in members), key=_natural)
+        providers = {item for member in members for item in (member, *base.tree[member])}
         yield AggregateUse(
             uuid,
             named.name if named else "",
             named.metadata.get("availability_zone", "") if named else "",
-            len(host_roots.intersection(members)),
+            len(hosts_there),
             {use.name: use for use in _uses(base, providers)},
+            len(hosts_there & in_placement),
+            and_more(names, _MOST_NAMES),
         )
 
 

@@ -9,7 +9,9 @@ import dataclasses
 import datetime
 import pathlib
 import random
+import re
 from collections.abc import Callable
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -446,16 +448,19 @@ def test_a_file_that_is_no_snapshot_is_refused(tmp_path: pathlib.Path) -> None:
     assert not path.exists()
 
 
-def test_every_warning_is_a_code_of_a_check() -> None:
+def test_every_warning_is_a_code_of_a_check_and_every_code_has_a_meaning_in_the_report() -> None:
     codes = {
         *allocation_audit.CODES,
         *provider_audit.CODES,
-        *(f"flavor-{code}".replace("_", "-") for code in flavor_audit.FlavorCode),
+        *(f"flavor-{code}" for code in {*flavor_audit.FlavorCode} - flavor_audit.NO_FINDING),
         *("missing-member", "extra-member", "allocation-ratio", "consumer-without-owner"),
         *("placement-older-than-client", "server-trait", "server-zone", "server-aggregate"),
-        "host-disabled",
+        *("host-disabled", "host-down", "placement-too-old"),
     }
     assert codes >= health.WARNINGS
+    template = (resources.files("osc_placement.v1.health") / "report.html").read_text("utf-8")
+    meanings = re.findall(r'^  "([a-z-]+)": "[A-Z].*\."', template, re.MULTILINE)
+    assert sorted(meanings) == sorted(codes)
 
 
 PER_PROVIDER = "GET /resource_providers/{}/"

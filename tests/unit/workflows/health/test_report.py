@@ -13,7 +13,7 @@ from osc_placement.engine import state
 from osc_placement.nova import values
 from osc_placement.v1.health import report as pages
 from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
-from osc_placement.workflows.health import report
+from osc_placement.workflows.health import health, report
 
 NOW = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
 
@@ -106,6 +106,53 @@ def test_hosts_that_take_no_server_are_marked_and_zones_are_those_of_nova() -> N
         ("", ["a", "c"]),
     ]
     assert [host.name for host in page.emptiest] == ["a"]
+
+
+def test_zones_and_aggregates_have_nova_s_hosts_and_say_what_placement_has() -> None:
+    names = ("a", "b", "c", "d")
+    document = cloud(*((name, None, {"VCPU": {"total": 4}}, 1) for name in names))
+    roots = dict(zip(names, document["providers"], strict=True))
+    zone, rack, foreign = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(3))
+    document["providers"][roots["a"]]["aggregates"] = [zone, foreign]
+    document["providers"][roots["d"]]["aggregates"] = [zone]
+    nodes = tuple(values.ComputeNode(uuid, name, name) for name, uuid in roots.items())
+    services = tuple(values.ComputeService(name) for name in names)
+    figures = report.Figures(
+        [
+            values.HostAggregate("1", "az", zone, ("a", "b", "c"), {"availability_zone": "az1"}),
+            values.HostAggregate("2", "rack", rack, ("b",), {}),
+        ],
+        compute_nodes.ServerHosts(values.Hosts(nodes, services, frozenset(names))),
+    )
+    page = built(document, figures)
+    assert {
+        (part.name or part.members): (part.hosts, part.mirrored, part.by_class["VCPU"].used)
+        for part in page.aggregates
+    } == {"az": (3, 1, 3), "rack": (1, 0, 1), "a": (1, 1, 1)}
+    assert [(host.name, host.zone, host.in_zone) for host in page.hosts] == [
+        ("a", "az1", True), ("b", "az1", False), ("c", "az1", False), ("d", "", True),
+    ]  # fmt: skip
+    text = pages.page(page)
+    assert "1 of 3 in Placement" in text
+    assert f"<small>{foreign}</small>" in text
+
+
+def test_the_head_of_the_page_counts_what_was_not_checked_and_gives_each_reason_once() -> None:
+    areas = [
+        health.Area("allocations", error="no nova"),
+        health.Area("flavors", error="no nova", not_checked=["x"]),
+        health.Area("hosts", unread=["the cell of c is down"]),
+        health.Area("placement", examined="API"),
+    ]
+    lines = tuple(health.lines(areas, today=NOW.date()))
+    built_of = report.build("a test", NOW, state_of(cloud()), report.Figures(), lines, areas)
+    assert built_of.unread == {
+        "no nova": ["allocations", "flavors"], "the cell of c is down": ["hosts"]
+    }  # fmt: skip
+    text = pages.page(built_of)
+    assert "<b>3 of 4</b>" in text
+    assert text.count("no nova") == text.count("the cell of c is down") == 1
+    assert "No problem was found in what was checked." in text
 
 
 def test_trees_of_one_shape_are_drawn_once_and_children_alike_are_counted() -> None:
