@@ -513,6 +513,20 @@ def test_a_text_stands_and_turns_the_answer_where_it_concerns_the_question(
     assert healthy != cloud.answers or case.options or "which nova" in text
 
 
+@fixtures.ON_ONE_TARGET
+def test_make_room_asks_only_about_servers_that_move(cloud: Cloud) -> None:
+    """A device of a server that stays is no doubt; one of the only server that can move is."""
+    _with_device(cloud)
+    cloud.answers[_FLAVORS]["flavors"].append(_flavor("six", 6))
+    room = f"{ROOM} --flavor six"
+    assert lines_of(cloud, room) == (0, [])
+    # Nova moves a stopped server only cold.
+    cloud.server(**{"OS-EXT-STS:vm_state": "stopped"})
+    code, lines = lines_of(cloud, room)
+    assert code == 4
+    assert any(f"PCI devices on the other hosts: server {OTHER}" in line for line in lines)
+
+
 OF_SERVERS = [case for case in CASES if CHECK in case.values[1].commands]
 
 

@@ -62,7 +62,7 @@ def plan(
     in no server group with affinity.
 
     Requests: to a service those of ``snapshot.save``; to nova and neutron those of ``nova`` for all
-    servers. Errors: PlacementError without nova.
+    servers, and for those that move. Errors: PlacementError without nova.
     """
     if nova.compute.hosts is None:
         raise errors.PlacementError(
@@ -75,7 +75,12 @@ def plan(
         known, on_hosts, stand = show.servers_everywhere(base, nova)
         if on_hosts.problem:
             raise errors.PlacementError(f"moves of servers need nova: {on_hosts.problem}")
-        return _decide(base, request, nova.compute, (known, on_hosts, stand))
+        made = _decide(base, request, nova.compute, (known, on_hosts, stand))
+        if not made.moves:
+            return made
+        # What can refuse other servers than those that move is no doubt.
+        of_moved = nova.requests(on_hosts, [move.server for move in made.moves]).doubts
+        return dataclasses.replace(made, not_checked=(*made.not_checked, *of_moved))
 
 
 def _decide(
@@ -128,10 +133,8 @@ def _decide(
         *compute.not_checked,
         *nova_servers.unallocated(base, stand, count.hosts_of(base)).lines(),
     ]
-    if planned != ():
-        not_checked += known.doubts
-        unknown = ((server.uuid, text) for server in movable for text in server.unknown)
-        not_checked += (f"{text} of server {uuid}" for uuid, text in unknown)
+    for move in made.moves or ():
+        not_checked += (f"{text} of server {move.server.uuid}" for text in move.server.unknown)
     return RoomPlan(
         now, planned, made.at_least, made.is_smallest, tuple(dict.fromkeys(not_checked))
     )
