@@ -105,6 +105,26 @@ def test_a_step_that_is_none_is_an_error(
     assert (outcome.code, text in outcome.stderr, outcome.stdout) == (code, True, ""), outcome
 
 
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize("with_conf", [False, True])
+def test_a_recording_does_not_say_who_has_the_role_service(
+    openstack: shell.OpenStack, tmp_path: pathlib.Path, with_conf: bool
+) -> None:
+    """The reshape is a warning then, and never a success."""
+    path = f"/resource_providers/{UUID}/inventories"
+    body = openstack.target.ask("GET", path)
+    body["inventories"]["MEM_ENCRYPTION_CONTEXT"] = {"total": 1}
+    openstack.target.ask("PUT", path, body)
+    conf = tmp_path / "nova.conf"
+    conf.write_text("[placement]\nusername = nova\nproject_name = service\n")
+    line = ("--to", "2025.2", *(("--nova-conf", str(conf)) if with_conf else ()))
+    options = recorded(tmp_path, small_cloud("2.100"))
+    rows = openstack.rows("placement upgrade check", *line, *options, code=1)
+    (row,) = (item for item in rows if item["code"] == "encryption")
+    assert row["result"] == "warning"
+    assert "a recording of nova has no role assignments" in " ".join(row["details"])
+
+
 @pytest.mark.usefixtures("sample")
 def test_the_sample_cloud_has_servers_that_the_scheduler_does_not_see(
     openstack: shell.OpenStack, tmp_path: pathlib.Path
