@@ -184,11 +184,11 @@ def _usage(consumers: Iterable[allocation.Consumer]) -> collections.Counter[tupl
 
 
 def _with_roots(nodes: Mapping[str, Node]) -> dict[str, Node]:
-    """The nodes, each with the root that follows from its parents."""
+    """The nodes of whole trees, each with the root that follows from its parents."""
 
     def root(uuid: str) -> str:
         parent = nodes[uuid].provider.parent_uuid
-        return uuid if parent is None or parent not in nodes else root(parent)
+        return uuid if parent is None else root(parent)
 
     return {
         uuid: dataclasses.replace(

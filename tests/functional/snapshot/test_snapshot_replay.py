@@ -71,7 +71,8 @@ def test_two_snapshots_are_compared(openstack: shell.OpenStack, sample: targets.
     (row,) = rows(outcome)
     assert outcome.code == 3
     assert (row["query"], row["after"], row["lost_percent"]) == ("resources=VGPU:1", 0, 100.0)
-    assert "Lost all candidates: 1." in outcome.stderr
+    counts = f"Distinct queries: {len(QUERIES)}. Lost all candidates: 1. Lost more than 0 %: 0."
+    assert f"{counts} Lines without a query: 0" in outcome.stderr
 
 
 def test_a_replay_needs_two_states(openstack: shell.OpenStack, sample: targets.Target) -> None:

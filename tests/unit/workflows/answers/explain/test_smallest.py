@@ -7,13 +7,14 @@ aggregates, of which some are forbidden. test_explain.py tests that each listed 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from osc_placement.engine import record, state
+from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.answers.explain import changes
@@ -267,3 +268,19 @@ def test_a_host_whose_use_is_just_what_a_request_lacks_is_emptied() -> None:
     query = candidate.CandidateQuery((candidate.RequestGroup("", {"DISK_GB": 4}),))
     (change,) = changes.of_host(base, query, "h", {})
     assert [(step.action, step.amount) for step in change.steps] == [(Action.FREE, 4)]
+
+
+def test_a_trait_of_a_group_is_added_to_the_host_and_not_to_what_it_shares() -> None:
+    base = state.CloudState()
+    aggregates = AGGREGATES[:1]
+    hosts = {"h": dataclasses.replace(host("h", VCPU=3), aggregates=aggregates)}
+    pool = dataclasses.replace(
+        host("a", DISK_GB=9), aggregates=aggregates, traits=frozenset({standard.SHARING_TRAIT})
+    )
+    base.apply(record.Changes({**hosts, "a": pool}, traits=dict.fromkeys(TRAITS, 0.0)))
+    resources = {"DISK_GB": 1, "VCPU": 1}
+    group = candidate.RequestGroup("", resources, required=(frozenset({TRAITS[0]}),))
+    found = changes.of_host(base, candidate.CandidateQuery((group,), nested=True), "h", {})
+    assert [[(step.action, step.provider) for step in each.steps] for each in found] == [
+        [(Action.ADD_TRAIT, "h")]
+    ]
