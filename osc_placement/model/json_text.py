@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import pathlib
 import re
 import stat
@@ -16,6 +15,7 @@ from osc_placement import errors
 #: The largest file that is read, in bytes, and the deepest nesting of its lists and objects.
 MAX_BYTES = 1 << 30
 MAX_LEVELS = 100
+_TOO_LARGE = f"{{}}: more than {MAX_BYTES >> 20} MiB"
 
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -75,11 +75,18 @@ def read_bytes(path: pathlib.Path) -> bytes:
 
     Errors: OSError; NotJson for a device, which may have no end, and for a larger file.
     """
+    check_file(path)
     with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
-            raise NotJson(f"{path}: a device and not a file")
-        content = b"" if status.st_size > MAX_BYTES else file.read(MAX_BYTES + 1)
-    if status.st_size > MAX_BYTES or len(content) > MAX_BYTES:
-        raise NotJson(f"{path}: more than {MAX_BYTES >> 20} MiB")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise NotJson(_TOO_LARGE.format(path))
     return content
+
+
+def check_file(path: pathlib.Path) -> None:
+    """Refuse what a library should not read to its end. Errors: as ``read_bytes``."""
+    status = path.stat()
+    if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+        raise NotJson(f"{path}: a device and not a file")
+    if status.st_size > MAX_BYTES:
+        raise NotJson(_TOO_LARGE.format(path))

@@ -208,6 +208,7 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
     import ijson
 
     try:
+        json_text.check_file(path)
         with path.open("rb") as file:
             limited = json_text.LimitedFile(file, str(path))
             responses = ijson.kvitems(limited, "", use_float=True)
@@ -217,7 +218,8 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
     except json_text.NotJson as error:
         raise errors.PlacementError(f"cannot read the nova recording {error}") from error
     except (OSError, ValueError, ijson.JSONError) as error:
-        raise errors.PlacementError(f"cannot read the nova recording {path}: {error}") from error
+        reason = " ".join(str(error).split())
+        raise errors.PlacementError(f"cannot read the nova recording {path}: {reason}") from error
     if not recorded:
         raise errors.PlacementError(f'{path} is not an object of the form {{"GET /path": body}}')
     return RecordedNova(recorded, str(path))

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import json_text
+from osc_placement.nova import configuration
 from osc_placement.nova.topology import is_true
 
 #: The trait that nova-compute gives to every provider of a PCI device that it manages.
@@ -158,13 +159,9 @@ def read_device_spec(path: pathlib.Path) -> PciConfiguration:
         [cfg.MultiStrOpt("device_spec", deprecated_opts=old_names), reported], group="pci"
     )
     conf.register_opts([cfg.StrOpt("host")])
-    try:
-        conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
+    with configuration.read(conf, path):
         texts, host = conf.pci.device_spec, conf.host
         is_reported = bool(conf.pci.report_in_placement)
-    except (cfg.Error, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
     if texts is None:
         return PciConfiguration(str(path), None, host, is_reported)
     try:

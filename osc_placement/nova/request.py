@@ -22,7 +22,7 @@ from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import CUSTOM_PREFIX
 from osc_placement.neutron.api import Port
-from osc_placement.nova import flavor as flavors, topology, traits
+from osc_placement.nova import configuration, flavor as flavors, topology, traits
 from osc_placement.nova.flavor import Source
 from osc_placement.nova.values import HostAggregate
 
@@ -190,15 +190,11 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
     conf.register_opts([enabled, in_placement, number], group=_FILTER_SECTION)
     conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
     conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
-    try:
-        conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
+    with configuration.read(conf, path):
         found = {
             name: getattr(conf[_SECTION], name) for name in ("max_placement_results", *FILTERS)
         }
         aliases = read_aliases(conf[_PCI_SECTION].alias)
-    except (cfg.Error, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
     section = conf[_FILTER_SECTION]
     return dataclasses.replace(
         base,

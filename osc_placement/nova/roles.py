@@ -10,6 +10,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import service
+from osc_placement.nova import configuration
 
 #: Placement accepts a reshape from this role only.
 SERVICE = "service"
@@ -61,17 +62,13 @@ def read_login(path: pathlib.Path) -> PlacementLogin:
         ],
         group=_SECTION,
     )
-    try:
-        conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
+    with configuration.read(conf, path):
         section = conf[_SECTION]
         found = {name: section[name] for name in ("username", "project_name")}
         domains = [
             section[f"{kind}_domain_id"] or section[f"{kind}_domain_name"] or "default"
             for kind in ("user", "project")
         ]
-    except (cfg.Error, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
     missing = [f"[{_SECTION}]{name}" for name, value in found.items() if not value]
     if missing:
         raise errors.PlacementError(f"{path} has no {' and no '.join(missing)}")

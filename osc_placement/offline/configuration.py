@@ -13,6 +13,7 @@ from oslo_config import cfg
 from placement import conf, db_api
 
 from osc_placement import address, errors
+from osc_placement.model import json_text
 
 #: oslo.config's errors about a "$"; their texts have what follows it, such as part of a password.
 _SUBSTITUTION = (cfg.NoSuchOptError, cfg.TemplateSubstitutionError)
@@ -87,6 +88,7 @@ def _read(file: pathlib.Path) -> cfg.ConfigOpts:
     options = cfg.ConfigOpts()
     conf.register_opts(options)
     try:
+        json_text.check_file(file)
         options(
             [],
             project="placement",
@@ -100,6 +102,8 @@ def _read(file: pathlib.Path) -> cfg.ConfigOpts:
         raise errors.PlacementError(f"{file}: a value {_DOLLAR}") from None
     except cfg.Error as error:
         raise errors.PlacementError(f"{file}: {error}") from error
+    except json_text.NotJson as error:
+        raise errors.PlacementError(str(error)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise errors.PlacementError(
             f"{file} cannot be read: {errors.file_reason(error)}"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from webob import exc
 
 from osc_placement.errors import needs_extra
+from osc_placement.model import json_text
 
 LOG = logging.getLogger(__name__)
 
@@ -136,6 +138,7 @@ def _middleware(app: Wsgi, path: str) -> Wsgi:
 
     config = cfg.ConfigOpts()
     try:
+        json_text.check_file(pathlib.Path(path))
         config([], project="osc-placement", default_config_files=[path], default_config_dirs=[])
         for group, options in auth_token.list_opts():
             config.register_opts(options, group)

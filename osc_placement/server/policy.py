@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from osc_placement.errors import needs_extra
+from osc_placement.model import json_text
 from osc_placement.server import auth
 
 PREFIX = "placement:"
@@ -73,7 +74,7 @@ def from_file(path: str, rules: Iterable[str], legacy: bool = False) -> Policy:
     enforcer.suppress_deprecation_warnings = True
     enforcer.register_defaults(_oslo_defaults(oslo_policy, rules, legacy))
     try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+        text = json_text.read_bytes(pathlib.Path(path)).decode()
         checks = oslo_policy.parse_file_contents(text)
         enforcer.load_rules()
         enforcer.check_rules(raise_on_violation=True)
