@@ -113,7 +113,7 @@ LAYERS: dict[str, set[str]] = {
     "http": set(),
     "resources": {"v1", "v1.resources"},
     "version": set(),
-    "offline": set(),
+    "offline": {"model"},
     "plugin": {"client", "client.connection", "interrupt", "model", "offline"},
     "testing": {"client", "model", "neutron", "nova", "samples", "server", "server.store"},
     "testing.conformance": {"client", "testing"},
@@ -396,7 +396,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 62_720
+MAX_LINES = 62_790
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:

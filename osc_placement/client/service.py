@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import itertools
 import logging
+import types
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import keystoneauth1.session
 
@@ -15,6 +20,8 @@ from osc_placement.client import api_errors, transport
 from osc_placement.model import json_text
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class ServiceRefused(api_errors.ApiError):
@@ -138,3 +145,35 @@ def parsing(service: str, path: str) -> Iterator[None]:
         raise errors.PlacementError(
             f"{service}'s response to {path.partition('?')[0]} lacks a field: {error!r}"
         ) from error
+
+
+def checked(value: T) -> T:
+    """A dataclass that was made of a response, whose fields have the types of their annotations.
+
+    Errors: TypeError, which names the field.
+    """
+    if not dataclasses.is_dataclass(value):
+        return value
+    for name, hint in _hints(type(value)).items():
+        field = getattr(value, name)
+        if not _has_type(field, hint):
+            raise TypeError(f"{name} is {field!r:.60}")
+    return value
+
+
+_hints: Callable[[Any], Mapping[str, Any]] = functools.cache(typing.get_type_hints)
+
+
+def _has_type(value: Any, hint: Any) -> bool:
+    kind, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if kind is types.UnionType:
+        return any(_has_type(value, each) for each in arguments)
+    if kind is None:
+        return isinstance(value, hint) and checked(value) is value
+    if not isinstance(value, kind):
+        return False
+    if kind is tuple:
+        each = itertools.cycle(arguments[:1]) if arguments[-1] is Ellipsis else arguments
+        return all(map(_has_type, value, each))
+    names, values = arguments
+    return all(_has_type(key, names) and _has_type(value[key], values) for key in value)

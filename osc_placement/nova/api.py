@@ -261,12 +261,14 @@ def host_aggregates(nova: Nova) -> list[values.HostAggregate]:
     body = ask_or_unsupported(nova, "/os-aggregates", _AGGREGATES_VERSION)
     with parsing("/os-aggregates"):
         return [
-            values.HostAggregate(
-                str(item["id"]),
-                item["name"],
-                item["uuid"],
-                tuple(item.get("hosts") or ()),
-                item.get("metadata") or {},
+            service.checked(
+                values.HostAggregate(
+                    str(item["id"]),
+                    item["name"],
+                    item["uuid"],
+                    tuple(item.get("hosts") or ()),
+                    item.get("metadata") or {},
+                )
             )
             for item in body["aggregates"]
         ]
@@ -287,12 +289,14 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
         body = ask_or_unsupported(nova, path, _SERVER_GROUPS_VERSION)
         with parsing(path):
             page = {
-                item["id"]: values.ServerGroup(
-                    item["id"],
-                    item["name"],
-                    item["policy"],
-                    tuple(item["members"]),
-                    int((item.get("rules") or {}).get("max_server_per_host", 1)),
+                item["id"]: service.checked(
+                    values.ServerGroup(
+                        item["id"],
+                        item["name"],
+                        item["policy"],
+                        tuple(item["members"]),
+                        int((item.get("rules") or {}).get("max_server_per_host", 1)),
+                    )
                 )
                 for item in body["server_groups"]
             }
@@ -337,7 +341,7 @@ def read_pages(
 
     for url, items in service.pages(NovaRefused.service, key, ask):
         with parsing(url):
-            results += map(read, items)
+            results += map(service.checked, map(read, items))
     return results
 
 

@@ -212,7 +212,8 @@ def _services(nova: api.Nova) -> tuple[list[values.ComputeService], bool]:
     """The compute services, and whether services of a cell that is down are among them."""
     body, version = api.ask_best(nova, _SERVICES_PATH, (_SERVICES, _HYPERVISORS))
     with api.parsing(_SERVICES_PATH):
-        services = [_service(item) for item in body["services"] if item["binary"] == "nova-compute"]
+        found = [item for item in body["services"] if item["binary"] == "nova-compute"]
+        services = [service.checked(_service(item)) for item in found]
     return services, version == _SERVICES
 
 
@@ -278,4 +279,4 @@ def _page(
             )
             for item in body["hypervisors"]
         ]
-    return page, more
+        return [*map(service.checked, page)], more

@@ -508,7 +508,7 @@ class ReportCommand(PlacementCommand, DisplayCommandBase, OwnArguments):
             sys.stdout.flush()
         finally:
             if not self.is_quiet:
-                sys.stderr.writelines(f"{line}\n" for line in self.summary)
+                sys.stderr.writelines(f"{errors.shortened(line)}\n" for line in self.summary)
 
     def _write(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         if parsed_args.formatter == "table":

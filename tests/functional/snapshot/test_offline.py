@@ -283,15 +283,28 @@ def test_a_command_that_reads_adds_nothing_and_one_that_writes_says_what(
     with engine.begin() as connection:
         for name in missing:
             connection.execute(sqlalchemy.text(f"DELETE FROM traits WHERE name = '{name}'"))
+    nova = "--os-nova-recording 12-hosts"
     for command in (
         LIST,
         "trait list",
         "placement snapshot save a.sqlite",
         "placement status show",
         "resource provider inventory amend --all --resource VCPU:total=4 --dry-run",
+        f"{nova} placement allocation audit",
+        f"{nova} placement allocation heal --dry-run",
+        f"{nova} placement capacity show --flavor m1.small",
+        f"{nova} placement health show",
+        f"{nova} placement host check cmp-0001",
+        f"{nova} placement host drain cmp-0001",
+        f"{nova} placement metrics write --textfile m.prom",
+        f"{nova} placement provider audit",
+        f"{nova} placement report write --output r.html",
+        f"{nova} allocation candidate explain --flavor m1.small",
     ):
         ended = forked.run([*config, *command.split()], tmp_path)
-        assert (ended.code, "Added" in ended.stderr) == (0, False), ended.stderr
+        # Some find nothing in this cloud, or no host of nova.
+        assert ended.code == 0 or nova in command, ended.stderr
+        assert "Added" not in ended.stderr
         assert names() == complete - missing
     ended = forked.run([*config, *CREATE.split(), "other"], tmp_path)
     assert ended.code == 0

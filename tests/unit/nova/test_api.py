@@ -6,12 +6,13 @@ import datetime
 import json
 import pathlib
 import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from osc_placement import errors, microversion, testing
-from osc_placement.nova import api, servers, values
+from osc_placement.nova import api, flavors, servers, values
 
 
 def connection(status: int = 200, body: Any = None, error: Exception | None = None) -> Any:
@@ -93,6 +94,41 @@ def test_a_recording_answers_like_nova() -> None:
     assert len(found.nodes) == 15
     assert [len(nodes) for nodes in found.of_host().values()] == [1] * 12 + [3]
     assert "ghost-nonode" in found.services
+
+
+GROUP = {"id": "g", "name": "g", "policy": "affinity", "members": []}
+
+
+@pytest.mark.parametrize("wrong", [None, 5, ["a"], {"a": 1}, 1.5])
+@pytest.mark.parametrize(
+    ("path", "key", "fields", "read"),
+    [
+        (
+            "/os-hypervisors/detail",
+            "hypervisors",
+            ("hypervisor_hostname", "id"),
+            servers.read_hosts,
+        ),
+        ("/os-services", "services", ("host",), servers.read_hosts),
+        ("/os-aggregates", "aggregates", ("name", "uuid"), api.host_aggregates),
+        ("/os-server-groups", "server_groups", ("name", "policy"), api.server_groups),
+        ("/flavors/detail", "flavors", ("name", "id", "vcpus", "extra_specs"), flavors.flavors),
+        ("/servers/detail", "servers", ("name", "id"), servers.servers),
+    ],
+)
+def test_a_field_of_another_type_is_an_error_that_names_the_listing(
+    path: str, key: str, fields: Sequence[str], read: Callable[[Any], Any], wrong: object
+) -> None:
+    for field in fields:
+        if field == "vcpus" and wrong == 5:
+            continue
+        recorded = json.loads(json.dumps(testing.sample_nova("12-hosts")))
+        for request, answer in recorded.items():
+            if f"{path}?" in f"{request}?":
+                answer[key] = answer[key] or [dict(GROUP)]
+                answer[key][0][field] = wrong
+        with pytest.raises(errors.PlacementError, match=path):
+            read(api.RecordedNova(recorded, "here"))
 
 
 @pytest.mark.parametrize("text", [None, "no json", "[]", "{}"])

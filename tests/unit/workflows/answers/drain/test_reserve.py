@@ -6,12 +6,15 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pytest
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import allocation
+from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.answers.capacity import count, nova_servers, servers
 from osc_placement.workflows.answers.drain import reserve, steps
 from tests.support.candidates import clouds
@@ -19,35 +22,56 @@ from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force, drains
 
 
-def survives(base: state.CloudState, failed: Sequence[str], stopped: Sequence[str]) -> bool:
+def survives(
+    base: state.CloudState,
+    failed: Sequence[str],
+    stopped: Sequence[str],
+    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+) -> bool:
     """Whether the servers of failed hosts can be claimed on hosts that did not fail or stop."""
-    lost = servers.servers_on(base, failed)
+    lost = [
+        each for each in drains.placed(base, groups=groups.values()) if each.root_uuid in failed
+    ]
     elsewhere = brute_force.without_trees(base, [*failed, *stopped])
     current = base
     for server in lost:
         # nova evacuates to the target and frees the source when nova-compute is back; what is in
         # use of a failed host does not matter, and a shared pool has the server's part once.
-        own = current.consumers[server.uuid].allocations
-        kept = {uuid: own[uuid] for uuid in own if uuid not in server.allocations}
-        current = brute_force.claim(current, server.uuid, kept)
-    return brute_force.fit(current, [server.query for server in lost], elsewhere)
+        current = brute_force.claim(current, server.uuid, _kept(current, server))
+
+    def rest(current: state.CloudState, waiting: Sequence[servers.PlacedServer]) -> bool:
+        if not waiting:
+            return True
+        server, *others = waiting
+        return any(
+            rest(brute_force.claim(current, server.uuid, target), others)
+            for target in drains.targets_of(current, server, elsewhere, groups)
+        )
+
+    return rest(current, lost)
+
+
+def _kept(base: state.CloudState, server: servers.PlacedServer) -> allocation.Allocations:
+    own = base.consumers[server.uuid].allocations
+    return {uuid: own[uuid] for uuid in own if uuid not in server.allocations}
 
 
 @pytest.mark.parametrize("failures", [1, 2])
+@pytest.mark.parametrize("with_groups", [False, True])
 @pytest.mark.seeds(40, long=400)
 def test_every_failure_that_was_survived_is_survived_after_each_step(
-    failures: int, seed: int
+    failures: int, with_groups: bool, seed: int
 ) -> None:
     draw = random.Random(f"reserve {failures} {seed}")
     base = drains.draw_flat(draw)
+    groups = drains.draw_groups(draw, base) if with_groups else {}
     hosts = count.hosts_of(base)
     stopped = draw.sample(hosts, draw.randint(1, len(hosts) - failures))
     every = [*itertools.combinations(hosts, failures)]
-    before = [each for each in every if survives(base, each, ())]
-    moves = drains.moves_of(base)
-    kept = reserve.FailureReserve(
-        base, nova_servers.KnownServers(), (), failures, budgets.SearchBudget(), stopped
-    )
+    before = [each for each in every if survives(base, each, (), groups)]
+    known = nova_servers.KnownServers(groups=tuple(groups.values()))
+    moves = drains.moves_of(base, drains.placed(base, groups=known.groups), groups=groups.values())
+    kept = reserve.FailureReserve(base, known, (), failures, budgets.SearchBudget(), stopped)
     assert set(before) == set(every) - set(kept.lost)
     schedule = steps.schedule(
         moves,
@@ -61,7 +85,7 @@ def test_every_failure_that_was_survived_is_survived_after_each_step(
         after = steps.after(base, schedule.steps[:number])
         for failed in before:
             if set(failed).isdisjoint(stopped):
-                assert survives(after, failed, stopped), (failed, number)
+                assert survives(after, failed, stopped, groups), (failed, number)
 
 
 def test_a_server_stays_if_its_move_would_use_the_reserve() -> None:
