@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from osc_placement.workflows.cloud import moves
 from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
 from tests.support.peer.shell import OpenStack
 
@@ -212,6 +213,26 @@ def test_migrations_that_nova_does_not_list_make_a_yes_unknown(
     (text,) = (row["text"] for row in found["not-checked"])
     assert text.startswith("whether an earlier move of the server is over: ")
     assert "/os-migrations" in text
+
+
+@pytest.mark.parametrize("move_type", moves.TABLE)
+def test_an_open_migration_of_a_server_without_a_task_makes_a_yes_unknown(
+    move_type: str, openstack: OpenStack, hosts: dict[str, str]
+) -> None:
+    """Nova's host of the server is a claim then, and a move from there may find no guest.
+
+    Not while a resize waits to be confirmed: its guest is certainly there.
+    """
+    openstack("resource provider inventory amend", hosts["b"], "--resource=VCPU:total=16")
+    for status, row in moves.TABLE[move_type].items():
+        opened = {**MOVE, "instance_uuid": SERVER, "migration_type": move_type, "status": status}
+        answers = {**recorded(hosts), "GET /v2.1/os-migrations": {"migrations": [opened]}}
+        move = ("--for", "live-migrate", *nova_recording(answers))
+        code, found = explained(openstack, *move)
+        is_claim = row.phase is not moves.Phase.WAITING
+        assert code == (4 if is_claim else 0), status
+        (text,) = (each["text"] for each in found["not-checked" if is_claim else "note"])
+        assert text.startswith("the server: its "), status
 
 
 #: ``(arguments, state of the source, fields of the server, message)``

@@ -153,4 +153,8 @@ def _earlier_moves(
     by_uuid = {one.uuid: one for one in listed}
     reading = moves.MovesReading(hosts, {}, servers={server.uuid: server}, migrations=by_uuid)
     move = moves.move_of(reading, server)
-    return (), () if move.is_settled or not move.migrations else (f"the server: {move.why()}",)
+    if move.is_settled or not move.migrations:
+        return (), ()
+    text = f"the server: {move.why()}"
+    # Where nova's host is a claim, a move from there may find no guest.
+    return ((), (text,)) if all(loss.is_certain for loss in move.losses) else ((text,), ())
