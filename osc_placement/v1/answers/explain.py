@@ -99,7 +99,7 @@ class ExplainAllocationCandidate(base.ReportLister):
 
     The table output has several tables. Other formats have one row per fact; the column section
     tells its kind. A host that a filter of nova certainly refuses is not counted; the compute
-    filter is judged for every request.
+    filter is checked for every request.
     """
 
     required_feature = "nested candidates"

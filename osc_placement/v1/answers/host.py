@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 class CheckHosts(base.ReportShowOne):
     """Show whether some hosts may stop: whether their servers fit on the other hosts
 
-    Each server requests elsewhere what it has: the amounts of its host and of sharing
-    providers, and together those of each other provider. It needs a host whose nova-compute is up
-    and enabled, and never one of the named hosts. The servers of a host are those whose guest may
-    be there, or whose data is needed there: while a server moves, neither end may stop. The answer
-    is "yes", "no" with the servers that find no place, or "unknown" with what was not checked and
-    can make it a no; "placement host drain" says where each server goes, and in which order. With
-    --max-count, the answer is about a largest set of the named hosts. Compute services, servers,
+    Each server must find on one other host what it has now: a host whose nova-compute is up and
+    enabled, and none of the named ones. The servers of a host are those whose guest may be there,
+    or whose data is needed there: while a server moves, neither end may stop. The answer is "yes",
+    "no" with the servers that find no place, or "unknown" with what was not checked and can make
+    it a no; "placement host drain" says where each server goes, and in which order. With
+    --max-count, the answer is the largest group of these hosts that may stop together. Services,
     migrations, traits, aggregates, zones and server groups are those of nova: of the cloud, of a
     snapshot that was saved --with-nova, or of --os-nova-recording. With --no-nova, the answer is
     Placement's alone. Only reads.

@@ -18,9 +18,10 @@ class MakeRoom(base.ReportShowOne):
     """Show the fewest, then the smallest live moves after which a flavor fits
 
     Moves no server itself. Each move has room while nova holds the allocations of source and
-    target. Servers move that are active or paused, at rest, and in no server group with affinity;
-    each at most once. Traits, zones, aggregates and server groups are kept. "at least" is a bound:
-    fewer moves are not enough. Needs every record, as placement capacity show --keep. Only reads.
+    target. Servers move that are active or paused, in no other move, and in no server group with
+    affinity; each at most once. Traits, zones, aggregates and server groups are kept. "at least"
+    is a bound: fewer moves are not enough. Needs every record, as placement capacity show --keep.
+    Only reads.
     """
 
     names_database = False

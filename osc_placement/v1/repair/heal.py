@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 class HealAllocations(plan_command.PlanCommand):
     """Create the missing allocations of servers
 
-    For clouds that used the caching scheduler, and for lost allocations. Each server gets the
-    resources that its flavor and image request, on its host, with its project and user. A
-    consumer with a wrong or placeholder owner gets the owner of its server. The command
-    removes nothing: "placement allocation audit" finds and repairs wrong allocations.
+    For servers that run without allocations: after the caching scheduler, a failed evacuation, or
+    the restore of a database. Each server gets the resources that its flavor and image request, on
+    its host, with its project and user. A consumer with a wrong or placeholder owner gets the
+    owner of its server. The command removes nothing: "placement allocation audit" finds and
+    repairs wrong allocations.
 
     The command skips a server that is moving, is on no host, does not fit, or could use one
     of several devices, which only its host knows, and shows the reason. --assign or

@@ -71,7 +71,7 @@ def _verdict(item: status.UpgradeCheck) -> str:
 
 
 class ShowOptions(base.Command):
-    """Show the options that many commands share
+    """Show the options that many commands have
 
     The help of a command only names them.
     """

@@ -431,8 +431,8 @@ def _written_back(after: InventoryState) -> list[str]:
 def _notes(items: Iterable[Item]) -> tuple[str, ...]:
     states = [_changed(item) for item in items]
     notes = [
-        f"{resource_class}:allocation_ratio lasts only where nova.conf does not set {option}:"
-        " nova-compute writes a configured ratio back at its next periodic run"
+        f"if nova.conf sets {option}, nova-compute overwrites {resource_class}:allocation_ratio"
+        " at its next periodic run"
         for resource_class, option in _WRITTEN_BY_NOVA.items()
         if any("allocation_ratio" in (state.classes.get(resource_class) or ()) for state in states)
     ]

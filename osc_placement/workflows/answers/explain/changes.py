@@ -2,7 +2,7 @@
 """The smallest changes that give a request a host. Pure.
 
 Two views: ``of_host`` changes the cloud (free, add, traits, aggregates, units of inventories), and
-``of_query`` changes the request. Each change is sufficient alone, and no part of it is. An example:
+``of_query`` changes the request. Each change is enough, and no part of it is. An example:
 a host with 2 VCPU free and without a trait gets one change with two steps, "free 2 VCPU; add the
 trait", because neither step helps alone.
 """
