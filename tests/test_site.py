@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 from sphinx.search import en
 
-from tests.support import guide, tables
+from tests.support import browser, guide, tables
 from tests.support.peer import process
 
 DOCS = guide.DOCS
@@ -236,6 +236,51 @@ def test_a_word_of_operators_leads_to_its_page_first(
     found = [index["docnames"][number] for number, _, _ in entries]
     assert page in found
     assert len(found) <= 3
+
+
+needs_chromium = pytest.mark.skipif(browser.CHROMIUM is None, reason="Chromium is not installed")
+#: The width of a phone, and how high the letters of a picture are there at least, in CSS pixels.
+PHONE, READABLE = 390, 7
+
+#: ``[[file, width]]`` of the pictures in the text of a page.
+SHOWN = """[...document.querySelectorAll(".content img")]
+    .map(item => [item.src.split("/").pop(), item.getBoundingClientRect().width])"""
+
+
+@needs_chromium
+def test_pictures_are_readable_on_a_phone_and_no_page_scrolls_sideways(
+    site: pathlib.Path, pages: dict[pathlib.Path, Page]
+) -> None:
+    with_pictures = [
+        path for path in pages if any("_images/" in link for link in pages[path].links)
+    ]
+    seen = set()
+    with browser.opened() as tab:
+        for path in with_pictures:
+            tab.open(path, PHONE, dark=True)
+            assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE, path
+            for name, width in tab.evaluate(SHOWN):
+                seen.add(name)
+                if name.endswith(".svg"):
+                    text = (site / "_images" / name).read_text()
+                    box = re.search(r'viewBox="\S+ \S+ (\S+) ', text)
+                    assert box, name
+                    sizes = [
+                        float(size) for size in re.findall(r'font-size[=:]"?\s*([\d.]+)', text)
+                    ]
+                    assert min(sizes) * width / float(box[1]) >= READABLE, name
+                else:
+                    assert width > 2 * (PHONE - 50), name
+        assert {"terminal.svg", "report.webp", "tree.svg"} <= seen
+
+
+@needs_chromium
+def test_on_paper_no_page_has_a_link_over_its_text(site: pathlib.Path) -> None:
+    hidden = "getComputedStyle(document.querySelector('.skip-to-content')).display"
+    with browser.opened() as tab:
+        for printed in (True, False):
+            tab.open(site / "index.html", 760, printed=printed)
+            assert (tab.evaluate(hidden) == "none") is printed
 
 
 def test_each_program_has_a_man_page(tmp_path: pathlib.Path) -> None:

@@ -366,3 +366,13 @@ def test_the_keyboard_reaches_the_details_of_a_host_and_its_class(tmp_path: path
         assert tab.evaluate("scrollY") == before
         tab.evaluate("location.hash = '#hosts'")
         assert tab.evaluate(f"{box} < 2")
+
+
+@needs_chromium
+def test_on_paper_the_legend_begins_a_page_together_with_its_map(tmp_path: pathlib.Path) -> None:
+    path = written_with((), tmp_path / "sample")
+    breaks = "getComputedStyle(document.querySelector('.legend').closest('.map')).breakBefore"
+    with browser.opened() as tab:
+        for printed, value in ((True, "page"), (False, "auto")):
+            tab.open(path, 760, printed=printed)
+            assert tab.evaluate(breaks) == value
