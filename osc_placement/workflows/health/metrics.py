@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import functools
 import math
 import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -96,7 +97,7 @@ def read(
             if details.per_host:
                 families.append(_flavors_per_host(base, services.nova, compute, context))
         if details.projects:
-            families += _projects(base, details.quotas, not_checked)
+            families += _projects(base, details.quotas, not_checked, context)
     families += _findings(health.examine(services, context), not_checked)
     if saved is not None:
         help_text = "When the cloud was read, in seconds since 1970."
@@ -220,7 +221,10 @@ def _flavors_per_host(
 
 
 def _projects(
-    base: state.CloudState, quotas: nova_api.Nova | str, not_checked: list[tuple[str, str]]
+    base: state.CloudState,
+    quotas: nova_api.Nova | str,
+    not_checked: list[tuple[str, str]],
+    context: ReadContext,
 ) -> Iterator[Family]:
     """The usage of each project in Placement, and its quotas in nova; no limit is infinite."""
     used: collections.Counter[tuple[str, ...]] = collections.Counter()
@@ -231,30 +235,34 @@ def _projects(
     labels = ("project_id", "resourcetype")
     samples = [Sample(key, number) for key, number in sorted(used.items())]
     yield Family("project_usage", "What the consumers of a project use.", labels, samples)
-    limits: list[Sample] = []
-    for project in dict.fromkeys(key[0] for key in sorted(used)):
-        if isinstance(quotas, str):
-            not_checked.append(("project_quota", quotas))
-            break
-        try:
-            limits += _limits(project, quotas)
-        except api_errors.ApiError as error:
-            not_checked.append(("project_quota", str(error)))
-            if error.status in api_errors.ACCESS_DENIED:
-                break
-        except errors.PlacementError as error:
-            not_checked.append(("project_quota", str(error)))
+    projects = list(dict.fromkeys(key[0] for key in sorted(used)))
+    answers: list[list[Sample] | errors.PlacementError | str] = []
+    if isinstance(quotas, str):
+        answers.append(quotas)
+    else:
+        # The first one alone: who may not read the quotas of one project may read none.
+        answers += (_limits(quotas, project) for project in projects[:1])
+        if answers and getattr(answers[0], "status", 0) not in api_errors.ACCESS_DENIED:
+            ask = functools.partial(_limits, quotas)
+            answers += context.each(ask, projects[1:], "reading quotas")
+    not_checked += (("project_quota", str(item)) for item in answers if not isinstance(item, list))
+    limits = [sample for item in answers if isinstance(item, list) for sample in item]
     help_text = "Nova's quota of a project; +Inf without a limit."
     yield Family("project_quota", help_text, ("project_id", "quota"), limits)
 
 
-def _limits(project: str, nova: nova_api.Nova) -> Iterator[Sample]:
+def _limits(nova: nova_api.Nova, project: str) -> list[Sample] | errors.PlacementError:
     path = f"/os-quota-sets/{urllib.parse.quote(project, safe='')}"
-    body = nova.ask(path, _QUOTA_VERSION)
-    with nova_api.parsing(path):
-        numbers = {name: int(body["quota_set"][name]) for name in _QUOTAS}
-    for name, number in numbers.items():
-        yield Sample((project, name), math.inf if number < 0 else number)
+    try:
+        body = nova.ask(path, _QUOTA_VERSION)
+        with nova_api.parsing(path):
+            numbers = {name: int(body["quota_set"][name]) for name in _QUOTAS}
+    except errors.PlacementError as error:
+        return error
+    return [
+        Sample((project, name), math.inf if number < 0 else number)
+        for name, number in numbers.items()
+    ]
 
 
 def _flavors(

@@ -7,6 +7,7 @@ import math
 import pathlib
 import shutil
 import subprocess
+import threading
 import uuid
 from typing import Any
 
@@ -229,7 +230,7 @@ def test_projects_have_their_usage_and_their_quotas() -> None:
     details = metrics.Details(projects=True, quotas=nova)
     values = parsed(metrics.text(metrics.read(services(), CONTEXT, details)))
     assert values["project_usage"] == used
-    assert nova.paths == [f"/os-quota-sets/{project}" for project in projects]
+    assert sorted(nova.paths) == [f"/os-quota-sets/{project}" for project in projects]
     assert values["project_quota"][projects[0], "cores"] == 20
     assert values["project_quota"][projects[0], "ram"] == math.inf
 
@@ -247,6 +248,23 @@ def test_quotas_that_cannot_be_read_are_not_checked(quotas: Any) -> None:
     assert "no nova is there" in reason or "HTTP 403" in reason
     # A refused permission ends the requests.
     assert len(getattr(quotas, "paths", [1])) == 1
+
+
+def test_the_quotas_of_several_projects_are_read_at_the_same_time() -> None:
+    document = testing.sample_cloud("12-hosts")
+    for number, consumer in enumerate(document["consumers"].values()):
+        consumer["project"] = f"project-{number % 5}"
+    together = threading.Barrier(4, timeout=30)
+
+    class Waiting(Quotas):
+        def ask(self, path: str, version: str) -> Any:
+            if not path.endswith("project-0"):
+                together.wait()
+            return super().ask(path, version)
+
+    details = metrics.Details(projects=True, quotas=Waiting())
+    values = parsed(metrics.text(metrics.read(services(document), CONTEXT, details)))
+    assert len({project for project, _ in values["project_quota"]}) == 5
 
 
 def test_without_nova_the_areas_say_so() -> None:
