@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from osc_placement import testing
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -185,6 +185,7 @@ LIMITED = {
 }
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize("removed", LIMITED)
 def test_a_removal_has_a_limit_on_request(
     openstack: shell.OpenStack, target: targets.Target, removed: str

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Iterator
 
 import pytest
 
+from osc_placement.plan import journal
 from tests.functional.batch.test_batch import AMEND, HOSTS
 from tests.support.peer import fixtures, shell, target as targets
 
@@ -138,3 +140,16 @@ def test_prune_shows_first_and_keeps_unfinished_plans(cloud: shell.OpenStack) ->
     assert (row["status"], row["result"]) == ("unfinished", "deleted")
     assert cloud(LIST) == []
     assert local(LIST).code == 0
+
+
+def test_prune_fails_for_a_file_that_cannot_be_deleted(
+    cloud: shell.OpenStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(item: journal.Record) -> None:
+        raise PermissionError(13, "Permission denied", str(item.journal))
+
+    monkeypatch.setattr(journal, "delete", refuse)
+    outcome = local(PRUNE, "--older-than", "0", "--delete", "-f", "json")
+    assert outcome.code == 1
+    assert [row["result"] for row in json.loads(outcome.stdout)] == ["failed", "kept"]
+    assert "Permission denied" in outcome.stderr

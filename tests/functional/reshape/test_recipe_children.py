@@ -11,7 +11,7 @@ import pytest
 from tests.functional.reshape import test_reshape_recipe as recipes
 from tests.functional.reshape.test_reshape import offered
 from tests.functional.reshape.test_reshape_recipe import PROVIDERS, RECIPE, SERVERS, held, node
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 CONTEXT, GPU = "MEM_ENCRYPTION_CONTEXT", "CUSTOM_PCI_10DE_1EB8"
 HOST = node(9)
@@ -53,6 +53,7 @@ def test_memory_encryption_moves_to_the_provider_of_its_model(
     assert recipes.everything(target) == before
 
 
+@fixtures.ON_ONE_TARGET
 def test_errors_of_models_are_reported(openstack: shell.OpenStack) -> None:
     models = ("--model", "sev=1", "--model", "amd-sev=x", "--model", "amd-sev=0")
     _, error = openstack.fails(f"{RECIPE} sev", HOST, *models)
@@ -86,6 +87,7 @@ def test_pci_devices_move_to_providers_with_their_addresses(
     assert recipes.everything(target) == before
 
 
+@fixtures.ON_ONE_TARGET
 def test_errors_of_pci_devices_are_reported(openstack: shell.OpenStack) -> None:
     words = (
         "--device",
@@ -101,6 +103,7 @@ def test_errors_of_pci_devices_are_reported(openstack: shell.OpenStack) -> None:
     assert "--as VGPU: no --device has this class" in error
 
 
+@fixtures.ON_ONE_TARGET
 def test_classes_that_the_reshape_would_refuse_are_reported(openstack: shell.OpenStack) -> None:
     twice = ("--device", "0000:81:00.0=CUSTOM_GPU:1,CUSTOM_GPU:2")
     new = ("--as", "CUSTOM_GPU=10de:1eb8", "--as", "CUSTOM_GPU=10de:1eb", "--as", "CUSTOM_GPU=gpu")
@@ -115,6 +118,7 @@ def test_classes_that_the_reshape_would_refuse_are_reported(openstack: shell.Ope
     assert "--as CUSTOM_GPU: '10de:1eb' is neither a resource class" in error
 
 
+@fixtures.ON_ONE_TARGET
 def test_a_document_is_not_overwritten(openstack: shell.OpenStack) -> None:
     pathlib.Path("sev.yaml").write_text("mine")
     _, error = openstack.fails(f"{RECIPE} sev", HOST, "--out", "sev.yaml")

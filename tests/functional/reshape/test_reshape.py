@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.functional_cloud import allocate, create
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 RESHAPE = "placement reshape"
 A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
@@ -204,6 +204,7 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
     assert "gpu-of-cn4" not in now
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.usefixtures("uuids")
 def test_an_unreadable_file_and_all_errors_of_a_file_are_reported(
     openstack: shell.OpenStack,

@@ -13,7 +13,7 @@ import pytest
 from osc_placement import testing
 from tests.functional.reshape import test_reshape
 from tests.functional.reshape.test_reshape import offered
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -105,6 +105,7 @@ def vgpu(*more: str) -> tuple[str, ...]:
     return (node(9), *devices, *more)
 
 
+@fixtures.ON_ONE_TARGET
 def test_the_output_of_virsh_and_mdevctl_names_the_gpus(
     openstack: shell.OpenStack, target: targets.Target, gpus: str
 ) -> None:
@@ -152,6 +153,7 @@ def test_vgpu_moves_to_the_gpus_that_servers_use(
     assert everything(target) == before
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.usefixtures("gpus")
 def test_consumers_without_evidence_are_listed_and_refused(openstack: shell.OpenStack) -> None:
     text = openstack.do(f"{RECIPE} vgpu", *vgpu("--assign", f"{SERVERS['vm-00007']}={A}"))
@@ -164,6 +166,7 @@ def test_consumers_without_evidence_are_listed_and_refused(openstack: shell.Open
     assert pathlib.Path("vgpu.yaml").read_text() == text
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.usefixtures("gpus")
 def test_all_errors_of_devices_are_reported(openstack: shell.OpenStack) -> None:
     words = ("--device", f"{A}=x", "--trait", "other=CUSTOM_A", "--assign", f"me={A}")
@@ -212,6 +215,7 @@ def test_pinned_servers_get_pcpu_and_others_keep_vcpu(
     assert everything(target) == before
 
 
+@fixtures.ON_ONE_TARGET
 def test_all_errors_of_cpu_sets_are_reported(openstack: shell.OpenStack) -> None:
     _, error = openstack.fails(f"{RECIPE} pcpu", node(2), "--cpu-dedicated-set", "4-x", *RECORDED)
     assert "'4-x' is not a set of CPUs" in error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from osc_placement.engine import state
@@ -13,6 +14,7 @@ from osc_placement.engine.candidates import (
     plans,
     report as reports,
     search as candidates,
+    tree,
 )
 from osc_placement.model.candidate import CandidateQuery
 from tests.support.candidates import cloud_builder, oracle
@@ -27,8 +29,15 @@ def draw(steered: random.Random) -> tuple[state.CloudState, list[CandidateQuery]
     return base, [cloud_builder.draw_query(steered, base, version) for version in versions]
 
 
-def test_the_search_finds_what_brute_force_finds_once():
-    for seed in range(400):
+#: The steps without a candidate after which a search looks ahead: usually, and from the start.
+@pytest.mark.parametrize(
+    ("steps", "seeds"), [(tree.LOOKAHEAD_AFTER, range(400)), (-1000, range(240, 640))]
+)
+def test_the_search_finds_what_brute_force_finds_once(
+    steps: int, seeds: range, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tree, "LOOKAHEAD_AFTER", steps)
+    for seed in seeds:
         base, queries = draw(random.Random(seed))
         for query in queries:
             found = [oracle.freeze(each) for each in candidates.search(base, query)]
