@@ -251,7 +251,7 @@ def _in_doubt(
 
 def _why_not_stale(reading: RetireReading, root: provider.Provider) -> Iterator[Reason]:
     """Why the tree of a provider without a compute node must not be deleted."""
-    if _COMPUTE_NODE not in reading.traits_of[root.uuid]:
+    if _COMPUTE_NODE not in reading.traits_of[root.uuid] and not _is_bare(reading, root):
         delete = "openstack resource provider delete --tree"
         text = f"it lacks the trait {_COMPUTE_NODE}, so nova-compute did not make it: {delete}"
         yield Reason(Code.NOT_A_COMPUTE_NODE, text)
@@ -269,6 +269,12 @@ def _why_not_stale(reading: RetireReading, root: provider.Provider) -> Iterator[
     yield from _open_migrations(reading, hosts)
     for text in _why_needed(reading, root.uuid, hosts, ()):
         yield Reason(Code.NOT_EMPTY, text)
+
+
+def _is_bare(reading: RetireReading, root: provider.Provider) -> bool:
+    """Whether only the provider is left: a run that was killed had removed its traits."""
+    parts = (reading.inventories_of, reading.traits_of, reading.aggregates_of)
+    return len(reading.trees[root.uuid]) == 1 and not any(part[root.uuid] for part in parts)
 
 
 def _why_needed(
@@ -308,7 +314,10 @@ def _has_own(reading: RetireReading, uuid: str, root: str) -> bool:
 
 
 def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change.Change]:
-    """Everything of a tree goes: consumers, inventories, traits, aggregates, the providers."""
+    """Everything of a tree goes: consumers, inventories, traits, aggregates, the providers.
+
+    The traits of the root go last: by them a further run recognizes the host after a kill.
+    """
     tree = reading.trees[root.uuid]
     gone = {item.uuid for item in tree}
     for uuid in _consumers_of(reading, root.uuid):
@@ -330,7 +339,13 @@ def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change
         aggregates = memberships.Aggregates.of(sorted(reading.aggregates_of[item.uuid]))
         parts: Sequence[tuple[str, bool, change.State, change.State, int]] = (
             (inventories.TYPE.name, bool(offered.classes), offered, none, _INVENTORIES),
-            (memberships.TRAITS.name, bool(traits.present), traits, _absent(traits), _TRAITS),
+            (
+                memberships.TRAITS.name,
+                bool(traits.present),
+                traits,
+                _absent(traits),
+                _TRAITS if depth else _DELETE + deepest,
+            ),
             (
                 memberships.AGGREGATES.name,
                 bool(aggregates.present),
@@ -343,7 +358,7 @@ def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change
                 True,
                 providers.ProviderState(item.name, item.parent_uuid),
                 providers.ABSENT,
-                _DELETE + deepest - depth,
+                _DELETE + deepest - depth + (not depth),
             ),
         )
         for kind, has_any, before_state, after_state, stage in parts:

@@ -26,24 +26,37 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from tests.support.functional_cloud import allocate, create
+from tests.functional.answers import test_ok_to_stop
+from tests.functional.repair import test_retire
+from tests.support.functional_cloud import (
+    AGGREGATE,
+    allocate,
+    compute_hosts,
+    create,
+    nova_recording,
+)
 from tests.support.peer import chaos, forked, loading, process, shell, target as targets
 
 AMEND = "resource provider inventory amend --all --resource VCPU:allocation_ratio"
-#: The options for a recorded nova, which plans do not record, as they do not record the cloud.
-OF_NOVA = {"placement allocation heal", "placement aggregate mirror"}
-NOVA = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
+#: The recordings of nova, which plans do not record, as they do not record the cloud.
+NOVA = {
+    "placement allocation heal": "12-hosts",
+    "placement aggregate mirror": "12-hosts",
+    "placement host retire old": "nova.json",
+}
 COMMANDS = {
     "amend": f"{AMEND}=3",
     "amend by": f"{AMEND}+=2",
     "heal": "placement allocation heal",
     "mirror": "placement aggregate mirror",
+    "retire": "placement host retire old",
     "reshape": "placement reshape moves.yaml --name-glob cn* --strategy pack",
 }
 MOVES = """\
 moves:
 - {from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}", traits: [CUSTOM_VGPU_A]}}
 """
+ALLOWED = ("--allow", "recorded-nova")
 #: What a finished run ends with: 6 says that a change was refused, as in the sample.
 FINISHED = (0, 6)
 #: How many kills follow each other before a command may come to its end.
@@ -85,7 +98,8 @@ class KilledCommands:
 
     def run(self, command: str, *, at_journal: int = 0) -> shell.Outcome | None:
         """The outcome; None when it was killed."""
-        nova = NOVA if command in OF_NOVA else ()
+        recording = NOVA.get(command)
+        nova = ["--os-nova-recording", recording, *ALLOWED] if recording else []
         options = [*targets.admin_options(self.proxy.url), *shlex.split(command)]
         arguments = [*options, *nova, "-f", "json"]
         out = self.folder / "outcome.json"
@@ -164,6 +178,31 @@ class KilledCommands:
         return found
 
 
+def arrange_old_host(openstack: shell.OpenStack) -> None:
+    """A tree of which nova deleted the compute service, with what evacuations left there."""
+    uuids = {name: create(openstack, name, VCPU=64) for name in ("old", "new")}
+    uuids["numa"] = create(openstack, "numa", "old", MEMORY_MB=64)
+    uuids["pci"] = create(openstack, "pci", "numa", VGPU=32)
+    for name in ("old", "new"):
+        openstack("resource provider trait set", "--trait", "COMPUTE_NODE", uuids[name])
+    openstack("resource provider aggregate add", uuids["old"], "--aggregate", AGGREGATE)
+    servers = [f"00000000-0000-4000-8000-0000000000d{number}" for number in range(4)]
+    moves = []
+    for each in servers:
+        test_retire.on_both(openstack, uuids, each)
+        (move,) = test_retire.migration("done")["migrations"]
+        moves.append({**move, "uuid": each.replace("0d", "0e"), "instance_uuid": each})
+    nova_recording(
+        {
+            **compute_hosts({"new": uuids["new"]}),
+            "GET /v2.1/servers/detail": {
+                "servers": [test_ok_to_stop.server(each, "new") for each in servers]
+            },
+            "GET /v2.1/os-migrations": {"migrations": moves},
+        }
+    )
+
+
 def arrange(openstack: shell.OpenStack) -> None:
     """Hosts with a server each, and one that is on two of them."""
     uuids = [create(openstack, f"cn{number}", VCPU=8, VGPU=4) for number in range(4)]
@@ -199,6 +238,11 @@ def continuation(commands: KilledCommands, command: str) -> str | None:
     return str(plans[0]["to_continue"]).removeprefix("openstack ") or None
 
 
+def forget_plans(folder: pathlib.Path) -> None:
+    for path in (folder / "home").rglob("*.json*"):
+        path.unlink()
+
+
 def undo_all(commands: KilledCommands, writes: int) -> None:
     """Undo every plan of the list, the newest first; each is killed on the way."""
     for plan in commands.listed():
@@ -223,8 +267,11 @@ def test_a_killed_command_is_continued_and_undone(
 ) -> None:
     if name == "reshape":
         arrange(openstack)
+    elif name == "retire":
+        arrange_old_host(openstack)
     else:
         target.load("12-hosts")
+    forget_plans(tmp_path)
     command, before = COMMANDS[name], state(target)
     lost = 0.1 * (seed % 2)
     with chaos.between(target.url, lose_after=lost, seed=seed) as proxy:  # type: ignore[attr-defined]
@@ -234,8 +281,7 @@ def test_a_killed_command_is_continued_and_undone(
         assert after != before
         undo_all(commands, 0)
         assert state(target) == before
-        for path in (tmp_path / "home").rglob("*.json*"):
-            path.unlink()
+        forget_plans(tmp_path)
 
         proxy.effective_writes.clear()
         for number in range(KILLS + 1):
