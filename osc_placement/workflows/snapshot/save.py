@@ -81,7 +81,11 @@ class SaveReport:
 
 
 def save(
-    client: api.Client, request: SaveRequest, context: ReadContext | None = None
+    client: api.Client,
+    request: SaveRequest,
+    context: ReadContext | None = None,
+    *,
+    is_kept: bool = True,
 ) -> SaveReport:
     """Save the state of a cloud in a new file, or continue a save.
 
@@ -94,8 +98,8 @@ def save(
     and one per consumer on it in each of three rounds, and a listing per round; for a consumer
     that changes, one and one per provider of it; for one that is gone, one. With the tables of
     Placement (``client.tables``): none.
-    Errors: PlacementError; the unfinished file stays, and the same call continues; with the tables
-    nothing stays.
+    Errors: PlacementError; the unfinished file stays, and the same call continues; with the tables,
+    and unless ``is_kept``, nothing stays.
     """
     client.require_feature("consumer generation", "snapshots")
     context = context or ReadContext()
@@ -109,7 +113,10 @@ def save(
                 f"{command_line.quote(str(request.path))} exists: give another file; nothing was"
                 " changed"
             )
-        with continuable(partial), _opened(partial, is_kept=client.tables is None) as file:
+        with (
+            continuable(partial),
+            _opened(partial, is_kept=is_kept and client.tables is None) as file,
+        ):
             saving = _Save(client, file, request, context)
             metadata = saving.run()
         publish(request.path)
@@ -131,7 +138,7 @@ def saved(
     """A cloud in a temporary file, during the block. Requests: those of ``save``."""
     with tempfile.TemporaryDirectory() as folder:
         request = SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners, also=also)
-        save(client, request, context)
+        save(client, request, context, is_kept=False)
         yield request.path
 
 

@@ -49,6 +49,7 @@ def test_a_placement_that_fails_is_not_read_on_and_on(
         asked = collections.Counter(sent.path for sent in placement.requests)
     assert outcome.code != 0
     assert "the database is gone" in outcome.stderr + outcome.stdout
+    assert "keeps what was read" not in outcome.stderr
     failed = [path for path in asked if path.startswith("/resource_providers")]
     assert 0 < len(failed) < retry.MOST_FAILURES + retry.MOST
     assert max(asked.values()) <= 2 * retry.READS
