@@ -17,6 +17,7 @@ MAX_BYTES = 1 << 30
 MAX_LEVELS = 100
 _TOO_LARGE = f"{{}}: more than {MAX_BYTES >> 20} MiB"
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
@@ -29,7 +30,11 @@ def parse(text: bytes | str, source: str = "") -> Any:
     """The value of a JSON text in UTF-8. Errors: NotJson with ``source``, line and column."""
     prefix = f"{source}: " if source else ""
     try:
-        return json.loads(text if isinstance(text, str) else text.decode())
+        text = text if isinstance(text, str) else text.decode()
+        value: Any = json.loads(text)
+        if _SURROGATE.search(text):
+            # Half of a pair is no text: it could not be written anywhere.
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
         raise NotJson(f"{prefix}{errors.file_reason(error)}") from error
     except RecursionError:
@@ -37,6 +42,7 @@ def parse(text: bytes | str, source: str = "") -> Any:
         raise NotJson(f"{prefix}lists and objects are nested too deeply") from None
     except ValueError as error:
         raise NotJson(f"{prefix}{error}") from error
+    return value
 
 
 def read(path: pathlib.Path) -> Any:

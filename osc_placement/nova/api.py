@@ -213,7 +213,8 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
             limited = json_text.LimitedFile(file, str(path))
             responses = ijson.kvitems(limited, "", use_float=True)
             recorded = recording.CompressedResponses(
-                (request, json.dumps(body).encode()) for request, body in responses
+                (request, json.dumps(body, ensure_ascii=False).encode())
+                for request, body in responses
             )
     except json_text.NotJson as error:
         raise errors.PlacementError(f"cannot read the nova recording {error}") from error

@@ -26,6 +26,8 @@ DEEP = "[" * 200_000
         ("{", "line 1 column 2"),
         ("9" * 5_000, "digits"),
         ("", "Expecting value"),
+        (r'["\ud83d"]', "surrogates not allowed"),
+        (r'{"\uDE00\ud83d": 1}', "surrogates not allowed"),
     ],
 )
 def test_a_text_that_is_not_json_is_one_error_with_its_source(
@@ -33,6 +35,10 @@ def test_a_text_that_is_not_json_is_one_error_with_its_source(
 ) -> None:
     with pytest.raises(json_text.NotJson, match=f"^nova: .*{reason}"):
         json_text.parse(text, "nova")
+
+
+def test_a_pair_of_surrogates_is_a_character() -> None:
+    assert json_text.parse(r'["\ud83d\uDE00", "\\ud83d"]') == ["\U0001f600", r"\ud83d"]
 
 
 def test_a_file_is_not_nested_in_more_levels_than_other_code_can_follow(
