@@ -211,10 +211,16 @@ def test_a_search_for_a_problem_finds_its_page(site: pathlib.Path, query: str, p
 #: ``{a word of operators: the page that an index entry of this word leads to}``. The search of the
 #: pages ranks an entry with exactly this word before titles and texts.
 KEYWORDS = {
-    **dict.fromkeys(("drain", "maintenance", "evacuate", "reboot"), "user/answers/host-check"),
-    **dict.fromkeys(("overcommit", "oversubscription", "rollback"), "user/batch/batch"),
+    **dict.fromkeys(("drain", "maintenance", "evacuate", "retire"), "user/answers/drain"),
+    **dict.fromkeys(("reboot", "evacuation"), "user/answers/host-check"),
+    **dict.fromkeys(("migrate", "live migration", "resize"), "user/answers/moving-servers"),
+    **dict.fromkeys(("overcommit", "oversubscribed", "rollback"), "user/batch/batch"),
+    **dict.fromkeys(("throttle", "429"), "user/batch/batch"),
     **dict.fromkeys(("401", "403", "404", "409", "forbidden"), "start/troubleshooting"),
     "completion": "start/how-do-i",
+    "upgrade": "user/health/upgrade",
+    "rename": "user/reshape/recipe-replace-host",
+    "orphan": "user/repair/audit",
     "quota": "cli/usage",
     "prometheus": "user/health/metrics",
     "grafana": "user/health/metrics",
