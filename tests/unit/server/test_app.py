@@ -160,3 +160,9 @@ def test_an_unknown_class_after_unmatched_root_traits_is_not_reported(occupied: 
     body = {"traits": ["COMPUTE_NODE"], "resource_provider_generation": 0}
     assert ask(occupied, f"/resource_providers/{UUID}/traits", "PUT", body).status_int == 200
     assert ask(occupied, query).json == {"allocation_requests": [], "provider_summaries": {}}
+
+
+@pytest.mark.parametrize("trait", ["CUSTOM_NONE", "!CUSTOM_NONE", "in:CUSTOM_NONE,HW_NUMA_ROOT"])
+def test_an_unknown_trait_of_a_listing_is_named(app: server.App, trait: str) -> None:
+    answer = ask(app, f"/resource_providers?required={trait}")
+    assert (answer.status_int, "CUSTOM_NONE" in answer.text) == (400, True)
