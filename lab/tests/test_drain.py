@@ -291,3 +291,27 @@ def test_a_migration_is_completed_while_the_server_stays_on_the_source(cloud: Cl
     wait(lambda: cloud.servers()["one"] == ("ACTIVE", None, target), "the end of the move")
     assert run.states()["one"][0] == "done"
     run.ends()
+
+
+def test_nova_refuses_a_live_migration_to_an_older_hypervisor(cloud: Cloud) -> None:
+    cloud.create({"one": ("moves-1",)})
+    newer = "UPDATE compute_nodes SET hypervisor_version=hypervisor_version{} WHERE host='moves-1'"
+    cloud.in_database(newer.format("+1000000"))
+    try:
+        code, plan = cloud.drain("moves-1")
+        assert (code, plan["moves"]) == (3, [])
+        assert "an older hypervisor" in plan["blocked"][0]["reasons"][0]
+        live = {"os-migrateLive": {"host": "moves-2", "block_migration": "auto"}}
+        cloud.do("act", "one", json.dumps(live))
+
+        def refused() -> bool:
+            (server,) = json.loads(cloud.do("truth"))["servers"].values()
+            return any(move["status"] == "error" for move in server["migrations"])
+
+        wait(refused, "nova refuses the live migration")
+        assert cloud.servers()["one"][1:] == (None, "moves-1")
+        # A cold migration goes there.
+        cloud.do("act", "one", '{"migrate": {"host": "moves-2"}}')
+        wait(lambda: cloud.servers()["one"][0] == "VERIFY_RESIZE", "the cold migration")
+    finally:
+        cloud.in_database(newer.format("-1000000"))
