@@ -204,7 +204,9 @@ openstack placement capacity show --flavor m1.large \\
             try:
                 _check_query(client, parameters or query.candidate_pairs(asked))
             except api_errors.ApiError as error:
-                if error.status != 400 or options is not None:
+                if error.status != 400 or not (
+                    options is None or (options.text and _is_unknown(client, asked))
+                ):
                     raise
                 self._causes[title] = api_errors.one_line(error.detail)
                 del queries[title]
@@ -255,6 +257,16 @@ def _check_query(client: api.Client, parameters: Sequence[tuple[str, str]]) -> N
     """Let Placement check a query as it was given. Requests: one. Errors: ApiError."""
     pairs = [(name, value) for name, value in parameters if name != "limit"]
     client.list_allocation_candidates([*pairs, ("limit", "1")])
+
+
+def _is_unknown(client: api.Client, asked: CandidateQuery) -> bool:
+    """Whether the cloud lacks a trait or class of a query. Requests: up to two listings."""
+    from osc_placement.workflows.cloud import observe, selector
+
+    return bool(
+        selector.unknown_traits(client, sorted(observe.traits([asked])))
+        or selector.unknown_classes(client, observe.resource_classes([asked]))
+    )
 
 
 def _title(query: CandidateQuery) -> str:

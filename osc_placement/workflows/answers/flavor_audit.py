@@ -15,7 +15,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate
 from osc_placement.nova import filters, flavors, request
 from osc_placement.nova.api import Nova
-from osc_placement.workflows.cloud import nova_request, wide
+from osc_placement.workflows.cloud import nova_request, observe, selector, wide
 from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -98,7 +98,8 @@ def audit(
     queries. ``compute`` decides which hosts take a server.
 
     Requests: those of ``nova_request.observe_rules``; to nova one per 1000 flavors, to Placement
-    one per flavor; on a service also those of ``wide.read`` for the flavors that Placement accepts,
+    one per flavor, and one listing of traits if a flavor without candidates names any; on a service
+    also those of ``wide.read`` for the flavors that Placement accepts,
     and of ``_read_undecided``.
     Errors: InvalidInput if nova has none of the flavors.
     """
@@ -120,7 +121,8 @@ def audit(
         for named in sorted(chosen, key=lambda named: named.name)
         for asked in _requests(named, rules)
     ]
-    answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
+    asked_of = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
+    answered = list(_with_unknown_traits(client, asked_of))
     valid = [each.query for each in answered if each.query is not None]
     if not valid:
         return [*(each.found for each in answered), *missing]
@@ -234,6 +236,25 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
         refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
         return _Asked(refused)
     return dataclasses.replace(asked, answer=answer)
+
+
+def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iterator[_Asked]:
+    """Refuse flavors with traits that Placement did not look up because nothing has room.
+
+    Requests: one listing of traits, if a flavor without candidates names any.
+    """
+    # Placement always looks the traits of the root up.
+    groups = {
+        id(each): candidate.CandidateQuery(each.query.groups)
+        for each in answered
+        if each.query and each.answer and not each.answer.requests
+    }
+    unknown = selector.unknown_traits(client, sorted(observe.traits(groups.values())))
+    for each in answered:
+        own = observe.traits([groups[id(each)]]).intersection(unknown) if id(each) in groups else ()
+        reason = "; ".join(map(selector.unknown_trait_message, sorted(own)))
+        refused = dataclasses.replace(each.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
+        yield _Asked(refused) if own else each
 
 
 def _unanswered(asked: _Asked, error: Exception) -> _Asked:

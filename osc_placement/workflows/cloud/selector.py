@@ -155,6 +155,12 @@ def unknown_traits(client: api.Client, names: Iterable[str]) -> list[str]:
     return [item for item in requested if item not in existing]
 
 
+def unknown_classes(client: api.Client, names: Iterable[str]) -> list[str]:
+    """The resource classes of ``names`` that the cloud does not have. Requests: one GET."""
+    existing = set(client.list_resource_classes())
+    return [item for item in names if item not in existing]
+
+
 def unknown_trait_message(trait: str, *, advise_create: bool = True) -> str:
     """The error message for a trait that the cloud does not have."""
     if not advise_create:

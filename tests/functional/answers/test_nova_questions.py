@@ -367,6 +367,42 @@ def test_nova_finds_no_host_for_a_flavor_with_an_unknown_trait(
         )
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "resources=VCPU:1&required=!CUSTOM_TYPO",
+        "resources=VCPU:1&required=CUSTOM_TYPO",
+        "resources=CUSTOM_TYPO:1",
+    ],
+)
+def test_a_query_of_a_log_with_an_unknown_name_is_answered_no_with_its_cause(
+    openstack: OpenStack, nova: tuple[str, str], query: str
+) -> None:
+    ended = openstack.run("placement capacity show", "--query", query, *nova, "-f", "json")
+    (row,) = json.loads(ended.stdout)
+    assert (row["fits"], ended.code) == (0, 0)
+    assert "CUSTOM_TYPO" in row["notes"][0]
+    ended = openstack.run(EXPLAIN, "--query", query, *nova)
+    assert (ended.code, "CUSTOM_TYPO" in ended.stderr) == (3, True), ended.stderr
+    # An option is a mistake of the operator.
+    trait = ("--forbidden", "CUSTOM_TYPO", "--resource", "VCPU=1")
+    for command in (EXPLAIN, "placement capacity show"):
+        assert openstack.run(command, *trait, *nova).code == 1
+
+
+def test_a_flavor_with_an_unknown_trait_has_an_unknown_name_whatever_has_room(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    """Placement does not look the trait up while no host has room."""
+    (before,) = openstack.rows(AUDIT, "typo", *nova, code=3)
+    hosts = {item["name"]: item["uuid"] for item in openstack("resource provider list")}
+    allocate(openstack, hosts["plain"], "VCPU=6", PORT)
+    allocate(openstack, hosts["avx"], "VCPU=8", LOST)
+    (after,) = openstack.rows(AUDIT, "typo", *nova, code=3)
+    assert (before["code"], after["code"]) == ("unknown-name", "unknown-name")
+    assert "CUSTOM_TYPO" in after["reason"]
+
+
 def test_an_unknown_flavor_does_not_hide_the_audit_of_others(
     openstack: OpenStack, nova: tuple[str, str]
 ) -> None:

@@ -201,8 +201,9 @@ def _explained(
 def _have_candidates(client: api.Client, requests: Sequence[ExplainedQuery]) -> list[bool | str]:
     """Whether Placement has candidates; for a request of nova that it refuses, why.
 
-    Placement does not look at the traits of a group if another group has no provider. Errors:
-    ApiError for other requests that it refuses, InvalidInput if the reason is an unknown trait.
+    A query of a log is like nova's if the reason is an unknown name. Placement does not look at the
+    traits of a group if another group has no provider. Errors: ApiError for other requests that it
+    refuses, InvalidInput if the reason is an unknown trait.
     """
     answers: list[bool | api_errors.BadRequest] = []
     for request in requests:
@@ -213,20 +214,30 @@ def _have_candidates(client: api.Client, requests: Sequence[ExplainedQuery]) -> 
     pairs = list(zip(requests, answers, strict=True))
     names = observe.traits(request.query for request, answer in pairs if answer is not True)
     unknown = selector.unknown_traits(client, sorted(names))
+    logged = [
+        request.query
+        for request, answer in pairs
+        if request.parameters and answer not in (True, False)
+    ]
+    if logged:
+        unknown += selector.unknown_classes(client, observe.resource_classes(logged))
     return [_checked(request, answer, unknown) for request, answer in pairs]
 
 
 def _checked(
     request: ExplainedQuery, answer: bool | api_errors.BadRequest, unknown: Collection[str]
 ) -> bool | str:
-    own = sorted(observe.traits([request.query]).intersection(unknown))
+    traits = observe.traits([request.query])
+    names = sorted((traits | observe.resource_classes([request.query])).intersection(unknown))
+    own = [name for name in names if name in traits]
     if answer is True or not (own or isinstance(answer, api_errors.BadRequest)):
         return answer is True
     reasons = [selector.unknown_trait_message(name) for name in own]
-    if request.nova is None:
+    is_sent = request.nova is not None or (names and request.parameters)
+    if not is_sent:
         errors.InputErrors(reasons).check()
     if isinstance(answer, api_errors.BadRequest):
-        if request.nova is None:
+        if not is_sent:
             raise answer
         reasons = reasons or [api_errors.one_line(answer.detail)]
     return "; ".join(reasons)

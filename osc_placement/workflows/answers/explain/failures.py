@@ -174,7 +174,12 @@ class _Explained:
         self._forest, self._base, self._plan = forest, forest.base, forest.plan
         self._root_uuid = root_uuid
         self._host = self._base.providers[root_uuid].name
-        uuids = self._base.in_order({*self._base.tree[root_uuid], *self._sharing()})
+        # A service lists providers in any order: the root comes first, then its tree by name.
+        tree, names = self._base.tree[root_uuid], self._base.providers
+        uuids = sorted(
+            {*tree, *self._sharing()},
+            key=lambda uuid: (uuid not in tree, uuid != root_uuid, names[uuid].name),
+        )
         self._providers = [self._base.providers[uuid] for uuid in uuids]
 
     def _sharing(self) -> Iterator[str]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same answers from a service, the reference server, a database file and a snapshot.
+"""The same answers from openstack-placement, the reference server, a database and a snapshot.
 
-A service is read over its API, the others as a whole: two independent ways to each answer. A seed
-asks up to 17 questions.
+Services are read over the API, the others as a whole: two independent ways to each answer. A seed
+asks up to 17 questions. openstack-placement is asked about clouds without providers that share: it
+loses candidates of the others, see the page Conformance.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import pathlib
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +21,7 @@ import pytest
 
 from osc_placement import errors, microversion, server
 from osc_placement.client import api, api_errors, wsgi
-from osc_placement.engine import state
+from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import api as nova_api, request
 from osc_placement.testing import service
@@ -30,8 +32,9 @@ from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.health import health
 from osc_placement.workflows.snapshot import replay
-from tests.support.candidates import cloud_builder, explained
+from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.clouds import compute_services
+from tests.support.peer import target as targets
 
 pytestmark = [pytest.mark.seeds(14, long=60), pytest.mark.timeout(120)]
 CONTEXT = ReadContext(workers=1)
@@ -42,8 +45,10 @@ Question = Callable[[api.Client], object]
 
 
 @contextlib.contextmanager
-def sources(base: state.CloudState, path: str) -> Iterator[Mapping[str, api.Client]]:
-    """``{source: its client}`` of one cloud."""
+def sources(
+    base: state.CloudState, path: str, real: targets.RealPlacement | None
+) -> Iterator[Mapping[str, api.Client]]:
+    """``{source: its client}`` of one cloud; ``real`` is None to leave openstack-placement out."""
     with contextlib.ExitStack() as stack:
         placement = stack.enter_context(service.InProcessPlacement())
         explained.seed(placement, base)
@@ -52,8 +57,14 @@ def sources(base: state.CloudState, path: str) -> Iterator[Mapping[str, api.Clie
         with service.InProcessPlacement(database=path) as file:
             explained.seed(file, base)
         app = stack.enter_context(contextlib.closing(server.create_app(path, lazily=True)))
+        others = {}
+        if real is not None:
+            real.reset()
+            comparison.seed(base, real)
+            others["openstack-placement"] = targets.client_at(real.url, version=VERSION)
         yield {
             "service": over_api,
+            **others,
             "reference server": placement.client(VERSION),
             "database": api.Client(wsgi.in_process(lambda: app, path), VERSION),
             "snapshot": stack.enter_context(replay.copied(over_api, CONTEXT)),
@@ -87,7 +98,8 @@ def questions(
     compute = compute_nodes.read_server_hosts(nova)
     roots = [each.name for each in base.providers.values() if each.uuid == each.root_uuid]
     for number in range(QUERIES):
-        query = cloud_builder.draw_query(draw, base, VERSION)
+        drawn = (cloud_builder.draw_query(draw, base, VERSION) for _ in itertools.count())
+        query = next(itertools.filterfalse(repeats_class, drawn))
         yield f"explain {number}", functools.partial(explanation, query, compute)
         by = draw.choice((None, *(each for each in show.By if each is not show.By.ZONE)))
         counted = show.ShowRequest({"query": dataclasses.replace(query, limit=None)}, by)
@@ -116,6 +128,11 @@ def questions(
     yield "health", functools.partial(checked, nova)
 
 
+def repeats_class(query: candidate.CandidateQuery) -> bool:
+    """Whether openstack-placement adds amounts up in place, unless group_policy=none is given."""
+    return comparison.adds_up(dataclasses.replace(query, isolate=True))
+
+
 def explanation(
     query: candidate.CandidateQuery, compute: compute_nodes.ServerHosts, client: api.Client
 ) -> object:
@@ -139,14 +156,41 @@ def answered(question: Question, client: api.Client) -> object:
         return type(error).__name__
 
 
-def test_every_source_gives_the_same_answer(seed: int, tmp_path: pathlib.Path) -> None:
+def without_sharing(base: state.CloudState) -> state.CloudState:
+    """The same cloud; no provider shares with other trees."""
+    shares = frozenset({standard.SHARING_TRAIT})
+    providers = {
+        uuid: dataclasses.replace(each, traits=each.traits - shares)
+        for uuid, each in base.providers.items()
+    }
+    changed = base.copy()
+    changed.apply(record.Changes(providers))
+    return changed
+
+
+def test_every_source_gives_the_same_answer(
+    seed: int,
+    tmp_path: pathlib.Path,
+    real_placement: targets.RealPlacement,
+    record_property: Callable[[str, object], None],
+) -> None:
     draw = random.Random(f"sources {seed}")
     base = cloud_builder.draw_state(draw)
+    if seed % 2:
+        base = without_sharing(base)
+    shares = base.with_trait[standard.SHARING_TRAIT]
+    asked = answered_with_error = 0
     roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
     nova = nova_of(draw, roots)
-    with sources(base, str(tmp_path / "cloud.sqlite")) as clients:
+    real = None if shares else real_placement
+    with sources(base, str(tmp_path / "cloud.sqlite"), real) as clients:
         for name, question in questions(draw, base, nova):
             answers = {source: answered(question, client) for source, client in clients.items()}
             first = answers["service"]
             different = [source for source, answer in answers.items() if answer != first]
-            assert not different, (name, first, answers[different[0]])
+            assert not different, (name, different, first, answers[different[0]])
+            asked += 1
+            answered_with_error += isinstance(first, str)
+    record_property("questions", asked)
+    record_property("sources", len(clients))
+    assert asked > answered_with_error
