@@ -50,15 +50,20 @@ def install(lab: place.Place, services: Sequence[str]) -> bool:
     return True
 
 
-def release_python(lab: place.Place, release: int) -> str:
-    """The Python of a virtual environment with a release of nova, which is made if it is missing.
+def release_python(lab: place.Place, release: int, *more: str) -> str:
+    """The Python of a virtual environment with a release of nova, and with ``more`` packages.
 
     Requests: to PyPI, about 100 packages for each new release.
     """
-    folder = lab.path(f"nova-{release}")
-    python, mark = str(folder / "bin" / "python"), folder / "installed"
-    packages = "\n".join(NOVA_RELEASES[release])
-    if not (mark.exists() and mark.read_text() == packages):
+    # Older releases use pkg_resources.
+    return environment(lab, f"nova-{release}", (*NOVA_RELEASES[release], "setuptools<81", *more))
+
+
+def environment(lab: place.Place, name: str, packages: Sequence[str]) -> str:
+    """The Python of the virtual environment ``name``, which is made if it has other packages."""
+    folder = lab.path(name)
+    python, mark, wanted = str(folder / "bin" / "python"), folder / "installed", "\n".join(packages)
+    if not (mark.exists() and mark.read_text() == wanted):
         base = os.environ.get(PYTHON_VARIABLE, sys.executable)
         # The resolver of pip takes more than ten minutes for an old release.
         if uv := shutil.which("uv"):
@@ -67,9 +72,8 @@ def release_python(lab: place.Place, release: int) -> str:
         else:
             lab.run(base, "-m", "venv", str(folder))
             install_with = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
-        # Older releases use pkg_resources.
-        lab.run(*install_with, *NOVA_RELEASES[release], "setuptools<81", log="pip.log")
-        mark.write_text(packages)
+        lab.run(*install_with, *packages, log="pip.log")
+        mark.write_text(wanted)
     return python
 
 
