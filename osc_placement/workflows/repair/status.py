@@ -129,7 +129,7 @@ def _without_owner(incomplete: responses.Usage | None) -> str:
     consumers = "consumers" if count is None else counted(count, "consumer")
     verb = "has" if count == 1 else "have"
     return (
-        f"{consumers} {verb} the project {allocation.PLACEHOLDER}: 'openstack placement migration"
+        f"{consumers} {verb} the placeholder project: 'openstack placement migration"
         " run' sets the project of servers"
     )
 

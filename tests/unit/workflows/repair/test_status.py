@@ -55,7 +55,7 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
         (
             responses.Usage({"VCPU": 2}),
             status.CheckVerdict.WARNING,
-            "consumers have the project 0000",
+            "consumers have the placeholder project:",
         ),
         (responses.Usage({"VCPU": 2}, None, 3), status.CheckVerdict.WARNING, "3 consumers have"),
         (responses.Usage({"VCPU": 2}, None, 1), status.CheckVerdict.WARNING, "1 consumer has"),
