@@ -314,6 +314,8 @@ def before_the_upgrade(story: Story) -> None:
     story.did("a second server of 16 CPUs has no valid host")
     lost = story.api.server("lost")["id"]
     story.placement("DELETE", f"/allocations/{lost}")
+    # A server without allocations counts when it is some minutes old.
+    story.wait("the age of lost", lambda: story.checked(*to)["allocations"][0] == "warning")
     story.says("allocations", "warning", "lost on unreported", arguments=to)
     assert story.boot("second", "whole", host="unreported") == "ACTIVE"
     story.did("a second server of 16 CPUs starts on a host with 16 CPUs")
