@@ -25,6 +25,7 @@ MODULES = (
     "nova/filters.py",
     "nova/request.py",
     "workflows/cloud/compute_nodes.py",
+    "workflows/cloud/guest_search.py",
     "workflows/cloud/nova_request.py",
     "workflows/answers/capacity/nova_servers.py",
     "workflows/answers/capacity/observe_hosts.py",

@@ -404,7 +404,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             "lists no compute node of this host",
         ),
     ),
-    "look for the guest on both hosts": (
+    "look for the guest on {} (virsh list --all)": (
         Case(
             lambda cloud: (
                 cloud.move("error", None),
@@ -419,7 +419,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
                 allocate(cloud.openstack, "target", "VCPU=3", SERVER),
             ),
             (CHECK, "placement host check target"),
-            "look for the guest on both hosts",
+            "look for the guest on nova-full and nova-target (virsh list --all)",
         ),
     ),
     "whether any {} may fail after the plan": (
@@ -470,7 +470,14 @@ HOW = {
 }
 
 #: Words of the other texts.
-PARTS = {"{} of server {}", "placement allocation {}", "server {}", "server {} ({})", "server{} {}"}
+PARTS = {
+    "{}; if it is on {}: {}",
+    "{} of server {}",
+    "placement allocation {}",
+    "server {}",
+    "server {} ({})",
+    "server{} {}",
+}
 
 
 def lines_of(cloud: Cloud, command: str, options: str = "") -> tuple[int, list[str]]:

@@ -38,9 +38,9 @@ from osc_placement.v1.resources import provider
 from osc_placement.workflows.answers.capacity import nova_servers
 from osc_placement.workflows.answers.drain import follow, script
 from osc_placement.workflows.answers.explain import changes, commands as explain, holders, moving
-from osc_placement.workflows.cloud import moves, named_aggregates, selector
+from osc_placement.workflows.cloud import guest_search, moves, named_aggregates, selector
 from osc_placement.workflows.repair import retire
-from osc_placement.workflows.repair.allocations import leaked, stuck
+from osc_placement.workflows.repair.allocations import stuck
 from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
 
@@ -121,7 +121,9 @@ def followed(name: str) -> None:
     drained: Any = Fake(hosts=())
     server: Any = Fake(uuid=UUID, status="ERROR", host=name)
     for phase in (moves.Phase.WAITING, moves.Phase.AT_REST):
-        follow._state(drained, Fake(), server, Fake(phase=phase, is_settled=True))  # type: ignore[arg-type]
+        now = Fake(phase=phase, is_settled=True)
+        with mock.patch.object(moves, "move_of", return_value=now):
+            follow._state(drained, Fake(), server, Fake())  # type: ignore[arg-type]
     list(follow.leftovers([follow.HostState(name, (), (UUID,))]))
 
 
@@ -134,20 +136,20 @@ def evacuated(name: str) -> None:
 
 def unallocated(name: str) -> None:
     list(nova_servers.Unallocated({UUID: name}, {UUID: name}).lines())
-    nova_servers._next(Fake(), Fake(has_leftovers=True, migrations=()), name)  # type: ignore[arg-type]
+    nova_servers._next(Fake(), Fake(has_leftovers=True, migrations=(), phase=None), name)  # type: ignore[arg-type]
 
 
 def left_by_a_move(name: str) -> None:
-    one: Any = Fake(has_failed=True, source_host=name, dest_host=name, uuid=UUID)
-    server: Any = Fake(task_state=None, uuid=UUID, host=name)
-    finding: Any = Fake(
-        as_unknown=lambda _: Fake(
-            proposed=Fake(text=""), code=None, subject=None, hosts=(), evidence=None
+    reading: Any = Fake(allocations={UUID: {}}, providers={})
+    for node, has_failed in itertools.product((None, Fake(uuid=UUID, host=name)), (True, False)):
+        task = None if has_failed else "migrating"
+        move: Any = Fake(
+            migrations=[Fake(has_failed=has_failed, is_over=True, uuid=UUID)],
+            server=Fake(task_state=task, uuid=UUID, host=name),
+            node=node,
+            has_leftovers=True,
         )
-    )
-    for node in (None, Fake(uuid=UUID, host=name)):
-        move: Any = Fake(migrations=[one], server=server, moving=None, absent=None, node=node)
-        leaked.in_doubt(Fake(allocations={UUID: {}}, providers={}), finding, move)  # type: ignore[arg-type]
+        guest_search._lines(reading, move)
 
 
 def stuck_move(name: str) -> None:
@@ -226,9 +228,9 @@ CASES: dict[str, Case] = {
     "workflows.answers.explain.commands:_command": explained,
     "workflows.answers.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
     "workflows.answers.explain.moving:_why_refused": evacuated,
+    "workflows.cloud.guest_search:_lines": left_by_a_move,
     "workflows.cloud.named_aggregates:NamedMembers.__str__": members,
     "workflows.cloud.selector:Selector.__str__": selected,
-    "workflows.repair.allocations.leaked:in_doubt": left_by_a_move,
     "workflows.repair.allocations.stuck:commands_to_end": stuck_move,
     "workflows.repair.retire:_down": retired,
     "workflows.repair.retire:_membership_lines": retired,

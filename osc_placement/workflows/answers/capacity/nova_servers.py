@@ -13,7 +13,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, filters, flavor, request, servers as nova_servers, values
-from osc_placement.workflows.cloud import compute_nodes, moves, nova_request
+from osc_placement.workflows.cloud import compute_nodes, guest_search, moves, nova_request
 
 #: The states in which nova migrates a server: without a stop, and those with one.
 LIVE = frozenset({"active", "paused"})
@@ -313,9 +313,10 @@ def standing(
 def _next(reading: moves.MovesReading, move: moves.ServerMove, host: str) -> str:
     """What to do about a server of which nova and Placement say different things."""
     waiting = [one for one in move.migrations if moves.waits_for_source(one)]
-    if move.has_leftovers or not all(moves.is_queued(reading, one) for one in waiting):
+    is_left = move.has_leftovers and move.phase is not moves.Phase.DISAGREES
+    if is_left or not all(moves.is_queued(reading, one) for one in waiting):
         return command_line.line("placement allocation audit", options=[("--host", host)])
-    return "look for the guest on both hosts"
+    return guest_search.next_step(reading, move)
 
 
 def reading_of(

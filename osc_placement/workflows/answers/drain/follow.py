@@ -15,7 +15,7 @@ from osc_placement.nova import values
 from osc_placement.workflows.answers.capacity import nova_servers, servers
 from osc_placement.workflows.answers.drain import document
 from osc_placement.workflows.answers.drain.plan import Drain
-from osc_placement.workflows.cloud import compute_nodes, moves
+from osc_placement.workflows.cloud import compute_nodes, guest_search, moves
 from osc_placement.workflows.cloud.moves import Phase
 
 
@@ -58,7 +58,7 @@ def _followed(
     server = reading.servers.get(move.server)
     if server is None:
         return FollowedStep(move, FollowedState.DELETED, "", "nova has this server no more")
-    state, advice = _state(plan, move, server, moves.move_of(reading, server))
+    state, advice = _state(plan, move, server, reading)
     return FollowedStep(move, state, server.host or "", advice)
 
 
@@ -66,12 +66,11 @@ def _state(
     plan: document.DrainPlan,
     move: document.PlannedMove,
     server: values.Server,
-    now: moves.ServerMove,
+    reading: moves.MovesReading,
 ) -> tuple[FollowedState, str]:
+    now = moves.move_of(reading, server)
     if now.phase is Phase.DISAGREES:
-        return FollowedState.DISAGREES, (
-            f"{now.why()}: look for the guest on both hosts (virsh list) before one of them stops"
-        )
+        return FollowedState.DISAGREES, f"{now.why()}: {guest_search.next_step(reading, now)}"
     if now.phase is Phase.WAITING:
         return FollowedState.CONFIRM, command_line.line("server migration confirm", server.uuid)
     if not now.is_settled:

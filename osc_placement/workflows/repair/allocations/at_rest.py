@@ -6,7 +6,7 @@ from __future__ import annotations
 from osc_placement.nova import values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import compute_nodes, moves
+from osc_placement.workflows.cloud import compute_nodes, guest_search, moves
 from osc_placement.workflows.cloud.moves import ServerMove
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
@@ -23,6 +23,9 @@ def elsewhere(snapshot: CloudSnapshot, server: values.Server, move: ServerMove) 
 
 def skip_reason(snapshot: CloudSnapshot, server: values.Server, move: ServerMove) -> Reason:
     """Why a server's allocations cannot be judged now; empty if they can."""
+    if move.moving and move.phase is moves.Phase.DISAGREES:
+        text = f"{move.moving}; {guest_search.next_step(snapshot, move)}"
+        return Reason(move.moving.code, text)
     if move.moving:
         return move.moving
     if server.vm_state == "soft-delete":

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from osc_placement.model import allocation, command_line
+from osc_placement.model import allocation
 from osc_placement.nova import values
-from osc_placement.plan import change, guards, reasons
+from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import guest_search, moves
 from osc_placement.workflows.cloud.moves import ServerMove
 from osc_placement.workflows.repair.allocations import preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
@@ -32,7 +32,6 @@ CODES = (LEAKED_MOVE,)
 _OVER = "its {type} from {source} to {dest} is {status}, since {updated}"
 _DELETED = "its {type} from {source} to {dest} is {status}, and nova has deleted its server"
 _GONE = "its {type} from {source} to {dest} is {status}, and nova has its server no more"
-_LOOK = "look for the guest on {hosts} (virsh list --all); if it is on {host}: {command}"
 
 
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
@@ -112,24 +111,9 @@ def in_doubt(
     Everything that one move left has the same advice.
     """
     unknown = finding.as_unknown(move.moving or move.absent or reasons.NONE)
-    (migration, *_), server = move.migrations, move.server
-    if not migration.has_failed or server.task_state:
+    if move.phase is not moves.Phase.DISAGREES:
         return unknown
-    ends = sorted({end for end in (migration.source_host, migration.dest_host) if end})
-    consumers = [one for one in (server.uuid, migration.uuid) if one in snapshot.allocations]
-    command = command_line.line(
-        "placement allocation audit",
-        options=[
-            ("--repair", None),
-            ("--allow", guards.CLAIMED_HOST),
-            *(("--consumer", uuid) for uuid in consumers),
-        ],
-    )
-    if move.node is not None and move.node.uuid not in snapshot.providers:
-        # Nothing can be moved there before.
-        options = [("--host", move.node.host)]
-        command = command_line.line("placement provider audit", options=options)
-    look = _LOOK.format(hosts=" and ".join(ends), host=server.host, command=command)
-    text = f"{unknown.proposed.text}; {look}"
-    proposed = Proposal(Remedy.FIND_GUEST, text, {"commands": [command]})
+    text = f"{unknown.proposed.text}; {guest_search.next_step(snapshot, move)}"
+    fields = {"commands": guest_search.commands(snapshot, move)}
+    proposed = Proposal(Remedy.FIND_GUEST, text, fields)
     return Finding(unknown.code, unknown.subject, unknown.hosts, unknown.evidence, proposed)

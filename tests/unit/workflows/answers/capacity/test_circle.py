@@ -16,10 +16,12 @@ import pytest
 from osc_placement.engine import state
 from osc_placement.model import inventory, provider
 from osc_placement.nova import values
-from osc_placement.workflows.answers.capacity import nova_servers
-from osc_placement.workflows.cloud import compute_nodes, moves
+from osc_placement.workflows.answers.capacity import nova_servers, observe_hosts
+from osc_placement.workflows.answers.drain import document, follow
+from osc_placement.workflows.answers.drain.plan import Drain
+from osc_placement.workflows.cloud import compute_nodes, guest_search, moves
 from osc_placement.workflows.health import health
-from osc_placement.workflows.repair.allocations import heal
+from osc_placement.workflows.repair.allocations import audit, heal
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
@@ -30,6 +32,8 @@ from tests.support.moving_cloud import MIGRATION, SERVER, Step, View
 from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
 
 AUDIT, REPAIR, VOUCHED, HEAL, CHECK = "audit", "audit --repair", "vouched", "heal", "host check"
+#: A repair after somebody has corrected nova's record.
+CORRECTED = "corrected"
 HEALTH, EXPLAIN, PROVIDERS = "health", "explain", "provider audit"
 _COMMANDS = {
     "placement allocation audit": AUDIT,
@@ -52,11 +56,13 @@ VIEWS = [*(group[0] for group in moving_cloud.truths().values()), *_AT_REST]
 def named(texts: list[str]) -> set[str]:
     """The commands that some texts name."""
     commands = set()
-    for command, options in _NAMED.findall("; ".join(texts)):
-        name = _COMMANDS[command]
-        if name == AUDIT and "--repair" in options:
-            name = VOUCHED if "--allow=claimed-host" in options else REPAIR
-        commands.add(name)
+    for text in texts:
+        for command, options in _NAMED.findall(text):
+            name = _COMMANDS[command]
+            if name == AUDIT and "--repair" in options:
+                name = CORRECTED if "nova's database" in text else REPAIR
+                name = VOUCHED if "--allow=claimed-host" in options else name
+            commands.add(name)
     return commands
 
 
@@ -146,12 +152,25 @@ def says_something(snapshot: CloudSnapshot, command: str) -> bool:
     if command == VOUCHED:
         vouched = dataclasses.replace(snapshot, trusts_nova=True)
         return any(item.repair for item in findings(vouched))
+    if command == CORRECTED:
+        now = corrected(snapshot)
+        after = audit.repaired(now, findings(now))
+        return MIGRATION in now.allocations and MIGRATION not in after.allocations
     if command == PROVIDERS:
         return bool(faulty(snapshot))
     if command == HEAL:
         planned = heal.plan_heal(snapshot, HealRequest())
         return bool(planned.changes or [item for item in planned.skipped if item.reason])
     return bool(of_host_check(snapshot))
+
+
+def corrected(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """Nova's record has the destination, and the state is reset."""
+    server, migration = snapshot.servers[SERVER], snapshot.migrations[MIGRATION]
+    server = dataclasses.replace(
+        server, host=migration.dest_host, node=migration.dest_node, task_state=None
+    )
+    return dataclasses.replace(snapshot, servers={SERVER: server})
 
 
 def _whole(snapshot: CloudSnapshot) -> CloudSnapshot:
@@ -238,3 +257,55 @@ def test_the_printed_commands_end(
                 # A repair changes the state; the others are read again.
                 waiting += next_of.get(command, ())
         assert start not in reached
+
+
+IN_DOUBT = [
+    view
+    for view in VIEWS
+    if moves.move_of(view.reading(), view.reading().servers[SERVER]).phase is moves.Phase.DISAGREES
+]
+
+
+def of_drain(snapshot: CloudSnapshot) -> list[str]:
+    """What ``host drain --continue`` says about the server."""
+    return [_followed(snapshot).advice]
+
+
+def _followed(snapshot: CloudSnapshot) -> follow.FollowedStep:
+    source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
+    step = document.PlannedMove(1, SERVER, "", "live", source, target, "", {})
+    plan = document.DrainPlan((source,), (moving_cloud.provider_uuid(source),), (step,))
+    base, _ = _joined(snapshot)
+    hosts = compute_nodes.ServerHosts(snapshot.hosts)
+    on_hosts = nova_servers.ServersOnHosts(
+        snapshot.hosts.nodes, snapshot.servers, snapshot.migrations, was_read=True
+    )
+    read = observe_hosts.HostsRead(base, plan.nodes, nova_servers.KnownServers(), on_hosts)
+    (followed,) = follow.follow(plan, Drain(plan, read), hosts)
+    return followed
+
+
+@pytest.mark.parametrize("view", IN_DOUBT, ids=lambda view: str(view.shown()))
+def test_all_commands_have_the_same_next_step_for_a_guest_in_doubt(view: View) -> None:
+    snapshot = snapshot_of(view)
+    move = moves.move_of(snapshot, snapshot.servers[SERVER])
+    step = guest_search.next_step(snapshot, move)
+    assert step.startswith("look for the guest on cmp-1 and cmp-2 (virsh list --all)")
+    for texts in (of_drain(snapshot), of_host_check(snapshot), of_heal(snapshot)):
+        assert texts
+        assert all(text.endswith(step) for text in texts)
+    for item in findings(snapshot):
+        assert item.proposed.text.endswith(step)
+        assert item.proposed.fields["commands"] == guest_search.commands(snapshot, move)
+    is_completed = view.step.status == "completed"
+    assert ("nova's database" in step) is is_completed
+    # Without a finding of the audit, no command of it.
+    assert bool(findings(snapshot)) is ("placement allocation audit" in step)
+
+
+@pytest.mark.parametrize(
+    "view", [view for view in IN_DOUBT if view.step.status == "completed"], ids=str
+)
+def test_the_repair_after_the_correction_of_novas_record_ends_it(view: View) -> None:
+    now = corrected(snapshot_of(view))
+    assert findings(audit.repaired(now, findings(now))) == []
