@@ -16,16 +16,16 @@ from osc_placement.v1.output import rows
 #: ASCII characters that have a meaning somewhere in Markdown, HTML, or the sites that show them.
 _MARKUP = frozenset(string.punctuation).difference("-,;/=+%.")
 
-#: Characters of a longer text that are shown.
+#: Characters of a longer name that are shown.
 _LONGEST = 300
 
 
-def escaped(text: str) -> str:
+def escaped(text: str, longest: int | None = _LONGEST) -> str:
     """A text that Markdown and HTML show as it is, in one line.
 
     ``a|b`` and ``<b>`` become ``a&#124;b`` and ``&#60;b&#62;``; a line feed is shown as its escape.
     """
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\u2026"
+    shown = text[:longest] + ("\u2026" if len(text) > len(text[:longest]) else "")
     return "".join(
         f"&#{ord(character)};" if character in _MARKUP else character
         for character in rows.printable(shown)
@@ -35,6 +35,11 @@ def escaped(text: str) -> str:
 def code(text: str) -> str:
     """A text as code; nothing for an empty one."""
     return f"<code>{escaped(text)}</code>" if text else ""
+
+
+def items(named: Iterable[tuple[str, str]]) -> list[str]:
+    """A list of ``(name, text)``: whole texts as code, without those that are empty."""
+    return [f"* {name}: <code>{escaped(text, None)}</code>" for name, text in named if text]
 
 
 def lines(texts: Iterable[str]) -> str:

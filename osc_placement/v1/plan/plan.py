@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.model.name import and_more
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
 from osc_placement.v1.common import arguments, base, plan_command, services
 from osc_placement.v1.output import rows, tables
@@ -101,7 +100,8 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
     def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """The columns; with --impact the rows are flavors."""
-        return tuple(_IMPACT_COLUMNS) if parsed_args.impact else super().columns_of(parsed_args)
+        names = (*_IMPACT_COLUMNS, "not_checked")
+        return names if parsed_args.impact else super().columns_of(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file, removal_limit, result
@@ -118,13 +118,18 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             f"Digest: {plan.digest}",
         ]
         if parsed_args.impact:
-            return rows.listing(_IMPACT_COLUMNS, self._impact(parsed_args))
+            shown = self._impact(parsed_args)
+            columns = {
+                **_IMPACT_COLUMNS,
+                "not_checked": lambda item: rows.lines(shown.not_checked_of(item)),
+            }
+            return rows.listing(columns, shown.flavors)
         results = result.of_plan(plan)
         if parsed_args.formatter == "table" and not parsed_args.columns:
             self.answer = self._tables(results)
         return rows.COLUMNS, rows.ResultRows(results, plan.names)
 
-    def _impact(self, parsed_args: argparse.Namespace) -> Sequence[impact.FlavorImpact]:
+    def _impact(self, parsed_args: argparse.Namespace) -> impact.Impact:
         from osc_placement.workflows.health import impact
 
         nova = services.NovaServices(self).nova
@@ -135,7 +140,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             "one-host": sum(item.is_without_spare for item in shown.flavors),
             "stranded": sum(len(item.stranded) for item in shown.flavors),
         }
-        unsure = [item.name for item in shown.flavors if item.may_be_lost]
+        unsure = any(item.may_be_lost for item in shown.flavors)
         if any(effects[effect] for effect in parsed_args.fail_on):
             self.exit_code = 3
         elif parsed_args.fail_on and (unsure or shown.not_checked):
@@ -145,13 +150,10 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             f"Flavors lost: {effects['flavor-lost']}; newly on one host only:"
             f" {effects['one-host']};"
             f" servers stranded: {effects['stranded']}",
-            *(f"Not applied to the copy: {line}" for line in shown.failures),
-            *(f"Assumed: {note}" for note in shown.notes),
-            *services.judgement_lines(shown.not_counted, shown.not_checked),
-            *([f"Not checked: the effect on {and_more(unsure)}: {_NO_HOST}"] if unsure else []),
+            *(f"{kind.capitalize()}: {text}" for kind, text in shown.remarks),
         ]
         self.table_columns = tuple(name for name in _IMPACT_COLUMNS if name not in _NOT_IN_TABLES)
-        return shown.flavors
+        return shown
 
     def _tables(self, results: Sequence[result.ChangeResult]) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""
@@ -175,9 +177,6 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             ),
         ]
 
-
-#: Why a flavor that is on no host before a plan may be lost by it.
-_NO_HOST = "no host was counted before the plan, and hosts that are not counted could serve it"
 
 _NOT_IN_TABLES = ("id", "exact", "refused", "n_minus_1", "not_counted")
 

@@ -20,7 +20,10 @@ _IMPACT: rows.Columns[impact.FlavorImpact] = {
     "hosts": lambda item: _arrow(item.before.hosts, item.after.hosts),
     "fits": lambda item: _arrow(item.before.fits, item.after.fits),
     "N-1": lambda item: item.n_minus_1,
-    "effect": lambda item: _EFFECTS.get(item.effect) or markdown.code(item.refused),
+    "effect": lambda item: (
+        _EFFECTS.get(item.effect)
+        or ("not known" if item.may_be_lost else markdown.code(item.refused))
+    ),
     "stranded servers": lambda item: markdown.lines(
         server.name or server.uuid for server in item.stranded
     ),
@@ -46,8 +49,7 @@ def page(plan: Plan, impact_of: impact.Impact | None = None) -> list[str]:
     return [
         f"## Plan: {markdown.escaped(plan.summary())}",
         "",
-        *(f"* {name}: {markdown.code(text)}" for name, text in facts.items() if text),
-        *(f"* note: {markdown.code(note)}" for note in plan.notes),
+        *markdown.items([*facts.items(), *(("note", note) for note in plan.notes)]),
         "",
         *_capacity(plan),
         *([] if impact_of is None else _impact(impact_of)),
@@ -78,7 +80,7 @@ def _impact(shown: impact.Impact) -> Iterator[str]:
     if same:
         body = markdown.table(*rows.listing(_IMPACT, same))
         yield from markdown.folded(counted(len(same), "unchanged flavor"), body)
-    yield from (f"* {name}: {markdown.code(text)}" for name, text in shown.remarks)
+    yield from markdown.items(shown.remarks)
     yield ""
 
 

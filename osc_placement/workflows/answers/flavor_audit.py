@@ -198,7 +198,7 @@ def _requests(named: flavors.NamedFlavor, rules: nova_request.Rules) -> Iterator
                 dataclasses.replace(
                     found,
                     assumptions=(*rules.notes, *single.assumptions),
-                    not_checked=(*single.not_checked, *_hidden(spec)),
+                    not_checked=(*single.not_checked, *hidden(spec)),
                     notes=single.notes,
                     releases=single.releases,
                     condition=single.condition,
@@ -210,7 +210,7 @@ def _requests(named: flavors.NamedFlavor, rules: nova_request.Rules) -> Iterator
         yield _Asked(dataclasses.replace(found, code=FlavorCode.INVALID, reason=reason))
 
 
-def _hidden(spec: request.ServerSpec) -> Iterator[str]:
+def hidden(spec: request.ServerSpec) -> Iterator[str]:
     """What nova compares with data of hosts that its API does not show."""
     for name in ("NUMATopologyFilter", "ComputeCapabilitiesFilter"):
         compares, data = filters.HIDDEN[name]

@@ -21,12 +21,17 @@ from osc_placement.client import api
 from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate
+from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, flavors, request, servers as nova_servers, values
 from osc_placement.plan.plan import Plan
+from osc_placement.workflows.answers import flavor_audit
 from osc_placement.workflows.answers.capacity import count
 from osc_placement.workflows.cloud import compute_nodes, nova_request, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
+
+#: Why a flavor that is on no host before a plan may be lost by it.
+UNSURE = "no host was counted before the plan, and hosts that are not counted could serve it"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class FlavorImpact:
     ``stranded`` are the servers of this flavor (by the name that nova saved with them) that their
     hosts could not take again after the plan. ``id`` is empty for a deleted flavor with such
     servers. ``not_counted`` is ``{host that takes no server now: why}`` of the hosts that Placement
-    would use for it before or after.
+    would use for it before or after. ``not_checked`` is what nova also checks of this flavor.
     """
 
     id: str
@@ -60,6 +65,7 @@ class FlavorImpact:
     stranded: tuple[values.Server, ...] = ()
     refused: str = ""
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    not_checked: tuple[str, ...] = ()
 
     @property
     def may_be_lost(self) -> bool:
@@ -110,14 +116,27 @@ class Impact:
     @property
     def remarks(self) -> list[tuple[str, str]]:
         """``(what it is, text)`` of what decides about the numbers, and what they leave out."""
+        unsure = [item.name for item in self.flavors if item.may_be_lost]
+        by_text: dict[str, list[str]] = {}
+        for item in self.flavors:
+            for text in item.not_checked:
+                by_text.setdefault(text, []).append(item.name)
         found = {
             "not counted": compute_nodes.not_counted(self.not_counted),
-            "not checked": self.not_checked,
-            "effect not known": [item.name for item in self.flavors if item.may_be_lost],
+            "not checked": [
+                *self.not_checked,
+                *(f"{and_more(names)}: {text}" for text, names in by_text.items()),
+            ],
+            "effect not known": [f"{and_more(unsure)}: {UNSURE}"] if unsure else [],
             "not applied to the copy": self.failures,
             "assumed": self.notes,
         }
         return [(name, text) for name, texts in found.items() for text in texts]
+
+    def not_checked_of(self, item: FlavorImpact) -> list[str]:
+        """What was not checked of one flavor."""
+        effect = [f"the effect: {UNSURE}"] if item.may_be_lost else []
+        return [*self.not_checked, *item.not_checked, *effect]
 
     @property
     def lost(self) -> list[str]:
@@ -207,12 +226,12 @@ def fits_on_each_host(
     listed: dict[str, dict[str, int]] = {}
     by_query: dict[str, dict[str, int]] = {}
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors on each host")
-    for flavor, query, _ in _queries(named, rules):
-        if query is None:
+    for flavor, asked, _ in _requests(named, rules):
+        if asked is None:
             continue
-        key = str(candidate_pairs(query))
+        key = str(candidate_pairs(asked.query))
         if key not in by_query:
-            counter = count.Counter(base, query, refused=refused, among=hosts)
+            counter = count.Counter(base, asked.query, refused=refused, among=hosts)
             by_query[key] = {host: counter.fits([host]).number.least for host in hosts}
         listed[flavor.name] = by_query[key]
     return listed
@@ -312,14 +331,14 @@ def _sum(first: FlavorFits, second: FlavorFits) -> FlavorFits:
     )
 
 
-def _queries(
+def _requests(
     named: Iterable[flavors.NamedFlavor], options: request.SchedulerOptions
-) -> Iterator[tuple[flavors.NamedFlavor, candidate.CandidateQuery | None, str]]:
-    """Each flavor by name, with nova's query for it, or why nova refuses it."""
+) -> Iterator[tuple[flavors.NamedFlavor, request.NovaRequest | None, str]]:
+    """Each flavor by name, with nova's request for it, or why nova refuses it."""
     for flavor in sorted(named, key=lambda flavor: flavor.name):
         spec = request.ServerSpec(flavor.flavor, flavor.name)
         try:
-            yield flavor, request.request_to_placement(spec, (), options).query, ""
+            yield flavor, request.request_to_placement(spec, (), options), ""
         except errors.InvalidInput as error:
             yield flavor, None, str(error)
 
@@ -331,14 +350,21 @@ def _of_flavors(
     stranded: dict[str, list[values.Server]],
 ) -> list[FlavorImpact]:
     impacts = []
-    for flavor, query, refused in _queries(named, options):
+    for flavor, asked, refused in _requests(named, options):
         before = after = FlavorFits()
-        if query is not None:
-            before, after = comparison.fits(query)
+        not_checked: tuple[str, ...] = ()
+        if asked is not None:
+            before, after = comparison.fits(asked.query)
+            hidden = flavor_audit.hidden(request.ServerSpec(flavor.flavor, flavor.name))
+            not_checked = (*asked.not_checked, *hidden)
         servers = tuple(stranded.get(flavor.name, ()))
         not_counted = comparison.not_counted(before, after)
         impacts.append(
-            FlavorImpact(flavor.id, flavor.name, before, after, servers, refused, not_counted)
+            FlavorImpact(
+                *(flavor.id, flavor.name, before, after, servers, refused),
+                not_counted,
+                not_checked,
+            )
         )
     return impacts
 
