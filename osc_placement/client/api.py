@@ -207,7 +207,8 @@ class Client:
             self.require_feature("provider resources", "resources")
             pairs.append(("resources", query.resources_value(resources)))
         pairs += self._trait_pairs(required) + self._aggregate_pairs(member_of)
-        return parse(self._get(_ROOT, pairs=pairs), wire.read_providers)
+        read = wire.read_providers if pairs else wire.read_all_providers
+        return parse(self._get(_ROOT, pairs=pairs), read)
 
     def _trait_pairs(self, required: Sequence[str]) -> list[tuple[str, str]]:
         if required:

@@ -44,6 +44,16 @@ def read_providers(body: Json) -> list[provider.Provider]:
     return [read_provider(item) for item in body["resource_providers"]]
 
 
+def read_all_providers(body: Json) -> list[provider.Provider]:
+    """A listing without filters: whole trees. Errors: ValueError for a tree without its root."""
+    providers = read_providers(body)
+    uuids = {item.uuid for item in providers}
+    for item in providers:
+        if not uuids.issuperset(filter(None, (item.root_uuid, item.parent_uuid))):
+            raise ValueError(f"the root or the parent of {item.uuid} is not in the listing")
+    return providers
+
+
 def provider_body(name: str, **fields: str | None) -> dict[str, Json]:
     """For POST and PUT; a parent of None makes the provider a root."""
     return {"name": name, **fields}

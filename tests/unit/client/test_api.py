@@ -121,6 +121,9 @@ def test_a_response_of_another_shape_is_a_placement_error() -> None:
         {"generation": "x"},
         {"root_provider_uuid": 7},
         {"parent_provider_uuid": {}},
+        # Of a tree that is not whole.
+        {"root_provider_uuid": "other"},
+        {"parent_provider_uuid": "other"},
     )
     usual = {"uuid": "u", "name": "node", "generation": 1, "root_provider_uuid": "u"}
     damaged = [{"resource_providers": [{**usual, **fields}]} for fields in wrong]
