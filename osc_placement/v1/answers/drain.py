@@ -57,9 +57,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
             help="Nova's name of the host, or the name or UUID of a provider of the host",
         )
         arguments.add_repeated(parser, "--avoid", "<host>", "A host that gets no server.")
-        arguments.add_count(
-            parser, "--parallel", "The most steps in one wave (default: 1)", default=1
-        )
+        arguments.add_count(parser, "--parallel", "The most steps in one wave (default: 1)")
         arguments.add_flag(parser, "--only-live", "Plan no move that stops a guest")
         arguments.add_count(
             parser,
@@ -69,7 +67,10 @@ openstack placement host drain --continue drain.json --verify-empty"""
         )
         arguments.add_file(parser, "--plan-out", "Write the plan to this file")
         arguments.add_file(
-            parser, "--continue", "Show what became of this plan, and plan the rest anew"
+            parser,
+            "--continue",
+            "Show what became of this plan, and plan the rest anew, with the options of the plan"
+            " and those that are given now",
         )
         arguments.add_flag(
             parser, "--verify-empty", "Show whether the hosts are empty by nova and by Placement"
@@ -149,15 +150,16 @@ openstack placement host drain --continue drain.json --verify-empty"""
     ) -> plan.Drain:
         from osc_placement.workflows.answers.drain import document, plan
 
+        before = document.DrainOptions() if former is None else former.options
         options = document.DrainOptions(
-            parsed_args.parallel,
-            tuple(parsed_args.avoid),
-            only_live=parsed_args.only_live,
-            keep=parsed_args.keep or 0,
+            parsed_args.parallel or before.parallel,
+            tuple(dict.fromkeys((*before.avoid, *parsed_args.avoid))),
+            only_live=parsed_args.only_live or before.only_live,
+            keep=parsed_args.keep or before.keep,
         )
         request = plan.DrainRequest(
             parsed_args.hosts if former is None else former.nodes,
-            options if former is None else former.options,
+            options,
             flavors,
             () if former is None else [move.server for move in former.moves],
             parsed_args.timeout,

@@ -77,6 +77,31 @@ def test_the_steps_are_spread_over_the_other_hosts(
     assert (code, [each["server"] for each in plan["blocked"]]) == (3, [NAMES["s1"]])
 
 
+def test_a_plan_is_continued_with_its_options_and_with_new_ones(
+    openstack: OpenStack, cloud: Cloud, drained: Drained
+) -> None:
+    for name in ("s0", "s1"):
+        allocate(openstack, "old", "VCPU=3", NAMES[name])
+    nova = cloud({"s0": ("old", {}), "s1": ("old", {"OS-EXT-STS:vm_state": "stopped"})})
+    drained("old", "--plan-out", "plan.json", "--parallel", "2", *nova)
+
+    def targets(*arguments: str) -> tuple[list[str], int, int]:
+        _, plan = drained("--continue", *arguments, *nova)
+        waves = {move["wave"] for move in plan["moves"]}
+        return sorted(move["to"] for move in plan["moves"]), len(waves), len(plan["blocked"])
+
+    assert targets("plan.json") == (["nova-last", "nova-new"], 1, 0)
+    refused = ("--avoid", "last", "--plan-out", "rest.json")
+    assert targets("plan.json", *refused) == (["nova-new", "nova-new"], 1, 0)
+    assert targets("rest.json") == (["nova-new", "nova-new"], 1, 0)
+    assert targets("rest.json", "--parallel", "1") == (["nova-new", "nova-new"], 2, 0)
+    assert targets("rest.json", "--only-live") == (["nova-new"], 1, 1)
+    assert targets("rest.json", "--avoid", "nova-new") == ([], 0, 2)
+    for arguments, words in ((("--avoid", "gone"), "gone"), (("--keep", "2"), "--keep 2: there")):
+        code, stderr = openstack.fails(DRAIN, "--continue", "rest.json", *arguments, *nova)
+        assert (code, words in stderr) == (1, True)
+
+
 def test_servers_that_nova_does_not_move_stay_with_the_reason(
     openstack: OpenStack, cloud: Cloud, drained: Drained
 ) -> None:
