@@ -37,6 +37,8 @@ FLAVORS = [
     flavor("large", 9),
     flavor("avx", 2, trait__HW_CPU_X86_AVX="required"),
     flavor("typo", 2, trait__CUSTOM_TYPO="forbidden"),
+    flavor("typo-required", 2, trait__CUSTOM_TYPO="required"),
+    flavor("typo-class", 2, resources__CUSTOM_TYPO="1"),
     flavor("cyborg", 2, accel__device_profile="gpu"),
     flavor("pci", 2, pci_passthrough__alias="nic:1"),
 ]
@@ -76,6 +78,13 @@ def recorded(hosts: Mapping[str, str]) -> dict[str, Any]:
         "GET /v2/images/tuned": {
             "id": "tuned", "name": "tuned", "disk_format": "qcow2",
             "trait:HW_CPU_X86_AVX2": "required",
+        },
+        **{
+            f"GET /v2/images/{value}-typo": {
+                "id": f"{value}-typo", "name": f"{value}-typo", "disk_format": "qcow2",
+                "trait:CUSTOM_TYPO": value,
+            }
+            for value in ("required", "forbidden")
         },
     }  # fmt: skip
 
@@ -350,21 +359,40 @@ def test_a_bad_flavor_does_not_hide_the_count_of_others(
         assert f"Not counted: flavor {name}: " in ended.stderr
 
 
-def test_nova_finds_no_host_for_a_flavor_with_an_unknown_trait(
-    openstack: OpenStack, nova: tuple[str, str]
+@pytest.mark.parametrize(
+    ("flavor", "image"),
+    [
+        ("typo", ""),
+        ("typo-required", ""),
+        ("typo-class", ""),
+        ("small", "required-typo"),
+        ("avx", "required-typo"),
+    ],
+)
+def test_nova_finds_no_host_for_an_unknown_name_in_a_flavor_or_image(
+    openstack: OpenStack, nova: tuple[str, str], flavor: str, image: str
 ) -> None:
     """Placement answers 400 then, and nova says "No valid host"."""
+    asked = (f"--flavor={flavor}", *([f"--image={image}"] if image else []), *nova)
     for part in ((), ("--by", "host")):
-        ended = openstack.run(
-            "placement capacity show", "--flavor=typo", *part, *nova, "-f", "json"
-        )
+        show = ("placement capacity show", *asked, *part)
+        ended = openstack.run(*show, "-f", "json")
         (row,) = json.loads(ended.stdout)
-        assert (row["request"], row["fits"], row["hosts"], ended.code) == ("typo", 0, 0, 0)
+        assert (row["request"], row["fits"], row["hosts"], ended.code) == (flavor, 0, 0, 0)
         assert "CUSTOM_TYPO" in row["notes"][0]
-        assert f"Nova finds no host for typo: {row['notes'][0]}" in ended.stderr
-        assert (
-            "typo" in openstack.run("placement capacity show", "--flavor=typo", *part, *nova).stdout
-        )
+        assert f"Nova finds no host for {flavor}: {row['notes'][0]}" in ended.stderr
+        assert flavor in openstack.run(*show).stdout
+    code, found = explained(openstack, *asked)
+    assert (code, found.get("candidate")) == (3, None)
+    assert "CUSTOM_TYPO" in json.dumps(found)
+
+
+def test_nova_reads_no_forbidden_trait_of_an_image(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    asked = ("placement capacity show", "--flavor=small", *nova)
+    plain, forbidden = openstack(*asked), openstack(*asked, "--image=forbidden-typo")
+    assert (plain[0]["fits"], forbidden[0]["fits"]) == (7, 7)
 
 
 @pytest.mark.parametrize(
@@ -483,14 +511,14 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
         "small": ("ok", 2, 2),
         "large": ("no-host", 0, 0),
         "avx": ("one-host", 1, 1),
-        "typo": ("unknown-name", 0, None),
+        **dict.fromkeys(("typo", "typo-required", "typo-class"), ("unknown-name", 0, None)),
         "cyborg": ("invalid", 0, None),
         "pci": ("unknown", 2, 2),
     }
     assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
     owner = "nova does not require OWNER_NOVA, because no host has it"
     assert {row["name"] for row in rows if any(owner in text for text in row["assumed"])} == {
-        "small", "large", "avx", "typo", "pci",
+        "small", "large", "avx", "typo", "typo-required", "typo-class", "pci",
     }  # fmt: skip
     assert "None" not in openstack.run(AUDIT, *nova).stdout
     assert openstack.run(AUDIT, "small", *nova).code == 0
