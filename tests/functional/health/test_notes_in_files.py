@@ -135,3 +135,8 @@ def test_what_health_did_not_check_is_in_the_report_and_a_series(
     assert lines
     for line in lines:
         assert any(line.endswith(reason) for _, reason in series), line
+    # Without health, each flavor has its own.
+    openstack.do("placement report write --no-health --replace --output", str(path), *recorded)
+    page = one_line(ReportPage(path.read_text("utf-8")).text)
+    for line in lines:
+        assert line.removeprefix("Not checked: ").rpartition(": ")[2] in page
