@@ -137,7 +137,7 @@ class TreeShape:
 class ReportPlan:
     """A plan: the whole cloud before and after, and the hosts whose fill changes most.
 
-    ``impact`` is None without nova.
+    ``impact`` is None if nova could not be read, ``why_not`` says why.
     """
 
     plan: Plan
@@ -145,6 +145,7 @@ class ReportPlan:
     hosts: tuple[tuple[HostUse, HostUse], ...]
     failures: tuple[str, ...]
     impact: impact.Impact | None = None
+    why_not: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -284,6 +285,12 @@ def _plan(
     before, later = (
         {use.name: use for use in _uses(side, side.providers)} for side in (base, changed.state)
     )
+    shown, why_not = None, nova if isinstance(nova, str) else ""
+    if not isinstance(nova, str):
+        try:
+            shown = impact.compare(base, changed, nova)
+        except errors.PlacementError as error:
+            why_not = str(error)
     return ReportPlan(
         planned,
         tuple(
@@ -292,7 +299,8 @@ def _plan(
         ),
         tuple(moved),
         changed.failures,
-        None if isinstance(nova, str) else impact.compare(base, changed, nova),
+        shown,
+        why_not,
     )
 
 

@@ -64,6 +64,29 @@ def cloud(
     return openstack, ("--os-nova-recording", str(tmp_path / "nova.json")), kinds
 
 
+@pytest.mark.parametrize(
+    "listing", ["GET /v2.1/os-aggregates", "GET /v2.1/servers/detail", "GET /v2.1/flavors"]
+)
+def test_the_report_of_a_plan_says_what_nova_did_not_show(
+    listing: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = targets.OnFile(tmp_path / "cloud.sqlite")
+    target.load("12-hosts")
+    openstack = shell.OpenStack(target)
+    nova = testing.sample_nova("12-hosts")
+    left = {name: answer for name, answer in nova.items() if not name.startswith(listing)}
+    pathlib.Path("nova.json").write_text(json.dumps(left))
+    amend = "resource provider inventory amend --name-glob cmp-000* --resource VCPU:reserved=63"
+    planned = openstack.run(amend, "--dry-run", "--plan-out", "plan.json", "--max-percent=100")
+    assert planned.code == 0, planned
+    recorded = ("--os-nova-recording", "nova.json")
+    openstack.do("placement report write --no-health --plan plan.json --output r.html", *recorded)
+    page = one_line(ReportPage(pathlib.Path("r.html").read_text("utf-8")).text)
+    answer = f"nova.json holds no response to {listing.replace('/v2.1', '')}"
+    assert f"not checked Flavors and servers: {answer}" in page
+
+
 def one_line(text: str) -> str:
     return " ".join(text.split())
 
