@@ -11,18 +11,39 @@ import random
 import uuid
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from osc_placement import microversion
 from osc_placement.engine import allocation, draft, record, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation as model, candidate
+from osc_placement.nova import values
 from osc_placement.nova.values import ServerGroup
 from osc_placement.search import placing
 from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers
 from osc_placement.workflows.answers.drain import steps
+from osc_placement.workflows.cloud import compute_nodes
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force
+
+
+class Hypervisors(NamedTuple):
+    """``{root UUID: type and version}``, as far as nova shows them, and who moves live (UUIDs)."""
+
+    of_root: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    live: frozenset[str] = frozenset()
+
+    def accept(self, server: servers.PlacedServer, root: str) -> bool:
+        """Whether nova moves a server to a host: live only to the same type, and to none older."""
+        if server.uuid not in self.live or server.root_uuid not in self.of_root:
+            return True
+        (kind, version), (other, newest) = self.of_root[server.root_uuid], self.of_root[root]
+        same = "" in (kind, other) or kind == other
+        return same and (newest == 0 or newest >= version)
+
+
+NO_HYPERVISORS = Hypervisors()
 
 
 class Pack:
@@ -129,6 +150,7 @@ def targets_of(
     server: servers.PlacedServer,
     allowed: brute_force.Allowed,
     groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+    hypervisors: Hypervisors = NO_HYPERVISORS,
 ) -> Iterator[model.Allocations]:
     """What a server can claim now elsewhere."""
 
@@ -137,6 +159,7 @@ def targets_of(
             is_on_host(base, found)
             and allowed(found)
             and admits(base, server, groups, found.root_uuid)
+            and hypervisors.accept(server, found.root_uuid)
         )
 
     return brute_force.claims(base, server.query, admitted)
@@ -155,6 +178,7 @@ def has_order(
     waiting: Sequence[servers.PlacedServer],
     stopped: Sequence[str],
     groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+    hypervisors: Hypervisors = NO_HYPERVISORS,
 ) -> bool:
     """Whether some order of moves, each to any target, moves all of them."""
     failed: set[tuple[frozenset[str], Hashable]] = set()
@@ -169,7 +193,7 @@ def has_order(
             return False
         for server in waiting:
             others = tuple(each for each in waiting if each is not server)
-            for target in targets_of(current, server, elsewhere, groups):
+            for target in targets_of(current, server, elsewhere, groups, hypervisors):
                 if rest(end(begin(current, server, target), server), others):
                     return True
         failed.add(reached)
@@ -213,8 +237,8 @@ def draw_groups(draw: random.Random, base: state.CloudState) -> dict[str, Server
 
 def draw_with_nova(
     draw: random.Random,
-) -> tuple[state.CloudState, list[servers.PlacedServer], dict[str, ServerGroup]]:
-    """A cloud, its servers with conditions of nova for some, and server groups."""
+) -> tuple[state.CloudState, list[servers.PlacedServer], dict[str, ServerGroup], Hypervisors]:
+    """A cloud, its servers with conditions of nova for some, server groups, and hypervisors."""
     kind = draw.choice(("trees", "pools", "flat"))
     base = {"trees": draw_cloud, "pools": draw_pools, "flat": draw_flat}[kind](draw)
     asked = {
@@ -223,7 +247,35 @@ def draw_with_nova(
         if kind == "trees" and draw.random() < 0.4
     }
     groups = draw_groups(draw, base)
-    return base, placed(base, asked, groups.values()), groups
+    known = placed(base, asked, groups.values())
+    hypervisors = draw_hypervisors(draw, base) if draw.random() < 0.5 else NO_HYPERVISORS
+    return base, barred(known, hypervisors), groups, hypervisors
+
+
+def barred(
+    known: Iterable[servers.PlacedServer], hypervisors: Hypervisors
+) -> list[servers.PlacedServer]:
+    """The servers with the hosts to which a plan moves none of them live."""
+    nodes = [
+        values.ComputeNode(root, root, root, hypervisor=hypervisor)
+        for root, hypervisor in hypervisors.of_root.items()
+    ]
+    hosts = compute_nodes.ServerHosts(values.Hosts(tuple(nodes)))
+    return [
+        dataclasses.replace(each, barred=hosts.refused_live(each.root_uuid))
+        if each.uuid in hypervisors.live
+        else each
+        for each in known
+    ]
+
+
+def draw_hypervisors(draw: random.Random, base: state.CloudState) -> Hypervisors:
+    """Hosts of mostly one type and few versions, and the servers that move live."""
+    kinds, versions = ("QEMU", "QEMU", "QEMU", "VMware", ""), (8, 8, 9, 7, 0)
+    return Hypervisors(
+        {root: (draw.choice(kinds), draw.choice(versions)) for root in count.hosts_of(base)},
+        frozenset(own for own in sorted(base.consumers) if draw.random() < 0.7),
+    )
 
 
 def draw_flat(draw: random.Random) -> state.CloudState:

@@ -44,6 +44,7 @@ def least(
     limit: int,
     known: Sequence[servers.PlacedServer] | None = None,
     groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+    hypervisors: drains.Hypervisors = drains.NO_HYPERVISORS,
 ) -> tuple[int, int] | None:
     """``(moves, their size)`` of the best plan; None if so many moves are not enough."""
     known = drains.placed(base) if known is None else known
@@ -59,7 +60,7 @@ def least(
                 if server.key in moved:
                     continue
                 allowed = brute_force.without_trees(current, [server.root_uuid])
-                for target in drains.targets_of(current, server, allowed, groups):
+                for target in drains.targets_of(current, server, allowed, groups, hypervisors):
                     new = drains.end(drains.begin(current, server, target), server)
                     key = moved | {server.key}, state_of(new)
                     sums = total + size(server)
@@ -120,13 +121,13 @@ def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
 @pytest.mark.seeds(60, long=1000)
 def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed: int) -> None:
     draw = random.Random(f"room with nova {seed}")
-    base, known, groups = drains.draw_with_nova(draw)
+    base, known, groups, hypervisors = drains.draw_with_nova(draw)
     movable = [server for server in known if not server.together]
     asked = draw.choice([server.query for server in known]) if known else query(group(VCPU=1))
     number, limit = draw.choice((1, 2, 3)), 2
     moves = drains.moves_of(base, movable, [asked], groups.values())
     room = make_room.find(moves, asked, number, movable, limit)
-    expected = least(base, asked, number, limit, movable, groups)
+    expected = least(base, asked, number, limit, movable, groups, hypervisors)
     if expected is None:
         assert (room.moves, room.at_least) == (None, limit + 1)
         return
@@ -137,7 +138,8 @@ def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed:
     for move in room.moves:
         claimed = drains.allocations_of(move.option)
         allowed = brute_force.without_trees(current, [move.server.root_uuid])
-        assert claimed in list(drains.targets_of(current, move.server, allowed, groups))
+        possible = drains.targets_of(current, move.server, allowed, groups, hypervisors)
+        assert claimed in list(possible)
         current = drains.end(drains.begin(current, move.server, claimed), move.server)
     assert fits(current, asked, number)
 
