@@ -121,7 +121,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             shown = self._impact(parsed_args)
             columns = {
                 **_IMPACT_COLUMNS,
-                "not_checked": lambda item: rows.lines(shown.not_checked_of(item)),
+                "not_checked": lambda item: rows.lines(shown.open_of(item)),
             }
             return rows.listing(columns, shown.flavors)
         results = result.of_plan(plan)
@@ -133,23 +133,21 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         from osc_placement.workflows.health import impact
 
         nova = services.NovaServices(self).nova
-        shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
-        self._impact_of = shown
+        self._impact_of = shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
         effects = {
             "flavor-lost": len(shown.lost),
             "one-host": sum(item.is_without_spare for item in shown.flavors),
             "stranded": sum(len(item.stranded) for item in shown.flavors),
         }
         unsure = any(item.may_be_lost for item in shown.flavors)
+        lost, alone, stranded = effects.values()
         if any(effects[effect] for effect in parsed_args.fail_on):
             self.exit_code = 3
         elif parsed_args.fail_on and (unsure or shown.not_checked):
             self.exit_code = services.NOT_CHECKED
         self.summary = [
             *self.summary,
-            f"Flavors lost: {effects['flavor-lost']}; newly on one host only:"
-            f" {effects['one-host']};"
-            f" servers stranded: {effects['stranded']}",
+            f"Flavors lost: {lost}; newly on one host only: {alone}; servers stranded: {stranded}",
             *(f"{kind.capitalize()}: {text}" for kind, text in shown.remarks),
         ]
         self.table_columns = tuple(name for name in _IMPACT_COLUMNS if name not in _NOT_IN_TABLES)

@@ -60,8 +60,8 @@ class FlavorImpact:
 
     id: str
     name: str
-    before: FlavorFits
-    after: FlavorFits
+    before: FlavorFits = FlavorFits()
+    after: FlavorFits = FlavorFits()
     stranded: tuple[values.Server, ...] = ()
     refused: str = ""
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -133,7 +133,7 @@ class Impact:
         }
         return [(name, text) for name, texts in found.items() for text in texts]
 
-    def not_checked_of(self, item: FlavorImpact) -> list[str]:
+    def open_of(self, item: FlavorImpact) -> list[str]:
         """What was not checked of one flavor."""
         effect = [f"the effect: {UNSURE}"] if item.may_be_lost else []
         return [*self.not_checked, *item.not_checked, *effect]
@@ -175,15 +175,13 @@ def compare(
     has_owner = functools.partial(nova_request.has_owner_in, base)
     observed = nova_request.observe_rules(nova, options, has_owner)
     rules = observed.newest
-    aggregates = nova_api.host_aggregates(nova)
     compute = compute_nodes.read_server_hosts(nova)
     named, servers = flavors.flavors(nova), nova_servers.servers(nova)
     comparison = _Comparison(base, changed.state, compute)
-    stranded = _stranded(comparison, servers, aggregates, rules)
+    stranded = _stranded(comparison, servers, nova_api.host_aggregates(nova), rules)
     listed = _of_flavors(comparison, named, rules, stranded)
-    nothing = FlavorFits()
     deleted = [
-        FlavorImpact("", name, nothing, nothing, tuple(stranded[name]))
+        FlavorImpact("", name, stranded=tuple(stranded[name]))
         for name in sorted(stranded.keys() - {flavor.name for flavor in named})
     ]
     return Impact(
@@ -205,7 +203,7 @@ def fits(
     rules = nova_request.observe_rules(nova, request.SchedulerOptions(), has_owner).newest
     comparison = _Comparison(base, base, compute)
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors")
-    return _of_flavors(comparison, named, rules, {})
+    return list(_of_flavors(comparison, named, rules, {}))
 
 
 def fits_on_each_host(
@@ -244,11 +242,9 @@ class _Comparison:
         self, before: state.CloudState, after: state.CloudState, compute: compute_nodes.ServerHosts
     ) -> None:
         self.before, self.after = before, after
-        self._roots = frozenset(
-            uuid for uuid, item in before.providers.items() if item.root_uuid == uuid
-        )
-        self._roots_after = frozenset(
-            uuid for uuid, item in after.providers.items() if item.root_uuid == uuid
+        self._roots, self._roots_after = (
+            frozenset(uuid for uuid, item in side.providers.items() if item.root_uuid == uuid)
+            for side in (before, after)
         )
         self._refused = compute.refused(self._roots | self._roots_after)
         self._fits: dict[str, tuple[FlavorFits, FlavorFits]] = {}
@@ -348,8 +344,7 @@ def _of_flavors(
     named: Iterable[flavors.NamedFlavor],
     options: request.SchedulerOptions,
     stranded: dict[str, list[values.Server]],
-) -> list[FlavorImpact]:
-    impacts = []
+) -> Iterator[FlavorImpact]:
     for flavor, asked, refused in _requests(named, options):
         before = after = FlavorFits()
         not_checked: tuple[str, ...] = ()
@@ -359,14 +354,9 @@ def _of_flavors(
             not_checked = (*asked.not_checked, *hidden)
         servers = tuple(stranded.get(flavor.name, ()))
         not_counted = comparison.not_counted(before, after)
-        impacts.append(
-            FlavorImpact(
-                *(flavor.id, flavor.name, before, after, servers, refused),
-                not_counted,
-                not_checked,
-            )
+        yield FlavorImpact(
+            flavor.id, flavor.name, before, after, servers, refused, not_counted, not_checked
         )
-    return impacts
 
 
 def _stranded(
