@@ -13,6 +13,8 @@
     The error for one-time-use devices that are not reported to Placement; empty without one.
 ``encryption``
     Whether libvirt's driver has providers for models of memory encryption.
+``models``
+    Whether nova-compute compares the models of its guests with those of the host at its start.
 """
 
 from __future__ import annotations
@@ -82,6 +84,7 @@ def main() -> None:
             "encryption": hasattr(
                 driver.LibvirtDriver, "_update_provider_tree_for_memory_encryption"
             ),
+            "models": hasattr(driver.LibvirtDriver, "_validate_mem_encryption_configuration"),
         },
         sys.stdout,
     )

@@ -4,7 +4,9 @@
 Run this with the Python of any release from 31 on. What the host reports (inventories, traits,
 reshapes) and what stops its start is nova's driver for libvirt, on the imitation of libvirt that
 nova's own tests have. Guests are those of nova's fake driver. ``HARDWARE`` is a JSON file,
-``{property or method of nova's Host: value}``, such as ``{"supports_amd_sev": true}``.
+``{property or method of nova's Host: value}``, such as ``{"supports_amd_sev": true}``. From nova 34
+on it can be ``{"kernel": {"sev": true, "sev_es": true, "sev_snp": true}}``: what is on in the
+kernel, from which nova itself concludes what the host supports.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from nova.virt import fake, node
 from nova.virt.libvirt import driver, host
 
 HARDWARE = json.loads(pathlib.Path(sys.argv[1]).read_text())
+KERNEL = HARDWARE.pop("kernel", None)
+#: The hypervisor 10.2.0, which has every model of memory encryption.
+NEW_HYPERVISOR = 10_002_000
 GIB = 1024 * 1024
 
 
@@ -61,10 +66,18 @@ def main() -> None:
             setattr(host.Host, name, property(lambda _, value=value: value))
         elif hasattr(host.Host, name):
             setattr(host.Host, name, lambda *_, value=value: value)
-    imitation.LibvirtFixture().setUp()
+    more = {}
+    if KERNEL is None:
+        imitation.LibvirtFixture().setUp()
+    else:
+        imitation.LibvirtFixture(stub_amd_sev=False).setUp()
+        imitation.AmdSevFixture(**KERNEL).setUp()
+        features = imitation.Connection._domain_capability_features_with_launch_security_SEV_SNP
+        imitation.Connection._domain_capability_features = features
+        more["hv_version"] = NEW_HYPERVISOR
     # 16 CPUs and 64 GiB.
     machine = imitation.HostInfo(cpu_nodes=1, cpu_sockets=1, cpu_cores=16, kB_mem=64 * GIB)
-    connection = imitation.Connection("qemu:///system", readonly=False, host_info=machine)
+    connection = imitation.Connection("qemu:///system", host_info=machine, **more)
     mock.patch.object(host.Host, "get_connection", return_value=connection).start()
     # Nova looks for drivers only below nova.virt.
     sys.modules["nova.virt.upgrade_compute"] = sys.modules["__main__"]

@@ -40,18 +40,21 @@ SEV = {
     SLOTS: 4,
     f"{SLOTS}_es": 2,
 }
-SNP = {"supports_amd_sev_snp": True, f"{SLOTS}_snp": 2}
+#: What is on in the kernel of a host.
+SNP_OFF = {"kernel": {"sev": True, "sev_es": True}}
+SNP_ON = {"kernel": {**SNP_OFF["kernel"], "sev_snp": True}}
 SWTPM = "[libvirt]\nswtpm_enabled = true\nswtpm_user = root\nswtpm_group = root\n"
 ONE_TIME = (
     '[pci]\ndevice_spec = {"vendor_id": "10de", "product_id": "1db4", "one_time_use": "true"}\n'
 )
 REPORTED = ONE_TIME + "report_in_placement = true\n"
-#: Virtual TPM, also with reported one-time-use devices; others that are not; SEV with SNP, without.
+#: Virtual TPM, also with reported one-time-use devices; others that are not; SEV, later with SNP,
+#: and without.
 HOSTS = {
     "tpm": (TPM, SWTPM),
     "reported": (TPM, SWTPM + REPORTED),
     "unreported": ({}, ONE_TIME),
-    "snp": ({**SEV, "max_sev_guests": 4, **SNP}, ""),
+    "snp": ({**SEV, "max_sev_guests": 4}, ""),
     "sev": ({**SEV, "max_sev_guests": 2}, ""),
 }
 UEFI = {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}
@@ -66,6 +69,8 @@ FLAVORS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "tpm": (1, {"hw:tpm_version": "2.0"}),
     "sev": (1, {"hw:mem_encryption": "true"}),
 }
+SECRET = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"
+OWNER = "OWNER_NOVA"
 MEMORY = "MEM_ENCRYPTION_CONTEXT"
 
 
@@ -165,8 +170,8 @@ class Story:
         inventories = self.placement("GET", tail)["inventories"]
         return int(inventories.get(MEMORY, {"total": 0})["total"])
 
-    def delete_service(self, host: str) -> None:
-        """Delete the servers of a nova-compute that does not run, and its service."""
+    def empty(self, host: str) -> None:
+        """Delete the servers of a host."""
         for server in self.api.servers():
             if server["OS-EXT-SRV-ATTR:host"] == host:
                 self.api.nova("DELETE", f"/servers/{server['id']}")
@@ -174,12 +179,23 @@ class Story:
             "the servers to go",
             lambda: not [s for s in self.api.servers() if s["OS-EXT-SRV-ATTR:host"] == host],
         )
+
+    def delete_service(self, host: str) -> None:
+        """Delete the servers of a nova-compute that does not run, and its service."""
+        self.empty(host)
         (service,) = (item for item in self.api.services() if item["host"] == host)
         self.api.nova("DELETE", f"/os-services/{service['id']}")
 
     def new_traits(self, name: str) -> set[str]:
         """The traits of a provider that nova-computes of 31 do not write."""
         return {item for item in self.traits(name) if releases.WRITTEN_SINCE.get(item, 0) > 31}
+
+    def arrive(self, trait: str, *providers: str) -> None:
+        """Wait for providers to have a trait, which their nova-compute writes after its start."""
+        self.wait(
+            f"{trait} of {', '.join(providers)}",
+            lambda: all(trait in self.traits(name) for name in providers),
+        )
 
     def image(self, name: str) -> str:
         """The ID of an image."""
@@ -419,7 +435,7 @@ def what_stops_a_start(story: Story, rows: Mapping[str, str]) -> None:
     story.did("nova-compute of 33 ends")
     story.row = rows["reported"]
     cloud.restart(33, "reported")
-    cloud.wait_reported(["reported"])
+    story.arrive(SECRET, "reported")
     story.did("nova-compute of 33 starts")
     story.row = "servers: the warning above"
     assert story.migrate("sealed") == "reported"
@@ -452,9 +468,14 @@ def what_stops_a_start(story: Story, rows: Mapping[str, str]) -> None:
 
 
 def to_34(story: Story) -> None:
-    """From 33 to 34: a nova-compute that is down, and OWNER_NOVA."""
+    """From 33 to 34: a nova-compute that is down, SEV-ES beside SEV-SNP, and OWNER_NOVA."""
     cloud, to = story.cloud, ("--to", "2026.2")
     cloud.wait_reported(["snp", "sev"])
+    story.says("sev-es", "success", "no guest has SEV-ES", arguments=to)
+    no_guest = story.row
+    specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-es"}
+    story.new_flavor("sev-es", 1, specs)
+    assert story.boot("es", "sev-es", "uefi", host="snp") == "ACTIVE"
     before = story.checked(*to)
     assert before["computes"][0] == "warning", before
     assert "unreported: nova-compute is not up" in before["computes"][1]
@@ -472,16 +493,29 @@ def to_34(story: Story) -> None:
     cloud.wait_answer("nova")
     story.did("the scheduler of 34 ends, as it is of 31; without the service it starts")
 
+    story.row = f"sev-es: {' '.join(before['sev-es'])}"
+    assert "warning snp: 1 guest with SEV-ES" in story.row
+    cloud.add_host("snp", SNP_ON)
+    cloud.restart(34, "snp")
+    cloud.ends("snp", "memory encryption feature by amd-sev-es")
+    story.did("with SEV-SNP on, nova-compute of 34 ends")
+    cloud.add_host("snp", SNP_OFF)
     cloud.restart(34, "snp", "sev")
-    cloud.wait_reported(["snp", "sev"])
-    assert "OWNER_NOVA" in story.traits("sev")
+    story.arrive(OWNER, "snp", "sev")
+    story.did("with SEV-SNP off, nova-compute of 34 starts")
+    story.row = no_guest
+    story.empty("snp")
+    cloud.add_host("snp", SNP_ON)
+    cloud.restart(34, "snp")
+    story.wait("a provider of SEV-SNP", lambda: story.provider("snp_amd_sev_snp"))
+    story.did("with SEV-SNP on, nova-compute of 34 starts")
 
     story.row = f"computes: {' '.join(before['computes'])}"
-    assert "OWNER_NOVA" not in story.asked_for("small")
+    assert OWNER not in story.asked_for("small")
     cloud.restart(34, "tpm", "reported")
-    cloud.wait_reported(["tpm", "reported"])
+    story.arrive(OWNER, "tpm", "reported")
     cloud.restart(34, "scheduler")
-    assert "OWNER_NOVA" in story.asked_for("small")
+    assert OWNER in story.asked_for("small")
     story.did("requires OWNER_NOVA when every nova-compute is of 34, and not before")
     for name, status in (("small", "ACTIVE"), ("tpm", "ACTIVE")):
         assert story.boot(f"last-{name}", name) == status

@@ -34,5 +34,6 @@ def test_the_tables_equal_what_the_installed_release_says(release: int) -> None:
     written = {name for name, since in releases.WRITTEN_SINCE.items() if since <= release}
     assert written == releases.WRITTEN_SINCE.keys() & set(measured["traits"])
     assert measured["encryption"] is (release >= releases.ENCRYPTION_PROVIDERS_SINCE)
+    assert measured["models"] is (release >= releases.SNP_SINCE)
     refused = "requires pci.report_in_placement" in measured["one_time_use"]
     assert refused is (release >= releases.ONE_TIME_USE_SINCE)
