@@ -5,7 +5,7 @@
 and keystone run a nova of 31, whose services are upgraded one by one (lab/upgrade_cloud.py).
 Each prediction is compared with its case and its neighbour; the page "Before an upgrade" says which
 are not. Each line of the output is a check, what it said, and what nova did. The services need
-about 3 GiB, and half an hour of a slow machine.
+about 3 GiB, and ten minutes of two cores; the first run installs every release, too.
 """
 
 from __future__ import annotations
