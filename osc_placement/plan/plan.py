@@ -280,8 +280,8 @@ def check_target(plan: Plan, target: str, origin: str = "") -> None:
     same_origin = bool(plan.origin) and plan.origin in (here.place, origin)
     if not (made_for.may_be(here) or (origin and made_for.place == origin) or same_origin):
         raise PlanRefused(
-            f"the plan was made for {plan.target}, this is {target}: choose that cloud,"
-            " or make a new plan here"
+            f"nothing was changed: the plan was made for {plan.target}, this is {target};"
+            " select that cloud with --os-cloud or --os-endpoint"
         )
 
 

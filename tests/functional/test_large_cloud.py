@@ -18,7 +18,7 @@ FLAT, NESTED, SERVERS = 60, 2, 600
 HOSTS, PROVIDERS = FLAT + NESTED, FLAT + NESTED * (1 + large.DEVICES)
 #: Projects with their users; consumers that a check of owners reads; those that a repair changes
 #: and that were not read yet.
-OWNERS, SUSPECTS, REPAIRED = 4, 125, 17
+OWNERS, SUSPECTS, REPAIRED = 4, 47, 17
 
 CANDIDATES, OF_PROVIDER = "GET /allocation_candidates", "/resource_providers/{}"
 ALLOCATIONS, INVENTORIES = f"{OF_PROVIDER}/allocations", f"{OF_PROVIDER}/inventories"

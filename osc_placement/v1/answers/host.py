@@ -147,7 +147,8 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
 def _tables(judgement: stop_hosts.Judgement) -> list[tables.Table]:
     unplaced, names = judgement.unplaced, judgement.server_names
     hosts = rows.lines(judgement.hosts)
-    answer = (str(judgement.answer), hosts, judgement.servers, len(unplaced))
+    without = len({item.server for item in unplaced})
+    answer = (str(judgement.answer), hosts, judgement.servers, without)
     return [
         tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [answer]),
         tables.Table(

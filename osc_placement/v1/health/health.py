@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import datetime
 import pathlib
 from collections.abc import Sequence
@@ -136,14 +137,18 @@ def _exit_code(lines: Sequence[health.HealthLine], fail_on: str) -> int:
     return services.NOT_CHECKED if any(line.is_unread for line in lines) else 0
 
 
+def _findings(lines: Sequence[health.HealthLine], severity: str) -> str:
+    """The number of findings of a severity, and of the rows that count them."""
+    numbers = [len(line.subjects) for line in lines if line.severity == severity]
+    text = counted(sum(numbers), severity)
+    return f"{text} in {counted(len(numbers), 'row')}" if len(numbers) > 1 else text
+
+
 def _summary(target: str, lines: Sequence[health.HealthLine]) -> list[str]:
-    counts = {
-        severity: sum(line.severity == severity for line in lines)
-        for severity in ("error", "warning", *_OTHERS)
-    }
+    counts = collections.Counter(str(line.severity) for line in lines)
     parts = [
-        counted(counts["error"], "error"),
-        counted(counts["warning"], "warning"),
+        _findings(lines, "error"),
+        _findings(lines, "warning"),
         *(f"{counts[name]} {name}" for name in _OTHERS if counts[name]),
     ]
     commands = [

@@ -239,17 +239,17 @@ openstack resource provider delete --tree rack1-node7"""
         uuids = list(lookup.provider_uuids(client, parsed_args.uuid).values())
         if parsed_args.tree:
             uuids = _with_descendants(client, uuids)
-        _delete_each(client, uuids)
+        _delete_each(client, uuids, with_tree=parsed_args.tree)
 
 
-def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
+def _delete_each(client: api.Client, uuids: Sequence[str], *, with_tree: bool) -> None:
     """Delete every provider that can be deleted. Raises one error for all others."""
     refused: list[errors.PlacementError] = []
     for uuid in uuids:
         try:
             client.delete_provider(uuid)
         except api_errors.Conflict as error:
-            error.next_step = _next_step(client, uuid, error)
+            error.next_step = _next_step(client, uuid, error, with_tree=with_tree)
             refused.append(error)
         except api_errors.ApiError as error:
             refused.append(error)
@@ -260,14 +260,18 @@ def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
         raise errors.InvalidInput([*(str(error) for error in refused), summary])
 
 
-def _next_step(client: api.Client, uuid: str, error: api_errors.Conflict) -> str:
+def _next_step(
+    client: api.Client, uuid: str, error: api_errors.Conflict, *, with_tree: bool
+) -> str:
     """Names a provider that cannot be deleted, and the command that helps. Requests: one GET."""
     name = lookup.provider_names(client, [uuid]).get(uuid, uuid)
     if "has allocations" in error.detail:
         subject = command_line.subject(name, uuid)
         command = command_line.line("resource provider consumer list", subject)
         return f". {name} is in use: '{command}' shows its consumers"
-    return f". {name} has children: --tree deletes them too" if "parent" in error.detail else ""
+    if "parent" not in error.detail:
+        return ""
+    return f". {name} has children{'' if with_tree else ': --tree deletes them too'}"
 
 
 def _with_descendants(client: api.Client, uuids: Sequence[str]) -> list[str]:

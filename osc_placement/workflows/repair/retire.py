@@ -253,7 +253,7 @@ def _why_not_stale(reading: RetireReading, root: provider.Provider) -> Iterator[
     """Why the tree of a provider without a compute node must not be deleted."""
     if _COMPUTE_NODE not in reading.traits_of[root.uuid] and not _is_bare(reading, root):
         delete = "openstack resource provider delete --tree"
-        text = f"it lacks the trait {_COMPUTE_NODE}, so nova-compute did not make it: {delete}"
+        text = f"it lacks the trait {_COMPUTE_NODE}, so it may belong to another service: {delete}"
         yield Reason(Code.NOT_A_COMPUTE_NODE, text)
         return
     doubt = compute_nodes.why_not_stale(reading.hosts, root, was_node=True)

@@ -216,6 +216,7 @@ CASES: dict[str, Case] = {
         Fake(),
         UUID,
         Fake(detail="has allocations"),  # type: ignore[arg-type]
+        with_tree=False,
     ),
     "workflows.answers.capacity.nova_servers:Unallocated.lines": unallocated,
     "workflows.answers.capacity.nova_servers:_next": unallocated,
