@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import logging
 import types
 import typing
@@ -152,28 +151,41 @@ def checked(value: T) -> T:
 
     Errors: TypeError, which names the field.
     """
-    if not dataclasses.is_dataclass(value):
-        return value
-    for name, hint in _hints(type(value)).items():
-        field = getattr(value, name)
-        if not _has_type(field, hint):
-            raise TypeError(f"{name} is {field!r:.60}")
+    if dataclasses.is_dataclass(value):
+        kind: Any = type(value)
+        for name, has_type in _tests(kind):
+            field = getattr(value, name)
+            if not has_type(field):
+                raise TypeError(f"{name} is {field!r:.60}")
     return value
 
 
-_hints: Callable[[Any], Mapping[str, Any]] = functools.cache(typing.get_type_hints)
+@functools.cache
+def _tests(kind: type) -> Sequence[tuple[str, Callable[[Any], bool]]]:
+    """``(field, whether a value has its type)`` of a dataclass."""
+    return [(name, _test(hint)) for name, hint in typing.get_type_hints(kind).items()]
 
 
-def _has_type(value: Any, hint: Any) -> bool:
+def _test(hint: Any) -> Callable[[Any], bool]:
+    """Whether a value has this type; made once for each annotation: clouds have many servers."""
     kind, arguments = typing.get_origin(hint), typing.get_args(hint)
+    tests = [_test(each) for each in arguments if each is not Ellipsis]
     if kind is types.UnionType:
-        return any(_has_type(value, each) for each in arguments)
+        if all(isinstance(each, type) and not dataclasses.is_dataclass(each) for each in arguments):
+            return lambda value: isinstance(value, arguments)
+        return lambda value: any(test(value) for test in tests)
     if kind is None:
-        return isinstance(value, hint) and checked(value) is value
-    if not isinstance(value, kind):
-        return False
+        has_fields = dataclasses.is_dataclass(hint)
+        return lambda value: isinstance(value, hint) and (not has_fields or checked(value) is value)
+    if kind is tuple and arguments[-1] is Ellipsis:
+        return lambda value: isinstance(value, kind) and all(map(tests[0], value))
     if kind is tuple:
-        each = itertools.cycle(arguments[:1]) if arguments[-1] is Ellipsis else arguments
-        return all(map(_has_type, value, each))
-    names, values = arguments
-    return all(_has_type(key, names) and _has_type(value[key], values) for key in value)
+        return lambda value: (
+            isinstance(value, kind)
+            and all(test(item) for test, item in zip(tests, value, strict=False))
+        )
+    names, values = tests
+    return lambda value: (
+        isinstance(value, kind)
+        and all(names(name) and values(item) for name, item in value.items())
+    )
