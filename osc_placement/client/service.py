@@ -174,15 +174,17 @@ def _test(hint: Any) -> Callable[[Any], bool]:
         if all(isinstance(each, type) and not dataclasses.is_dataclass(each) for each in arguments):
             return lambda value: isinstance(value, arguments)
         return lambda value: any(test(value) for test in tests)
+    if hint is Any:
+        return lambda _: True
     if kind is None:
         has_fields = dataclasses.is_dataclass(hint)
         return lambda value: isinstance(value, hint) and (not has_fields or checked(value) is value)
-    if kind is tuple and arguments[-1] is Ellipsis:
+    if len(tests) == 1:
         return lambda value: isinstance(value, kind) and all(map(tests[0], value))
     if kind is tuple:
         return lambda value: (
             isinstance(value, kind)
-            and all(test(item) for test, item in zip(tests, value, strict=False))
+            and all(test(item) for test, item in zip(tests, value, strict=True))
         )
     names, values = tests
     return lambda value: (

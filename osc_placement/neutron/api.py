@@ -108,7 +108,7 @@ def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = T
         of_servers = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
         for path, page in _pages(neutron, "ports", of_servers):
             with service.parsing("neutron", path):
-                ports += map(_port, page)
+                ports += map(service.checked, map(_port, page))
     return [port for port in ports if port.groups or not with_request]
 
 
@@ -138,7 +138,7 @@ def port(neutron: Neutron, uuid: str) -> Port | None:
             return None
         raise
     with service.parsing("neutron", path):
-        return _port(body["port"])
+        return service.checked(_port(body["port"]))
 
 
 def bind(neutron: Neutron, port: Port, allocation: Mapping[str, str]) -> Port:
@@ -151,7 +151,7 @@ def bind(neutron: Neutron, port: Port, allocation: Mapping[str, str]) -> Port:
     body = {"port": {"binding:profile": port.profile_with(allocation)}}
     answer = neutron.write(path, body, port.revision)
     with service.parsing("neutron", path):
-        return _port(answer["port"])
+        return service.checked(_port(answer["port"]))
 
 
 def _port(item: Mapping[str, Any]) -> Port:
@@ -224,7 +224,7 @@ def agents(neutron: Neutron) -> list[Agent] | None:
     try:
         for path, page in _pages(neutron, "agents"):
             with service.parsing("neutron", path):
-                agents += map(_agent, page)
+                agents += map(service.checked, map(_agent, page))
     except NeutronRefused as error:
         if error.status == 404:
             return None

@@ -157,7 +157,7 @@ def _flavor(item: Mapping[str, Any]) -> NamedFlavor:
 
 def _image(item: Mapping[str, Any]) -> Image:
     with service.parsing("glance", "/images"):
-        return Image(
+        image = Image(
             item["id"],
             item.get("name") or item["id"],
             item.get("disk_format"),
@@ -167,3 +167,4 @@ def _image(item: Mapping[str, Any]) -> Image:
                 if key.startswith(_PROPERTIES) and value is not None
             },
         )
+        return service.checked(image)

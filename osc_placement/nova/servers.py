@@ -68,7 +68,7 @@ def server(nova: api.Nova, uuid: str) -> values.Server | None:
             return None
         raise
     with api.parsing(path):
-        return _server(body["server"])
+        return service.checked(_server(body["server"]))
 
 
 def root_is_volume(nova: api.Nova, server: values.Server) -> bool:

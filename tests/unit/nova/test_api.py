@@ -131,6 +131,16 @@ def test_a_field_of_another_type_is_an_error_that_names_the_listing(
             read(api.RecordedNova(recorded, "here"))
 
 
+@pytest.mark.parametrize("wrong", [None, 5, ["a"], {"a": 1}, 1.5])
+@pytest.mark.parametrize("field", ["name", "id", "status"])
+def test_a_field_of_one_server_is_checked_as_in_a_listing(field: str, wrong: object) -> None:
+    recorded = testing.sample_nova("12-hosts")
+    listing = next(answer for path, answer in recorded.items() if "/servers/detail" in path)
+    one = {"server": {**listing["servers"][0], field: wrong}}
+    with pytest.raises(errors.PlacementError, match="/servers/u"):
+        servers.server(api.SessionNova(connection(body=one)), "u")
+
+
 @pytest.mark.parametrize("text", [None, "no json", "[]", "{}"])
 def test_an_invalid_recording_is_named(tmp_path: pathlib.Path, text: str | None) -> None:
     path = tmp_path / "nova.json"
