@@ -154,9 +154,8 @@ def checked(value: T) -> T:
     if dataclasses.is_dataclass(value):
         kind: Any = type(value)
         for name, has_type in _tests(kind):
-            field = getattr(value, name)
-            if not has_type(field):
-                raise TypeError(f"{name} is {field!r:.60}")
+            if not has_type(getattr(value, name)):
+                raise TypeError(f"{name} is {getattr(value, name)!r:.60}")
     return value
 
 

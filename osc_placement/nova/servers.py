@@ -159,8 +159,8 @@ def _shared_flavor(
 def _migration(item: Mapping[str, Any]) -> values.Migration:
     if item["uuid"] == item["instance_uuid"]:
         raise errors.PlacementError(
-            f"nova's migration {item['uuid']} has the UUID of its server: nobody can tell whose the"
-            " allocations of this consumer are"
+            f"nova's migration {item['uuid']} has the UUID of its server: the allocations of this"
+            " consumer may be those of either"
         )
     return values.Migration(
         uuid=item["uuid"],

@@ -21,9 +21,10 @@ def next_step(reading: moves.MovesReading, move: moves.ServerMove) -> str:
     (ended, *_) = move.migrations
     if ended.has_failed:
         return f"{look}; if it is on {move.server.host}: {lines[0]}"
-    # Nova did not write its record at the end, and no command of nova does.
+    # Nova did not write its record at the end, and no command of nova does. It can only be slow.
     correct = "correct its host and node in nova's database"
-    return f"{look}; if it is on {ended.dest_host}: {', then '.join([correct, *lines])}"
+    ended_there = f"if it is on {ended.dest_host}, and nova says this still after ten minutes"
+    return f"{look}; {ended_there}: {', then '.join([correct, *lines])}"
 
 
 def commands(reading: moves.MovesReading, move: moves.ServerMove) -> list[str]:

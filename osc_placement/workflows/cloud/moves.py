@@ -317,7 +317,7 @@ class ServerMove:
         return f"{text} ({details})" if details else text
 
     def stuck(self, now: datetime.datetime, min_age: float) -> values.Migration | None:
-        """The open migration that nobody works on; None if there is none.
+        """The open migration that nova does not continue; None if there is none.
 
         Its status is one that nova sets before the source host begins, and it and the server's
         task were not updated for ``min_age`` seconds. Use ``is_queued`` for those that wait.

@@ -168,7 +168,7 @@ class KilledCommands:
             self.proxy.on_request = self.proxy.on_answer = lambda method, path: None
 
     def finish(self, command: str) -> shell.Outcome:
-        """A command that nobody kills."""
+        """A command without a kill."""
         ended = self.run(command)
         assert ended is not None
         assert ended.code in FINISHED or ALL_GONE in ended.stderr, ended

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves that nobody works on, while Placement holds their destination. Pure.
+"""Moves that nova does not continue, while Placement holds their destination. Pure.
 
 Nova has no command that ends a live migration before its source host has begun it. So the advice is
 nova's command first, and then the writes that put the allocations back where the guest is.
