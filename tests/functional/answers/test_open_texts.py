@@ -422,6 +422,17 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             "look for the guest on nova-full and nova-target (virsh list --all)",
         ),
     ),
+    "if it is on {}, and nova says this still after ten minutes": (
+        Case(
+            lambda cloud: (
+                cloud.move("completed", "migrating"),
+                allocate(cloud.openstack, "full", "VCPU=3", MOVE),
+                allocate(cloud.openstack, "target", "VCPU=3", SERVER),
+            ),
+            (CHECK, "placement host check target"),
+            "if it is on nova-target, and nova says this still after ten minutes: correct its host",
+        ),
+    ),
     "whether any {} may fail after the plan": (
         Case(_with_third_host, (f"{DRAIN} --keep 1",), "whether any 1 host may fail after"),
     ),
