@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import pathlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from osc_placement.testing.cloud import uuid_of
 from tests.support.clouds import compute_services
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
@@ -77,6 +78,59 @@ def compute_hosts(
         ((f"nova-{name}", name, uuid) for name, uuid in uuids.items()),
         {f"nova-{name}": fields for name, fields in (services or {}).items()},
     )
+
+
+def nova_of(
+    *hosts: str,
+    servers: Iterable[Mapping[str, Any]] = (),
+    migrations: Iterable[Mapping[str, Any]] = (),
+    flavors: Iterable[Mapping[str, Any]] = (),
+    services: Mapping[str, Mapping[str, Any]] | None = None,
+    hidden: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Nova's answers about hosts of a ``testing.Cloud``; it does not show what is ``hidden``."""
+    return {
+        **compute_hosts({name: uuid_of(name) for name in hosts}, services),
+        "GET /v2.1/servers/detail": {"servers": [*servers]},
+        "GET /v2.1/os-migrations": {"migrations": [*migrations]},
+        "GET /v2.1/flavors/detail": {"flavors": [*flavors]},
+        **{f"GET /v2.1/{path}": None for path in hidden},
+    }
+
+
+def server(uuid: str, host: str, **fields: Any) -> dict[str, Any]:
+    """A server of 3 VCPU on the only node of nova's host ``nova-…``, as nova shows it."""
+    return {
+        "id": uuid, "name": uuid[-2:], "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
+        "OS-EXT-SRV-ATTR:host": f"nova-{host}", "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
+        "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "image": "",
+        "flavor": {
+            "vcpus": 3, "ram": 0, "disk": 0, "ephemeral": 0, "swap": 0, "extra_specs": {},
+            "original_name": "f",
+        },
+        "created": "", "updated": "", "pinned_availability_zone": None, **fields,
+    }  # fmt: skip
+
+
+def flavor(name: str, vcpus: int, **specs: str) -> dict[str, Any]:
+    """A flavor of 16 MiB, as nova shows it; ``trait__X`` is the extra spec ``trait:X``."""
+    return {
+        "id": name, "name": name, "vcpus": vcpus, "ram": 16, "disk": 0, "swap": 0,
+        "OS-FLV-EXT-DATA:ephemeral": 0,
+        "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()},
+    }  # fmt: skip
+
+
+def migration(
+    uuid: str, server_uuid: str, kind: str, status: str, source: str, target: str
+) -> dict[str, Any]:
+    """A migration between the nodes of two of nova's hosts ``nova-…``."""
+    return {
+        "uuid": uuid, "instance_uuid": server_uuid, "migration_type": kind, "status": status,
+        "source_compute": f"nova-{source}", "source_node": source,
+        "dest_compute": f"nova-{target}", "dest_node": target,
+        "created_at": "", "updated_at": "2026-11-01T12:00:00",
+    }  # fmt: skip
 
 
 def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple[str, str]:

@@ -13,8 +13,7 @@ import pytest
 
 from osc_placement.client import transport
 from osc_placement.workflows.answers.drain import document
-from tests.functional.answers.test_ok_to_stop import server
-from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
+from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording, server
 from tests.support.peer.shell import OpenStack
 
 DRAIN = "placement host drain"

@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 from osc_placement.workflows.answers.capacity import count
-from tests.functional.answers.test_ok_to_stop import server
 from tests.support.candidates import clouds, comparison
 from tests.support.capacity import drains
-from tests.support.functional_cloud import compute_hosts, nova_recording
+from tests.support.functional_cloud import compute_hosts, nova_recording, server
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 

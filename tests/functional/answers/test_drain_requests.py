@@ -11,9 +11,7 @@ import pytest
 
 from osc_placement import testing
 from osc_placement.testing.cloud import complete
-from tests.functional.answers.test_nova_questions import flavor
-from tests.functional.answers.test_ok_to_stop import server
-from tests.support.functional_cloud import compute_hosts, nova_recording
+from tests.support.functional_cloud import compute_hosts, flavor, nova_recording, server
 from tests.support.peer import target as targets
 
 #: Servers of each of the first two hosts.

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.functional.answers.test_nova_questions import flavor
-from tests.functional.answers.test_ok_to_stop import server
-from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
+from tests.support.functional_cloud import (
+    allocate,
+    compute_hosts,
+    create,
+    flavor,
+    nova_recording,
+    server,
+)
 from tests.support.peer.shell import OpenStack
 
 ROOM = "placement capacity make-room"

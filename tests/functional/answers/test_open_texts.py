@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from osc_placement.nova import filters
-from tests.functional.answers.test_ok_to_stop import server
 from tests.support import open_texts
-from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
+from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording, server
 from tests.support.peer import fixtures, process
 from tests.support.peer.shell import OpenStack
 

@@ -12,8 +12,7 @@ import pytest
 
 from osc_placement.client import transport
 from osc_placement.nova import api
-from tests.functional.answers.test_ok_to_stop import server
-from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
+from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 

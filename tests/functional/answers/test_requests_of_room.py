@@ -15,8 +15,6 @@ from osc_placement import testing
 from osc_placement.neutron.api import RecordedNeutron
 from osc_placement.nova import api
 from osc_placement.testing.cloud import complete
-from tests.functional.answers.test_nova_questions import flavor
-from tests.functional.answers.test_ok_to_stop import server
 from tests.functional.answers.test_requests_of_moves import (
     AGGREGATES,
     GROUPS,
@@ -26,7 +24,7 @@ from tests.functional.answers.test_requests_of_moves import (
     SERVICES,
     CountedNova,
 )
-from tests.support.functional_cloud import compute_hosts, nova_recording
+from tests.support.functional_cloud import compute_hosts, flavor, nova_recording, server
 from tests.support.peer import target as targets
 
 #: The VCPUs of each host, and of the flavor that is to fit.

@@ -25,8 +25,6 @@ from typing import Any
 
 import pytest
 
-from osc_placement import testing
-from tests.functional.answers import test_ok_to_stop
 from tests.functional.repair import test_retire
 from tests.support.functional_cloud import (
     AGGREGATE,
@@ -34,6 +32,7 @@ from tests.support.functional_cloud import (
     compute_hosts,
     create,
     nova_recording,
+    server,
 )
 from tests.support.peer import chaos, forked, loading, process, shell, target as targets
 
@@ -68,8 +67,8 @@ KILLS = 3
 class Server(targets.OverHttp):
     """The reference server as a process on a database file, empty at first."""
 
-    def load(self, sample: str) -> None:
-        loading.load(testing.sample_cloud(sample), self.ask)
+    def load(self, cloud: targets.Cloud) -> None:
+        loading.load(targets.document_of(cloud), self.ask)
 
 
 @pytest.fixture(params=["server", "placement"])
@@ -197,9 +196,7 @@ def arrange_old_host(openstack: shell.OpenStack) -> None:
     nova_recording(
         {
             **compute_hosts({"new": uuids["new"]}),
-            "GET /v2.1/servers/detail": {
-                "servers": [test_ok_to_stop.server(each, "new") for each in servers]
-            },
+            "GET /v2.1/servers/detail": {"servers": [server(each, "new") for each in servers]},
             "GET /v2.1/os-migrations": {"migrations": moves},
         }
     )

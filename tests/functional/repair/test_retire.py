@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.functional.answers.test_ok_to_stop import server
 from tests.support.functional_cloud import (
     AGGREGATE,
     allocate,
     compute_hosts,
     create,
     nova_recording,
+    server,
 )
 from tests.support.peer.shell import OpenStack
 

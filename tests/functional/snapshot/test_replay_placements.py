@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from osc_placement import testing
 from tests.support.peer import chaos, loading, process, shell, target as targets
 
 TRAIT = "HW_CPU_X86_AVX2"
@@ -30,8 +29,8 @@ class Service(targets.OverHttp):
     def __init__(self, url: str) -> None:
         super().__init__("placement", url)
 
-    def load(self, sample: str) -> None:
-        loading.load(testing.sample_cloud(sample), self.ask)
+    def load(self, cloud: targets.Cloud) -> None:
+        loading.load(targets.document_of(cloud), self.ask)
 
 
 class Pair:

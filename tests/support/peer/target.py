@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import abc
 import functools
+import hashlib
+import json
 import pathlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keystoneauth1.session
 import keystoneauth1.token_endpoint
@@ -26,7 +29,22 @@ from tests.support.reshape import cloud_builder
 if TYPE_CHECKING:
     from osc_placement.offline import app
 
+#: A cloud is the name of a sample, or a complete document.
+Cloud = str | Mapping[str, Any]
+
 HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
+
+
+def document_of(cloud: Cloud) -> Mapping[str, Any]:
+    """The document of a cloud."""
+    return testing.sample_cloud(cloud) if isinstance(cloud, str) else cloud
+
+
+def _name_of(cloud: Cloud) -> str:
+    """A name of its own for each cloud."""
+    if isinstance(cloud, str):
+        return cloud
+    return hashlib.sha256(json.dumps(cloud, sort_keys=True).encode()).hexdigest()
 
 
 def admin_options(url: str) -> list[str]:
@@ -64,8 +82,8 @@ class Target(abc.ABC):
         """One request, as a ``requests.Response``."""
 
     @abc.abstractmethod
-    def load(self, sample: str) -> None:
-        """Fill it with a sample cloud, generations included: ``load("12-hosts")``."""
+    def load(self, cloud: Cloud) -> None:
+        """Replace its content by a sample cloud, generations included, or by a document."""
 
     def request(
         self, method: str, path: str, body: Any = None, version: str = "1.39"
@@ -117,6 +135,9 @@ class OverHttp(Target):
 class OnFile(Target):
     """The reference server in process, on an SQLite file that each command opens."""
 
+    #: ``{cloud: bytes of its database}``; filling a database takes longer than most commands.
+    _loaded: ClassVar[dict[str, bytes]] = {}
+
     def __init__(self, database: pathlib.Path) -> None:
         self.name = "embedded"
         self.options = ["--os-placement-database", str(database)]
@@ -130,10 +151,14 @@ class OnFile(Target):
                 method, placement.url + path, json=body, headers=headers
             )
 
-    def load(self, sample: str) -> None:
-        self._database.unlink()
-        with service.InProcessPlacement(database=str(self._database), load=sample):
-            pass
+    def load(self, cloud: Cloud) -> None:
+        name = _name_of(cloud)
+        if name not in self._loaded:
+            self._database.unlink()
+            with service.InProcessPlacement(database=str(self._database), load=cloud):
+                pass
+            self._loaded[name] = self._database.read_bytes()
+        self._database.write_bytes(self._loaded[name])
 
     def state(self) -> dict[str, Any]:
         with service.InProcessPlacement(database=str(self._database)) as placement:
@@ -150,9 +175,8 @@ class Loopback(OverHttp):
         ).start()
         super().__init__("loopback", self._placement.url)
 
-    def load(self, sample: str | dict[str, Any]) -> None:
-        """Replace its content by a sample cloud, or by a document of its own form."""
-        self._placement.reset(sample)
+    def load(self, cloud: Cloud) -> None:
+        self._placement.reset(cloud)
 
     def state(self) -> dict[str, Any]:
         return cloud_builder.without_generations(self._placement.export())
@@ -170,10 +194,10 @@ class OnRealDatabase(Target):
         """Delete everything, in a few milliseconds."""
         self.database.restore(state.EMPTY)
 
-    def load(self, sample: str) -> None:
-        self.database.restore_or(sample, lambda: self._fill(testing.sample_cloud(sample)))
+    def load(self, cloud: Cloud) -> None:
+        self.database.restore_or(_name_of(cloud), lambda: self._fill(document_of(cloud)))
 
-    def _fill(self, document: dict[str, Any]) -> None:
+    def _fill(self, document: Mapping[str, Any]) -> None:
         # Tests that load a cloud of their own leave it in the service.
         self.reset()
         loading.load(document, self.ask)

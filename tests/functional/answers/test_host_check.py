@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement host check``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from osc_placement import testing
+from osc_placement.testing.cloud import uuid_of
+from tests.support.clouds import compute_services
+from tests.support.functional_cloud import migration, nova_of, server
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
+
+CHECK = "placement host check"
+KNOWN, MISSING, AWAY, LEAVING, ELSEWHERE, MOVER = (
+    uuid_of(name) for name in ("known", "missing", "away", "leaving", "elsewhere", "mover")
+)
+MIGRATING = {"OS-EXT-STS:task_state": "migrating"}
+RUNNING = migration(uuid_of("move"), MOVER, "live-migration", "running", "full", "target")
+PAIR, THREE = ("full", "target"), ("full", "free", "target")
+
+
+def servers(hosts: Iterable[str], **on_hosts: str) -> testing.Cloud:
+    """Hosts of 8 VCPU with ``server="host amount"``; nova sets no consumer type."""
+    cloud = testing.Cloud()
+    for name in hosts:
+        cloud.host(name, VCPU=8)
+    for name, place in on_hosts.items():
+        host, _, amount = place.partition(" ")
+        cloud.server(name, {host: {"VCPU": int(amount)}}, type="unknown")
+    return cloud
+
+
+ALONE = servers(PAIR, known="full 3")
+FREE = servers(THREE, known="full 3", movable="free 3")
+#: What the servers of WITHOUT have elsewhere.
+TARGET = {"away": "target 1", "leaving": "target 1", "elsewhere": "target 1"}
+WITHOUT = nova_of(
+    *PAIR,
+    servers=[
+        *(server(uuid, "full") for uuid in (KNOWN, MISSING, AWAY)),
+        server(LEAVING, "full", **MIGRATING),
+        server(ELSEWHERE, "target"),
+    ],
+)
+
+
+def unlisted(state: str) -> State:
+    """Nova does not list the node of ``full``."""
+    names = {uuid_of(name): name for name in THREE}
+    states = {uuid: state if name == "full" else "up" for uuid, name in names.items()}
+    return State(FREE, compute_services.answers(states, names))
+
+
+def staying(node: str = "", **fields: str) -> State:
+    """``full`` has a server that nova does not migrate, ``free`` one that it does."""
+    listed = [server(KNOWN, "full", **fields), server(uuid_of("movable"), "free")]
+    nova = nova_of(*THREE, servers=listed)
+    if node:
+        nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"][0]["hypervisor_type"] = node
+    return State(FREE, nova)
+
+
+STATES = {
+    "servers of 3 and 6": State(
+        testing.Cloud()
+        .host("host0", VCPU=8, aggregates=["rack"])
+        .host("host1", VCPU=8, aggregates=["rack"])
+        .host("host2", VCPU=8)
+        .server("small", {"host0": {"VCPU": 3}})
+        .server("large", {"host1": {"VCPU": 6}})
+    ),
+    "target down": State(ALONE, nova_of(*PAIR, services={"target": {"state": "down"}})),
+    "cell down": unlisted("cell down"),
+    "no node": unlisted("no node"),
+    "without allocations": State(servers(PAIR, known="full 3", **TARGET), WITHOUT),
+    "with allocations": State(
+        servers(PAIR, **TARGET | {"known": "full 3", "missing": "full 3", "away": "full 2"}),
+        WITHOUT,
+    ),
+    "moving": State(
+        servers(PAIR, mover="target 3", move="full 3", gone="full 1"),
+        nova_of(*PAIR, servers=[server(MOVER, "full", **MIGRATING)], migrations=[RUNNING]),
+    ),
+    "empty": State(servers(PAIR), nova_of(*PAIR)),
+    "no migrations": State(servers(PAIR), nova_of(*PAIR, hidden=["os-migrations"])),
+    "no servers": State(servers(PAIR), nova_of(*PAIR, hidden=["servers/detail"])),
+    "rescued": staying(**{"OS-EXT-STS:vm_state": "rescued"}),
+    "rebooting": staying(**{"OS-EXT-STS:task_state": "rebooting"}),
+    "ironic": staying("ironic"),
+}
+SMALL, LARGE = "servers of 3 and 6", uuid_of("large")
+GONE = f"traits, zones and aggregates of server {uuid_of('gone')}, which nova does not list:"
+LISTED = ("the servers of full: nova lists no compute node",)
+HIDDEN = {"answer": "unknown", "reason": ("the servers on these hosts and their moves: ",)}
+HEAL = "1 server without allocations: openstack placement allocation heal --host=nova-full"
+AUDIT = "1 server with allocations on other hosts only: openstack placement allocation audit"
+
+
+def stays(reason: str) -> dict[str, object]:
+    found = {"server": KNOWN, "host": "full", "reasons": [f"nova does not migrate {reason}"]}
+    return {"answer": "no", "servers": 1, "unplaced": [found]}
+
+
+def moves(host: str) -> dict[str, object]:
+    running = "its live-migration is running (from nova-full to nova-target"
+    reason = (running, f"nova-{host} must not stop: the guest or its data")
+    return {"answer": "no", "unplaced": [{"server": MOVER, "reasons": [reason]}]}
+
+
+# fmt: off
+TABLE = [
+    Row(f"{CHECK} host0 --no-nova", SMALL, 0,
+        {"answer": "yes", "hosts": ["host0"], "servers": 1, "unplaced": []}),
+    Row(f"{CHECK} host0 host1 --no-nova", SMALL, 3,
+        {"answer": "no", "unplaced": [{"server": LARGE, "host": "host1"}],
+         "reason": "9 VCPU are needed, and there is room for 6"}),
+    Row(f"{CHECK} --aggregate {uuid_of('rack')} --max-count 2 --no-nova", SMALL, 0,
+        {"answer": "yes", "hosts": [("host",)]}),
+    # A yes without nova is Placement's alone: it counts only where the operator asks for it.
+    Row(f"{CHECK} host0", SMALL, 4),
+    Row(f"{CHECK} host0 --no-nova --strict", SMALL, 4),
+    Row(f"{CHECK} host0 host1 --strict", SMALL, 3),
+    Row(f"{CHECK} full", "target down", 3,
+        {"answer": "no", "servers": 1,
+         "unplaced": [{"reasons": ["only hosts that take no server have room: target"]}],
+         "not_counted": [{"host": "target", "reason": "nova-compute down"}]}),
+    Row(f"{CHECK} nova-full", "target down", 3, {"hosts": ["full"]}),
+    Row(f"{CHECK} full --no-nova", "target down", 0,
+        {"answer": "yes", "not_counted": [], "not_checked": ("compute services: ",)}),
+    Row(f"{CHECK} full", "cell down", 4, {"answer": "unknown", "unplaced": [], "reason": LISTED}),
+    Row(f"{CHECK} full", "no node", 4, {"answer": "unknown", "unplaced": [], "reason": LISTED}),
+    Row(f"{CHECK} full free --max-count 2", "cell down", 4,
+        {"answer": "unknown", "hosts": ["free"], "reason": ("which nova does not list",)}),
+    Row(f"{CHECK} full", "without allocations", 3,
+        {"answer": "no", "servers": 4, "without_allocations": sorted([MISSING, AWAY]),
+         # A task of a move without a migration: nova alone knows where it goes.
+         "unplaced": [{"server": LEAVING}], "not_checked": (f'"{HEAL}"', f'"{AUDIT}')}),
+    Row(f"{CHECK} full", "with allocations", 3, {"answer": "no", "servers": 4}),
+    Row(f"{CHECK} full", "moving", 3, moves("full") | {"not_checked": (GONE,)}),
+    Row(f"{CHECK} target", "moving", 3, moves("target")),
+    Row(f"{CHECK} full", "empty", 0, {"answer": "yes"}),
+    Row(f"{CHECK} full", "no migrations", 4, HIDDEN),
+    Row(f"{CHECK} full", "no servers", 4, HIDDEN),
+    Row(f"{CHECK} full", "rescued", 3, stays("a server that is rescued")),
+    Row(f"{CHECK} full", "rebooting", 3, stays("it while its task is rebooting")),
+    Row(f"{CHECK} full", "ironic", 3, stays("a server of an Ironic node")),
+    Row(f"{CHECK} full free --max-count 2", "rescued", 0, {"answer": "yes", "hosts": ["free"]}),
+    Row(f"{CHECK} full --max-count 1", "rescued", 3, {"answer": "no", "hosts": ["full"]}),
+    Row("placement capacity show --resource VCPU=1 --keep 1", "rescued", 4,
+        f"Not checked: whether nova moves server {KNOWN}:"),
+]
+# fmt: on
+
+
+@table(TABLE)
+def test_host_check(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functional tests as rows of a table: a command line, a state, an exit code, what is shown.
+
+The command line is what an operator types after ``openstack``. The state is a key of the ``STATES``
+of the test module. Expected is the answer in JSON, or texts::
+
+    STATES = {"two hosts": State(testing.Cloud().host("one", VCPU=8).host("two", VCPU=8))}
+
+    TABLE = [
+        Row("placement host check one --no-nova", "two hosts", 0, {"answer": "yes"}),
+        Row("placement host check three", "two hosts", 1, "No resource provider"),
+    ]
+
+    @table(TABLE)
+    def test_host_check(row: Row, openstack: OpenStack) -> None:
+        row.check(openstack, STATES)
+
+A mapping is an object with at least these fields, a list has as many items in this order, a tuple
+is texts that stand somewhere, ``...`` is any value but null, and anything else is equal.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from osc_placement import testing
+from tests.support.functional_cloud import nova_recording
+from tests.support.peer.shell import OpenStack, Outcome
+
+
+class State(NamedTuple):
+    """A cloud, nova's answers, files in the working directory, and commands that went before."""
+
+    cloud: testing.Cloud | str
+    nova: Mapping[str, Any] | None = None
+    files: Mapping[str, str] = {}
+    before: Sequence[str] = ()
+
+    def arrange(self, openstack: OpenStack) -> None:
+        """Make the state; a command that went before may end with any code but 1 and 2."""
+        cloud = self.cloud
+        openstack.target.load(cloud if isinstance(cloud, str) else cloud.document())
+        for name, text in self.files.items():
+            pathlib.Path(name).write_text(text)
+        for line in self.before:
+            assert self.run(openstack, line).code not in (1, 2), line
+
+    def run(self, openstack: OpenStack, line: str, *more: str) -> Outcome:
+        """The outcome of a command line, with the recording of nova."""
+        options = () if self.nova is None else nova_recording(self.nova)
+        return openstack.run("", *options, *shlex.split(line), *more)
+
+
+class Row(NamedTuple):
+    """One command and what it must answer; ``says`` are texts of standard error."""
+
+    line: str
+    state: str
+    code: int
+    shows: Any = ()
+    says: tuple[str, ...] = ()
+
+    def check(self, openstack: OpenStack, states: Mapping[str, State]) -> None:
+        """Run the command in its state, and compare."""
+        state = states[self.state]
+        state.arrange(openstack)
+        is_text = isinstance(self.shows, str | tuple)
+        outcome = state.run(openstack, self.line, *(() if is_text else ("-f", "json")))
+        assert outcome.code == self.code, outcome
+        assert "Traceback" not in outcome.stderr
+        wanted = (self.shows,) if isinstance(self.shows, str) else self.shows
+        texts = (*wanted, *self.says) if is_text else self.says
+        shown = outcome.stderr + outcome.stdout * is_text
+        assert [text for text in texts if text not in one_line(shown)] == [], shown
+        if not is_text:
+            answer = json.loads(outcome.stdout)
+            assert [*differences(self.shows, answer)] == [], answer
+
+
+def table(rows: Sequence[Row]) -> pytest.MarkDecorator:
+    """Run a test with each ``row``."""
+    return pytest.mark.parametrize("row", rows, ids=[f"{row.line} [{row.state}]" for row in rows])
+
+
+def differences(expected: Any, shown: Any, where: str = "") -> Iterator[str]:
+    """What differs from the expected answer, each with its place."""
+    if isinstance(expected, Mapping) and isinstance(shown, Mapping):
+        for key, value in expected.items():
+            yield from differences(value, shown.get(key), f"{where}.{key}")
+    elif isinstance(expected, list) and isinstance(shown, list) and len(expected) == len(shown):
+        for number, (value, item) in enumerate(zip(expected, shown, strict=True)):
+            yield from differences(value, item, f"{where}[{number}]")
+    elif isinstance(expected, tuple):
+        text = one_line(shown if isinstance(shown, str) else json.dumps(shown))
+        yield from (f"{where}: {shown!r} lacks {word!r}" for word in expected if word not in text)
+    elif shown is None if expected is ... else shown != expected:
+        yield f"{where}: {shown!r} is not {expected!r}"
+
+
+def one_line(text: str) -> str:
+    """A text whose lines may be wrapped."""
+    return " ".join(text.split())
