@@ -15,39 +15,37 @@ def next_step(reading: moves.MovesReading, move: moves.ServerMove) -> str:
     """The next step for a server whose guest may be on each of several hosts."""
     hosts = " and ".join(sorted({loss.host for loss in move.losses}))
     look = f"look for the guest on {hosts} (virsh list --all)"
-    lines = _lines(reading, move)
-    if not lines:
+    if move.phase is not moves.Phase.DISAGREES:
         return look
-    (ended, *_) = move.migrations
-    if ended.has_failed:
-        return f"{look}; if it is on {move.server.host}: {lines[0]}"
-    # Nova did not write its record at the end, and no command of nova does. It can only be slow.
-    correct = "correct its host and node in nova's database"
-    ended_there = f"if it is on {ended.dest_host}, and nova says this still after ten minutes"
-    return f"{look}; {ended_there}: {', then '.join([correct, *lines])}"
+    repair = _repair(reading, move)
+    if _is_claim(move):
+        return f"{look}; if it is on {move.server.host}: {repair}"
+    # No command of nova changes its records then. They can only be slow.
+    correct = "correct the server's host and node and the migration's status in nova's database"
+    is_waiting = move.server.task_state or move.server.vm_state == "resized"
+    reset = command_line.line("server set", move.server.uuid, options=moves.RESET)
+    lines = [correct, *([reset] if is_waiting else ()), repair]
+    return f"{look}; if nova says this still after ten minutes: {', then '.join(lines)}"
 
 
 def commands(reading: moves.MovesReading, move: moves.ServerMove) -> list[str]:
     """The command lines of ``next_step``; none where something is done by hand before."""
-    return _lines(reading, move) if move.migrations and move.migrations[0].has_failed else []
+    return [_repair(reading, move)] if _is_claim(move) else []
 
 
-def _lines(reading: moves.MovesReading, move: moves.ServerMove) -> list[str]:
-    """What ends it, once the guest was found where the text says."""
-    server, ended = move.server, move.migrations[0] if move.migrations else None
-    if ended is None or not ended.is_over or not move.has_leftovers:
-        return []
-    consumers = [uuid for uuid in (server.uuid, ended.uuid) if uuid in reading.allocations]
-    named = [("--consumer", uuid) for uuid in consumers]
-    audit = "placement allocation audit"
-    if not ended.has_failed:
-        repair = command_line.line(audit, options=[("--repair", None), *named])
-        reset = command_line.line("server set", server.uuid, options=moves.RESET)
-        return [reset, repair] if server.task_state else [repair]
-    if server.task_state:
-        return []
-    if move.node is not None and move.node.uuid not in reading.providers:
+def _is_claim(move: moves.ServerMove) -> bool:
+    """Whether nova's records agree with each other, and only Placement holds another host."""
+    newest = move.migrations[0]
+    is_elsewhere = newest.dest_host != move.server.host and not move.server.task_state
+    return newest.has_failed and is_elsewhere and move.has_leftovers
+
+
+def _repair(reading: moves.MovesReading, move: moves.ServerMove) -> str:
+    """What gives the server its host, once somebody has seen the guest where nova shows it."""
+    if _is_claim(move) and move.node is not None and move.node.uuid not in reading.providers:
         # Nothing can be moved there before.
-        return [command_line.line("placement provider audit", options=[("--host", move.node.host)])]
+        return command_line.line("placement provider audit", options=[("--host", move.node.host)])
+    held = [one.uuid for one in move.migrations[:1] if one.uuid in reading.allocations]
+    named = [("--consumer", uuid) for uuid in (move.server.uuid, *held)]
     vouched = [("--repair", None), ("--allow", guards.CLAIMED_HOST), *named]
-    return [command_line.line(audit, options=vouched)]
+    return command_line.line("placement allocation audit", options=vouched)

@@ -421,7 +421,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             "look for the guest on nova-full and nova-target (virsh list --all)",
         ),
     ),
-    "if it is on {}, and nova says this still after ten minutes": (
+    "{}; if nova says this still after ten minutes: {}": (
         Case(
             lambda cloud: (
                 cloud.move("completed", "migrating"),
@@ -429,7 +429,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
                 allocate(cloud.openstack, "target", "VCPU=3", SERVER),
             ),
             (CHECK, "placement host check target"),
-            "if it is on nova-target, and nova says this still after ten minutes: correct its host",
+            "if nova says this still after ten minutes: correct the server's host",
         ),
     ),
     "whether any {} may fail after the plan": (

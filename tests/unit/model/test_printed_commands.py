@@ -142,14 +142,15 @@ def unallocated(name: str) -> None:
 def left_by_a_move(name: str) -> None:
     reading: Any = Fake(allocations={UUID: {}}, providers={})
     for node, has_failed in itertools.product((None, Fake(uuid=UUID, host=name)), (True, False)):
-        task = None if has_failed else "migrating"
         move: Any = Fake(
-            migrations=[Fake(has_failed=has_failed, is_over=True, uuid=UUID)],
-            server=Fake(task_state=task, uuid=UUID, host=name),
+            migrations=[Fake(has_failed=has_failed, dest_host=None, uuid=UUID)],
+            server=Fake(task_state="" if has_failed else "x", vm_state="", uuid=UUID, host=name),
             node=node,
             has_leftovers=True,
+            losses=(),
+            phase=moves.Phase.DISAGREES,
         )
-        guest_search._lines(reading, move)
+        guest_search.next_step(reading, move)
 
 
 def stuck_move(name: str) -> None:
@@ -229,7 +230,8 @@ CASES: dict[str, Case] = {
     "workflows.answers.explain.commands:_command": explained,
     "workflows.answers.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
     "workflows.answers.explain.moving:_why_refused": evacuated,
-    "workflows.cloud.guest_search:_lines": left_by_a_move,
+    "workflows.cloud.guest_search:_repair": left_by_a_move,
+    "workflows.cloud.guest_search:next_step": left_by_a_move,
     "workflows.cloud.named_aggregates:NamedMembers.__str__": members,
     "workflows.cloud.selector:Selector.__str__": selected,
     "workflows.repair.allocations.stuck:commands_to_end": stuck_move,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves that nova does not continue, while Placement holds their destination. Pure.
+"""Moves that nova does not continue, or of which its records contradict each other. Pure.
 
 Nova has no command that ends a live migration before its source host has begun it. So the advice is
 nova's command first, and then the writes that put the allocations back where the guest is.
@@ -13,7 +13,7 @@ from osc_placement.model import allocation, command_line
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.cloud import moves
-from osc_placement.workflows.repair.allocations import repair
+from osc_placement.workflows.repair.allocations import leaked, repair
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
@@ -21,9 +21,8 @@ from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal,
 STUCK_MOVE = "stuck-move"
 CODES = (STUCK_MOVE,)
 
-_TEXT = (
-    "its {type} from {source} to {dest} is {status} for {minutes} min: {source} has not begun it"
-)
+_TEXT = "its {type} from {source} to {dest} is {status} for {minutes} min"
+_NOT_BEGUN = ": {source} has not begun it"
 _RESTART = "restart nova-conductor and nova-compute on {source}; if the status stays"
 
 
@@ -34,9 +33,11 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
             continue
         move = moves.move_of(snapshot, server)
         stuck = move.stuck(context.now, context.min_age)
-        if stuck is None or moves.is_queued(snapshot, stuck):
-            continue
-        yield _finding(snapshot, server, stuck, context)
+        if move.phase is moves.Phase.DISAGREES and not move.has_leftovers:
+            finding = _finding(snapshot, server, move.migrations[0], context)
+            yield leaked.in_doubt(snapshot, finding, move)
+        elif stuck is not None and not moves.is_queued(snapshot, stuck):
+            yield _finding(snapshot, server, stuck, context)
 
 
 def _finding(
@@ -48,7 +49,7 @@ def _finding(
     ends = (node.host for node in snapshot.claimed_by(server.uuid))
     target = stuck.dest_host or next((host for host in ends if host != stuck.source_host), None)
     age = moves.seconds_since(stuck.updated, context.now) or 0.0
-    text = _TEXT.format(
+    text = (_TEXT + (_NOT_BEGUN if moves.waits_for_source(stuck) else "")).format(
         type=stuck.type,
         source=stuck.source_host,
         dest=target,

@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from osc_placement.model import inventory
 from osc_placement.workflows.cloud import moves
 from osc_placement.workflows.cloud.moves import Cost, Phase, StatusRow
 from osc_placement.workflows.repair.allocations import heal
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from tests.support import moving_cloud
 from tests.support.moving_cloud import DESTINATION, SERVER, SOURCE
 from tests.unit.workflows.answers.capacity import test_circle
@@ -90,7 +87,7 @@ def of_commands() -> Iterator[tuple[str, ...]]:
     )
     for group in moving_cloud.truths().values():
         view = group[0]
-        snapshot = _with_room(snapshot_of(view))
+        snapshot = test_circle.with_room(snapshot_of(view))
         phase = moves.move_of(snapshot, snapshot.servers[SERVER]).phase
         stand = test_circle.standing_of(snapshot)
         answers = []
@@ -112,11 +109,6 @@ def of_commands() -> Iterator[tuple[str, ...]]:
             if (phase, task) in said:
                 columns = (", or ".join(sorted(column)) for column in said[phase, task])
                 yield (str(phase), "some" if task else "none", *columns)
-
-
-def _with_room(snapshot: CloudSnapshot) -> CloudSnapshot:
-    room = {uuid: {"VCPU": inventory.Inventory(total=64)} for uuid in snapshot.providers}
-    return dataclasses.replace(snapshot, inventories=room)
 
 
 def parts() -> list[str]:
