@@ -14,7 +14,7 @@ from osc_placement.plan.kinds import allocations
 from osc_placement.server import context, options, run, validation
 from osc_placement.v1.repair import audit
 from osc_placement.v1.reshape import reshape
-from osc_placement.workflows.reshape import consumers
+from osc_placement.workflows.reshape import assignment
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "doc" / "source" / "about" / "guarantees.rst").read_text("utf-8")
@@ -41,7 +41,7 @@ LIMITS = {
     "Concurrent requests": f"{workers.DEFAULT}",
     "Consumers in one write": f"{allocations.TYPE.bulk_size}",
     "Part of what exists that an audit, a mirror or a migration removes": f"{guards.MAX_PERCENT} %",
-    "Time to search for an assignment": f"{consumers.TIMEOUT:g} s",
+    "Time to search for an assignment": f"{assignment.TIMEOUT:g} s",
     "Size of a body": f"{run.MAX_BODY // MIB} MiB",
     "Values in a body": f"{context.MAX_VALUES}",
     "Size of the request line and the headers": f"{run.MAX_HEADERS // KIB} KiB",

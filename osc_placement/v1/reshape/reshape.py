@@ -16,6 +16,7 @@ from osc_placement.v1.resources import provider
 
 if TYPE_CHECKING:
     from osc_placement.client import api
+    from osc_placement.model.provider import Provider
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows.reshape import reshape_plan
@@ -117,32 +118,34 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         self, client: api.Client, parsed_args: argparse.Namespace
     ) -> reshape_plan.ReshapeRequest:
         from osc_placement.workflows.reshape import (
-            consumers,
+            assignment,
             documents,
             reshape_plan,
             target_tree,
         )
 
         selected = self.selected
-        request = reshape_plan.ReshapeRequest(
-            options=consumers.AssignOptions(parsed_args.strategy, float(parsed_args.timeout)),
-            allow=frozenset(parsed_args.allow),
-        )
+        text, source = _document(parsed_args.file or parsed_args.to_tree)
+        document: documents.Document | target_tree.Tree
+        roots: tuple[Provider, ...] = ()
         if parsed_args.to_tree is not None:
             if selected:
                 self.usage_error("--to-tree contains its tree: remove the selected providers")
-            tree = target_tree.parse(*_document(parsed_args.to_tree))
-            return dataclasses.replace(request, tree=tree)
-        moves = documents.parse(*_document(parsed_args.file))
-        if target_tree.is_template(moves) != bool(selected):
-            self.usage_error(
-                "the file contains $root: select providers"
-                if not selected
-                else "providers are selected, but the file does not contain $root"
-            )
-        names = services.named_aggregates(self)
-        roots = reshape_plan.select_roots(client, selected, names) if selected else ()
-        return dataclasses.replace(request, document=moves, roots=roots)
+            document = target_tree.parse(text, source)
+        else:
+            document = documents.parse(text, source)
+            if target_tree.is_template(document) != bool(selected):
+                self.usage_error(
+                    "the file contains $root: select providers"
+                    if not selected
+                    else "providers are selected, but the file does not contain $root"
+                )
+            if selected:
+                names = services.named_aggregates(self)
+                roots = reshape_plan.select_roots(client, selected, names)
+        options = assignment.AssignOptions(parsed_args.strategy, float(parsed_args.timeout))
+        allow = frozenset(parsed_args.allow)
+        return reshape_plan.ReshapeRequest(document, roots, options, allow)
 
 
 def _document(path: pathlib.Path) -> tuple[str, str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import pathlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from osc_placement import errors, microversion, server
 from osc_placement.client import api, wsgi
@@ -21,6 +22,8 @@ from osc_placement.plan.kinds import registry
 from osc_placement.plan.kinds.base import Services
 from osc_placement.server.store import document, errors as store_errors
 from osc_placement.workflows.cloud import observe
+
+LOG = logging.getLogger(__name__)
 
 _NAME = "a copy in memory"
 
@@ -77,6 +80,59 @@ def applied(
         failures = tuple(_failures(client, planned))
         with app.repository.snapshot() as after:
             yield After(after, client, failures)
+
+
+class RehearsalFailed(errors.PlacementError):
+    """The rehearsal failed; no change was sent to the cloud."""
+
+
+def rehearse(
+    records: record.Changes,
+    planned: plan.Plan,
+    version: microversion.Microversion,
+    expected: record.Changes,
+) -> None:
+    """Apply a plan to a copy of these records: the result must be ``expected``.
+
+    Errors: RehearsalFailed with all failures or differences, and those of ``applied``.
+    """
+    LOG.info("rehearsing %d changes", len(planned.changes))
+    with applied(records, planned, version) as copy:
+        failures = list(copy.failures)
+        what = "the rehearsal of the plan failed"
+        if not failures:
+            what = "the result of the rehearsal differs from the plan"
+            failures = differences(copy.state, expected)
+    if failures:
+        raise RehearsalFailed("\n".join([f"{what}, so nothing was changed:", *failures]))
+
+
+#: The fields of a provider and of a consumer that a plan changes.
+_PROVIDER_FIELDS = ("name", "parent_uuid", "inventories", "traits", "aggregates")
+_CONSUMER_FIELDS = ("allocations", "project_id", "user_id", "consumer_type")
+
+
+def differences(actual: record.Changes | state.CloudState, expected: record.Changes) -> list[str]:
+    """The differences in providers and consumers, without generations."""
+    return [
+        *_different(actual.providers, expected.providers, _PROVIDER_FIELDS),
+        *_different(actual.consumers, expected.consumers, _CONSUMER_FIELDS),
+    ]
+
+
+def _different(
+    actual: Mapping[str, object], expected: Mapping[str, object], fields: Iterable[str]
+) -> Iterator[str]:
+    for uuid in sorted(actual.keys() | expected.keys()):
+        present, wanted = actual.get(uuid), expected.get(uuid)
+        name = getattr(present or wanted, "name", f"consumer {uuid}")
+        if present is None or wanted is None:
+            yield f"{name}: it {'does not exist' if present is None else 'still exists'}"
+            continue
+        for field in fields:
+            value, becomes = getattr(present, field), getattr(wanted, field)
+            if value != becomes:
+                yield f"{name}: {field} {value} instead of {becomes}"
 
 
 @contextlib.contextmanager

@@ -11,13 +11,14 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from osc_placement.model import allocation, provider
+from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.name import and_more, counted, is_custom
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships, reshape
 from osc_placement.plan.kinds.provider import ABSENT, TYPE, ProviderState
 from osc_placement.search import placing
-from osc_placement.workflows.reshape import checks, consumers, resolve, snapshot
+from osc_placement.workflows.reshape import assignment, resolve, snapshot
+from osc_placement.workflows.reshape.decision import ReshapeDecision
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
 
@@ -25,15 +26,16 @@ _NEEDED = "the reshape needs it"
 _DELETED = "its provider is deleted"
 
 
-def list_changes(decision: consumers.ReshapeDecision) -> list[change.Change]:
+def list_changes(decision: ReshapeDecision) -> list[change.Change]:
     """All changes of a decision, and the deletions of empty providers."""
     return list(_Changes(decision).all())
 
 
 def make_plan(
-    decision: consumers.ReshapeDecision,
+    decision: ReshapeDecision,
     skipped: Iterable[change.Skipped],
-    allow: Collection[str],
+    notes: Sequence[str] = (),
+    allow: Collection[str] = (),
 ) -> plan.Plan:
     """The plan of a decision, with notes and the capacities that change."""
     listed = list_changes(decision)
@@ -44,7 +46,7 @@ def make_plan(
         relative=True,
         allow=tuple(sorted(allow)),
         names=decision.after.names(),
-        notes=checks.notes(decision),
+        notes=tuple(notes),
         capacities=capacities,
     )
 
@@ -59,7 +61,7 @@ def _capacities(
 
 
 class _Changes:
-    def __init__(self, decision: consumers.ReshapeDecision) -> None:
+    def __init__(self, decision: ReshapeDecision) -> None:
         before, after, resolved = decision.before, decision.after, decision.resolved
         self._before, self._after, self._deleted = before, after, resolved.deleted
         self._reasons = _reasons(after, decision.placed)
@@ -75,7 +77,7 @@ class _Changes:
         self._classes = {
             uuid: classes
             for uuid, node in after.inside.items()
-            if (classes := snapshot.differing(before.offers(uuid), node.inventories))
+            if (classes := _differing(before.offers(uuid), node.inventories))
         }
         self._groups = self._grouped(resolved)
 
@@ -241,7 +243,13 @@ class _Changes:
         return {root: group for group in groups for root in group}
 
 
-def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -> Mapping[str, str]:
+def _differing(before: inventory.Inventories, after: inventory.Inventories) -> list[str]:
+    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+
+
+def _reasons(
+    after: snapshot.TreeSnapshot, placed: Sequence[assignment.Placed]
+) -> Mapping[str, str]:
     """``{root uuid: the number of consumers that move, and how many are guessed}``"""
     moved: dict[str, dict[str, bool]] = {}
     for one in placed:

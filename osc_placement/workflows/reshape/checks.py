@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a reshape: invariants, reasons to refuse its document, and notes for the operator. Pure.
+"""Checks of a reshape: laws, reasons to refuse its document, and notes for the operator. Pure.
 
-* Invariants compare the snapshots of the trees before and after the reshape.
+* A consumer keeps its sums, no provider gets over capacity, and amounts suit the units.
 * Refusals are deletions and moves that would not work or would not last. Nova-compute writes the
   inventories of its own trees at each periodic run. With libvirt these are VCPU, MEMORY_MB and
   others on the root, VGPU on children with the name ``<root's name>_<physical GPU>``, and
@@ -13,7 +13,6 @@ An example, with a move of 4 VCPU of cn1 to PCPU of cn1::
     before  cn1: 16 VCPU; server a has 4 VCPU
     after   cn1: 12 VCPU, 4 PCPU; server a has 4 PCPU   kept: VCPU and PCPU count as one class
     after   cn1: 12 VCPU, 4 PCPU; server a has 4 VCPU   kept: a stays on shared CPUs
-    after   cn1: 12 VCPU, 6 PCPU                        violated: 2 PCPU appear without a move
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors
-from osc_placement.model import allocation, inventory
+from osc_placement.model import allocation
 from osc_placement.nova import pci
 from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
 from osc_placement.nova.traits import ENCRYPTION_MODELS, OWNER
@@ -32,15 +31,11 @@ from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
 from osc_placement.plan.reasons import Code
 from osc_placement.search import placing
 from osc_placement.search.placing import Slot
-from osc_placement.workflows.reshape import consumers, resolve, snapshot
+from osc_placement.workflows.reshape import resolve, snapshot
+from osc_placement.workflows.reshape.decision import ReshapeDecision
 
 
-def violations(decision: consumers.ReshapeDecision) -> list[str]:
-    """The invariants that the snapshot after a reshape violates."""
-    return [reason for invariant in _INVARIANTS for reason in invariant(decision)]
-
-
-def _sums_of_consumers(decision: consumers.ReshapeDecision) -> Iterator[str]:
+def _sums_of_consumers(decision: ReshapeDecision) -> Iterator[str]:
     """A consumer has as much as before, over all providers.
 
     Classes of which one becomes the other, such as VCPU and PCPU, count as the first of them.
@@ -56,34 +51,7 @@ def _sums_of_consumers(decision: consumers.ReshapeDecision) -> Iterator[str]:
             yield f"consumer {uuid} would have {now.total()} in sum instead of {was.total()}"
 
 
-def _inventories_change_by_moves(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    """No inventory changes without a move, a given total or given fields."""
-    growth = _expected_growth(decision.resolved)
-    was, now = _inventories(decision.before.inside), _inventories(decision.after.inside)
-    for slot in sorted(was.keys() | now.keys() | growth.keys()):
-        old, new = was.get(slot), now.get(slot)
-        difference = (new.total if new else 0) - (old.total if old else 0)
-        expected = slot in growth or slot in decision.resolved.fields or old == new
-        if difference != growth[slot] or not expected:
-            yield f"{slot[1]} of {decision.after.name_of(slot[0])} would change without a move"
-
-
-def _allocations_change_by_moves(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    """No consumer has another amount where nothing moves; so nothing changes in other trees."""
-    before, after, growth = decision.before, decision.after, _expected_growth(decision.resolved)
-    for uuid, providers in before.changed_allocations(after).items():
-        unexpected = [
-            f"{name} of {after.name_of(key)}"
-            for key, names in providers.items()
-            for name in names
-            if (key, name) not in growth
-        ]
-        if unexpected:
-            names = ", ".join(unexpected)
-            yield f"consumer {uuid} would have another amount of {names}, without a move"
-
-
-def _capacities(decision: consumers.ReshapeDecision) -> Iterator[str]:
+def _capacities(decision: ReshapeDecision) -> Iterator[str]:
     """No provider is over capacity, unless it was so before, with the same inventory and usage."""
     before, after = decision.before, decision.after
     for uuid, node in after.nodes.items():
@@ -98,7 +66,7 @@ def _capacities(decision: consumers.ReshapeDecision) -> Iterator[str]:
                 yield f"{after.name_of(uuid)} would be over capacity: {what}"
 
 
-def _units(decision: consumers.ReshapeDecision) -> Iterator[str]:
+def _units(decision: ReshapeDecision) -> Iterator[str]:
     """The amounts of consumers that change suit the units of their providers."""
     before, after = decision.before, decision.after
     for uuid in before.changed_allocations(after):
@@ -114,44 +82,7 @@ def _units(decision: consumers.ReshapeDecision) -> Iterator[str]:
                     )
 
 
-def _targets(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    """Consumers have the decided amounts on their target: the assigned one, if there is one."""
-    for placed in decision.placed:
-        request, option = placed.request, placed.option
-        present = decision.after.consumers[request.consumer].allocations.get(option.provider, {})
-        received = request.received(option)
-        is_there = all(present.get(name, 0) >= amount for name, amount in received.items())
-        if not is_there or request.assigned not in (None, option):
-            yield f"consumer {request.consumer} would not be on its target"
-
-
-_INVARIANTS = (
-    _targets,
-    _sums_of_consumers,
-    _capacities,
-    _units,
-    _inventories_change_by_moves,
-    _allocations_change_by_moves,
-)
-
-
-def _expected_growth(resolved: resolve.Resolved) -> collections.Counter[Slot]:
-    """How much each total changes, by moves and by totals that the document sets."""
-    growth = collections.Counter(resolved.growth)
-    for move in resolved.moves:
-        growth[move.source_slot] -= move.amount
-        growth[move.target_slot] += move.amount
-    return growth
-
-
-def _inventories(
-    nodes: Mapping[str, snapshot.Node],
-) -> dict[Slot, inventory.Inventory]:
-    return {
-        (uuid, name): item
-        for uuid, node in nodes.items()
-        for name, item in node.inventories.items()
-    }
+_LAWS = (_sums_of_consumers, _capacities, _units)
 
 
 def _counted(consumer: allocation.Consumer, classes: Mapping[str, str]) -> dict[str, int]:
@@ -180,19 +111,20 @@ class Refused(errors.InvalidInput):
         self.code = code
 
 
-def check(
-    before: snapshot.TreeSnapshot,
-    resolved: resolve.Resolved,
-    allow: Collection[str],
-    reasons: Iterable[str],
-) -> None:
-    """Raise Refused with ``reasons`` and all refusals; ``allow`` are the guards to skip."""
+def check(decision: ReshapeDecision, allow: Collection[str], reasons: Iterable[str]) -> None:
+    """Raise Refused with ``reasons`` and all refusals; ``allow`` are the guards to skip.
+
+    Only what is not refused is held against the laws.
+    """
+    before, resolved = decision.before, decision.resolved
     refused = {Code.RESHAPE_REFUSED: [*reasons, *_impossible_deletions(before, resolved)]}
     for guard, code, refusals in (
         (guards.ONE_TIME_USE, Code.ONE_TIME_USE, _released),
         (guards.NOVA_OWNED, Code.NOVA_OWNED, _nova_owned),
     ):
         refused[code] = [] if guard in allow else [*refusals(before, resolved)]
+    if not any(refused.values()):
+        refused[Code.RESHAPE_REFUSED] = [reason for law in _LAWS for reason in law(decision)]
     first = next((code for code, texts in refused.items() if texts), None)
     if first is not None:
         raise Refused(dict.fromkeys(itertools.chain(*refused.values())), first)
@@ -203,11 +135,13 @@ def _released(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> Iter
     target_slots: dict[Slot, set[Slot]] = {}
     for move in resolved.moves:
         target_slots.setdefault(move.source_slot, {move.source_slot}).add(move.target_slot)
-    for (uuid, name), item in _inventories(before.inside).items():
-        node = before.nodes[uuid]
-        is_device = ONE_TIME_USE in node.traits
-        if not (is_device and node.used.get(name) and is_used_up(item)):
-            continue
+    devices = {
+        (uuid, name): node
+        for uuid, node in before.inside.items()
+        for name, item in node.inventories.items()
+        if ONE_TIME_USE in node.traits and node.used.get(name) and is_used_up(item)
+    }
+    for (uuid, name), node in devices.items():
         for target, becomes in sorted(target_slots.get((uuid, name), {(uuid, name)})):
             renewed = resolved.nodes[target].inventories.get(becomes)
             if renewed is not None and renewed.capacity > 0:
@@ -252,15 +186,10 @@ def _nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> li
     """Why changes in trees of nova-compute would not last."""
     owned = _owned_roots(before)
     reasons = [
-        f"{resolved.document.at(move.line)}nova-compute owns the tree of"
-        f" {before.name_of(root)} and writes {reported} at its next periodic run"
-        for move, root, reported in _reverted(before, resolved, owned)
-    ]
-    reasons += [
-        f"{resolved.document.at(0)}nova-compute owns the tree of {before.name_of(root)}"
-        f" and writes the total of {resource_class} on {resolved.name_of(uuid)} at its next"
-        " periodic run"
-        for uuid, resource_class, root in _overwritten_totals(before, resolved, owned)
+        f"{resolved.document.at(line)}nova-compute owns the tree of"
+        f" {before.name_of(before.root_of(uuid))} and writes {name} on {before.name_of(uuid)} at"
+        " its next periodic run"
+        for line, (uuid, name) in _rewritten(before, resolved, owned)
     ]
     reasons += [
         f"{resolved.document.at(0)}nova-compute finds {name} by its name, and would create it again"
@@ -270,12 +199,12 @@ def _nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> li
     return [reason + hint for reason in dict.fromkeys(reasons)]
 
 
-def notes(decision: consumers.ReshapeDecision) -> tuple[str, ...]:
+def notes(decision: ReshapeDecision) -> tuple[str, ...]:
     """What an operator should know of a reshape that is not refused."""
     return tuple(text for note in _NOTES for text in note(decision))
 
 
-def _nova_compute(decision: consumers.ReshapeDecision) -> Iterator[str]:
+def _nova_compute(decision: ReshapeDecision) -> Iterator[str]:
     """When to stop and start nova-compute."""
     before, resolved = decision.before, decision.resolved
     owned = _owned_roots(before)
@@ -291,7 +220,7 @@ def _nova_compute(decision: consumers.ReshapeDecision) -> Iterator[str]:
         )
 
 
-def _changed_totals(decision: consumers.ReshapeDecision) -> Iterator[str]:
+def _changed_totals(decision: ReshapeDecision) -> Iterator[str]:
     """One line per class whose sum a document changes."""
     growth = collections.Counter[str]()
     for (_, name), amount in decision.resolved.growth.items():
@@ -300,7 +229,7 @@ def _changed_totals(decision: consumers.ReshapeDecision) -> Iterator[str]:
         yield f"the document changes the totals: {name} {amount:+} in sum"
 
 
-def _over_capacity(decision: consumers.ReshapeDecision) -> Iterator[str]:
+def _over_capacity(decision: ReshapeDecision) -> Iterator[str]:
     """Providers that stay over capacity and whose allocations are written again."""
     before, after = decision.before, decision.after
     written = {
@@ -321,12 +250,12 @@ def _over_capacity(decision: consumers.ReshapeDecision) -> Iterator[str]:
         )
 
 
-def _guesses(decision: consumers.ReshapeDecision) -> Iterator[str]:
-    """One line per target with the consumers that a strategy placed there."""
+def _guesses(decision: ReshapeDecision) -> Iterator[str]:
+    """One line per provider with the consumers that a strategy placed there."""
     guesses: dict[tuple[str, str], list[str]] = {}
     for placed in decision.placed:
         if placed.guess:
-            key = decision.after.name_of(placed.option.provider), placed.guess
+            key = decision.after.name_of(placed.option.root_uuid), placed.guess
             guesses.setdefault(key, []).append(placed.request.consumer)
     for (name, guess), guessed in sorted(guesses.items()):
         yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(guessed))}"
@@ -344,44 +273,27 @@ def _owned_roots(before: snapshot.TreeSnapshot) -> frozenset[str]:
     )
 
 
-def _reverted(
+def _rewritten(
     before: snapshot.TreeSnapshot, resolved: resolve.Resolved, owned: frozenset[str]
-) -> Iterator[tuple[resolve.InventoryMove, str, str]]:
-    """``(move, root, inventory)`` of each move that nova-compute reverts by writing it."""
+) -> Iterator[tuple[int, Slot]]:
+    """``(line, slot)`` of each move and given total that nova-compute reverts by writing it."""
+
+    def is_written(slot: Slot) -> bool:
+        uuid, name = slot
+        if uuid not in before.nodes or before.root_of(uuid) not in owned:
+            return False
+        return name in _REPORTED or pci.MANAGED in before.nodes[uuid].traits
+
     for move in resolved.moves:
-        root = before.root_of(move.source) if move.source in before.nodes else move.source
-        if root in owned and _is_reported(move.source_slot, before):
-            if not _matches_nova_compute(move, root, before, resolved):
-                yield move, root, f"{move.resource_class} on {before.name_of(move.source)}"
-        elif move.target in before.nodes and _is_reported(move.target_slot, before):
-            other = before.root_of(move.target)
-            if other in owned and other != root:
-                yield move, other, f"{move.becomes} on {before.name_of(move.target)}"
-
-
-def _overwritten_totals(
-    before: snapshot.TreeSnapshot, resolved: resolve.Resolved, owned: frozenset[str]
-) -> Iterator[tuple[str, str, str]]:
-    """``(provider, class, root)`` of each given total that nova-compute reports."""
-    for uuid, resource_class in sorted(resolved.growth):
-        root = _root_after(uuid, resolved)
-        if root in owned and _is_reported((uuid, resource_class), before):
-            yield uuid, resource_class, root
-
-
-def _root_after(uuid: str, resolved: resolve.Resolved) -> str:
-    """The root of a provider after the reshape; it may be new."""
-    parent = resolved.nodes[uuid].provider.parent_uuid
-    while parent is not None and parent in resolved.nodes:
-        uuid, parent = parent, resolved.nodes[parent].provider.parent_uuid
-    return uuid
-
-
-def _is_reported(slot: Slot, before: snapshot.TreeSnapshot) -> bool:
-    """Whether nova-compute reports a class on a provider of its own trees."""
-    uuid, resource_class = slot
-    is_device = uuid in before.nodes and pci.MANAGED in before.nodes[uuid].traits
-    return is_device or resource_class in _REPORTED
+        if is_written(move.source_slot):
+            if not _matches_nova_compute(move, before, resolved):
+                yield move.line, move.source_slot
+        elif is_written(move.target_slot):
+            inside = move.source in before.nodes and before.root_of(move.source)
+            if inside != before.root_of(move.target):
+                yield move.line, move.target_slot
+    for slot in sorted(filter(is_written, resolved.growth)):
+        yield 0, slot
 
 
 def _lost_names(
@@ -396,12 +308,10 @@ def _lost_names(
 
 
 def _matches_nova_compute(
-    move: resolve.InventoryMove,
-    root: str,
-    before: snapshot.TreeSnapshot,
-    resolved: resolve.Resolved,
+    move: resolve.InventoryMove, before: snapshot.TreeSnapshot, resolved: resolve.Resolved
 ) -> bool:
     """Whether nova-compute makes the same move itself."""
+    root = before.root_of(move.source)
     if move.source == move.target:
         return (move.resource_class, move.becomes) in {("VCPU", "PCPU"), ("PCPU", "VCPU")}
     target = resolved.nodes[move.target].provider

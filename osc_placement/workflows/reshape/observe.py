@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, lookup, responses, retry
+from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.engine import standard
 from osc_placement.model import allocation, provider
 from osc_placement.model.name import canonical_uuid, is_custom
@@ -43,20 +43,18 @@ class _Changed(Exception):
 def observe(
     client: api.Client,
     document: documents.Document | target_tree.Tree,
-    roots: Iterable[provider.Provider],
+    providers: Iterable[provider.Provider],
     context: ReadContext,
 ) -> snapshot.TreeSnapshot:
-    """The trees that a document names, and those of ``roots``.
+    """The trees of providers, for a document.
 
-    Requests: those of ``lookup.find_providers`` and ``read_trees``, one for traits, one per class
-    that neither the trees nor the standard classes contain.
+    Requests: those of ``read_trees``, one for traits, one per class that neither the trees nor the
+    standard classes contain.
     Errors: ChangedDuringRead; InvalidInput for unknown traits and classes.
     """
-    providers = lookup.find_providers(client, document.names).values()
-    tops = {item.root_uuid or item.uuid for item in (*providers, *roots)}
-    trees = read_trees(client, tops, context)
-    custom_traits = _check_traits(client, document.targets)
+    trees = read_trees(client, {item.root_uuid or item.uuid for item in providers}, context)
     _check_classes(client, document.classes, trees)
+    custom_traits = _check_traits(client, document.targets)
     return dataclasses.replace(trees, traits=custom_traits)
 
 

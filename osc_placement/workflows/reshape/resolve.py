@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from uuid import NAMESPACE_URL, uuid5
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
@@ -68,6 +67,10 @@ class Resolved:
     def name_of(self, uuid: str) -> str:
         """The name of a provider after the reshape."""
         return self.nodes[uuid].provider.name
+
+    def names(self) -> dict[str, str]:
+        """``{provider uuid: name}`` after the reshape."""
+        return {uuid: node.provider.name for uuid, node in self.nodes.items()}
 
 
 def resolve(
@@ -218,7 +221,7 @@ class ProviderIndex:
                 target.line, f"provider {target.uuid} does not exist: to create it, give its name"
             )
             return None
-        uuid = target.uuid or new_uuid(target.name)
+        uuid = target.uuid or snapshot.new_uuid(target.name)
         if uuid in self.nodes:
             self.add_problem(
                 target.line,
@@ -313,11 +316,6 @@ class ProviderIndex:
     def _has_new_parent(self, uuid: str) -> bool:
         before, after = self._existing[uuid].provider, self.nodes[uuid].provider
         return before.parent_uuid != after.parent_uuid
-
-
-def new_uuid(name: str) -> str:
-    """The UUID of a provider to create: the same in every plan."""
-    return str(uuid5(NAMESPACE_URL, f"osc-placement:{name}"))
 
 
 def _moves(item: documents.ResourceMove, index: ProviderIndex) -> Iterator[InventoryMove]:

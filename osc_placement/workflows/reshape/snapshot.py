@@ -9,8 +9,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
+from uuid import NAMESPACE_URL, uuid5
 
+from osc_placement.engine import record, standard
 from osc_placement.model import allocation, inventory, provider
+from osc_placement.model.name import is_custom
+from osc_placement.search.placing import Slot
+
+#: The owner of the usage by consumers that are not in the snapshot.
+_OTHERS = "others"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +75,10 @@ class TreeSnapshot:
         """``{provider uuid: name}``"""
         return {uuid: node.provider.name for uuid, node in self.nodes.items()}
 
+    def names_and_uuids(self) -> frozenset[str]:
+        """All names and UUIDs of providers."""
+        return frozenset(self.nodes).union(self.names().values())
+
     def offers(self, uuid: str) -> inventory.Inventories:
         """The inventories of a provider; empty if it does not exist."""
         return self.nodes[uuid].inventories if uuid in self.nodes else {}
@@ -77,15 +88,16 @@ class TreeSnapshot:
         """The providers of the named trees by UUID."""
         return {uuid: node for uuid, node in self.nodes.items() if self.is_inside(uuid)}
 
-    def other_usage(self) -> dict[tuple[str, str], int]:
-        """``{(provider uuid, class): amount}`` of consumers that are not in the snapshot."""
-        counted = _usage(self.consumers.values())
-        return {
-            (uuid, resource_class): used - counted[uuid, resource_class]
-            for uuid, node in self.nodes.items()
-            for resource_class, used in node.used.items()
-            if used > counted[uuid, resource_class]
-        }
+    def other_usage(self) -> collections.Counter[Slot]:
+        """``{slot: amount}`` of consumers that are not in the snapshot."""
+        used = collections.Counter(
+            {
+                (uuid, name): used
+                for uuid, node in self.nodes.items()
+                for name, used in node.used.items()
+            }
+        )
+        return used - _usage(self.consumers.values())
 
     def consumers_of(self, uuid: str, resource_class: str) -> dict[str, int]:
         """``{consumer uuid: amount}`` of a class on a provider, consumers sorted."""
@@ -104,22 +116,28 @@ class TreeSnapshot:
         for uuid, consumer in sorted(self.consumers.items()):
             was, now = consumer.allocations, after.consumers[uuid].allocations
             for key in sorted({*was, *now}):
-                if names := differing(was.get(key, {}), now.get(key, {})):
+                had, has = was.get(key, {}), now.get(key, {})
+                if names := sorted(name for name in {*had, *has} if had.get(name) != has.get(name)):
                     changed.setdefault(uuid, {})[key] = names
         return changed
 
     def after(
-        self, nodes: Mapping[str, Node], consumers: Mapping[str, allocation.Consumer]
+        self, nodes: Mapping[str, Node], moved: Mapping[str, Mapping[Slot, int]]
     ) -> TreeSnapshot:
-        """The snapshot with these providers in the named trees, and with other allocations."""
+        """The snapshot with these providers in the named trees, and with moved amounts.
+
+        ``moved`` is ``{consumer: {slot: how much more it has}}``; a negative amount is less.
+        """
+        consumers = {
+            uuid: _with_amounts(consumer, moved.get(uuid, {}))
+            for uuid, consumer in self.consumers.items()
+        }
         placed = _with_roots(nodes)
         outside = {uuid: node for uuid, node in self.nodes.items() if uuid not in nodes}
         roots = frozenset(node.provider.root_uuid or uuid for uuid, node in placed.items())
-        usage = _usage(consumers.values())
-        usage.update(self.other_usage())
         used: dict[str, dict[str, int]] = {}
-        for (uuid, resource_class), amount in usage.items():
-            used.setdefault(uuid, {})[resource_class] = amount
+        for (uuid, name), amount in (_usage(consumers.values()) + self.other_usage()).items():
+            used.setdefault(uuid, {})[name] = amount
         return dataclasses.replace(
             self,
             nodes={
@@ -167,20 +185,88 @@ class TreeSnapshot:
         }
         return dataclasses.replace(self, roots=roots, consumers=consumers)
 
+    def records(self, after: TreeSnapshot | None = None) -> record.Changes:
+        """The providers and consumers as records of the engine; all other usage is one consumer's.
 
-def differing(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    """The classes whose amounts, or inventories, differ."""
-    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        With all classes and traits of both snapshots. ``observe`` has checked that the cloud has
+        those of the second one; its release may be newer than the traits of this program.
+        """
+        nodes = [*self.nodes.values(), *(after.nodes.values() if after is not None else ())]
+        traits = self.traits.union(*(node.traits for node in self.nodes.values()))
+        traits |= {name for node in nodes for name in node.traits if not is_custom(name)}
+        classes = {name for node in nodes for name in node.inventories if is_custom(name)}
+        others: dict[str, dict[str, int]] = {}
+        for (uuid, name), amount in self.other_usage().items():
+            others.setdefault(uuid, {})[name] = amount
+        consumers = {
+            uuid: record.ConsumerRecord(
+                uuid,
+                item.generation or 0,
+                item.project_id or _OTHERS,
+                item.user_id or _OTHERS,
+                item.allocations,
+                None if item.consumer_type == allocation.UNKNOWN_TYPE else item.consumer_type,
+            )
+            for uuid, item in self.consumers.items()
+        }
+        for uuid, resources in others.items():
+            consumer = new_uuid(f"others:{uuid}")
+            consumers[consumer] = record.ConsumerRecord(
+                consumer, 0, _OTHERS, _OTHERS, {uuid: resources}, None
+            )
+        return record.Changes(
+            {
+                uuid: record.ProviderRecord(
+                    uuid,
+                    node.provider.name,
+                    self.root_of(uuid),
+                    node.provider.parent_uuid,
+                    node.provider.generation,
+                    node.inventories,
+                    node.traits,
+                    tuple(sorted(node.aggregates)),
+                )
+                for uuid, node in self.nodes.items()
+            },
+            consumers,
+            dict.fromkeys(traits - standard.traits(), 0.0),
+            dict.fromkeys(classes, 0.0),
+        )
 
 
-def _usage(consumers: Iterable[allocation.Consumer]) -> collections.Counter[tuple[str, str]]:
-    """``{(provider uuid, class): amount}`` of these consumers."""
-    total: collections.Counter[tuple[str, str]] = collections.Counter()
+def new_uuid(name: str) -> str:
+    """The UUID of a provider to create: the same in every plan."""
+    return str(uuid5(NAMESPACE_URL, f"osc-placement:{name}"))
+
+
+def _usage(consumers: Iterable[allocation.Consumer]) -> collections.Counter[Slot]:
+    """``{slot: amount}`` of these consumers."""
+    total: collections.Counter[Slot] = collections.Counter()
     for consumer in consumers:
-        for uuid, resources in consumer.allocations.items():
-            for resource_class, amount in resources.items():
-                total[uuid, resource_class] += amount
+        total.update(_amounts(consumer))
     return total
+
+
+def _amounts(consumer: allocation.Consumer) -> collections.Counter[Slot]:
+    return collections.Counter(
+        {
+            (uuid, name): amount
+            for uuid, resources in consumer.allocations.items()
+            for name, amount in resources.items()
+        }
+    )
+
+
+def _with_amounts(consumer: allocation.Consumer, moved: Mapping[Slot, int]) -> allocation.Consumer:
+    """The consumer after a move. Providers and classes without an amount are left out."""
+    if not moved:
+        return consumer
+    amounts = _amounts(consumer)
+    amounts.update(moved)
+    allocations: dict[str, dict[str, int]] = {}
+    for (uuid, name), amount in (+amounts).items():
+        allocations.setdefault(uuid, {})[name] = amount
+    return dataclasses.replace(consumer, allocations=allocations)
 
 
 def _with_roots(nodes: Mapping[str, Node]) -> dict[str, Node]:

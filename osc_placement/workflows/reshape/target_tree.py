@@ -9,7 +9,7 @@ template is one document for many trees, with ``$root`` for the name of each tre
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -221,11 +221,6 @@ def _pair(deficits: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
                 left[target] -= moved
 
 
-#: ``(root, its document, its tree)``. The root is None for a document that is not a template; the
-#: document is None if it moves no inventory of the tree.
-Part = tuple[provider.Provider | None, documents.Document | None, snapshot.TreeSnapshot]
-
-
 def is_template(document: documents.Document) -> bool:
     """Whether a document contains ``$root``."""
     return fill(document, "") != document
@@ -237,13 +232,45 @@ def fill(document: documents.Document, root: str) -> documents.Document:
     return dataclasses.replace(filled, source=document.source)
 
 
-def for_trees(
-    document: documents.Document, roots: Iterable[provider.Provider], before: snapshot.TreeSnapshot
-) -> Iterator[Part]:
-    """The part of each root, by name.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A document for some trees; ``root`` is None for a document that is not a template."""
 
-    Errors: InvalidInput for evidence on a consumer without an allocation in any of the trees.
+    document: documents.Document
+    trees: snapshot.TreeSnapshot
+    root: provider.Provider | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the tree of a root has no inventory that the document moves."""
+        offered = {
+            (text, resource_class)
+            for uuid, node in self.trees.inside.items()
+            for text in (node.provider.name, uuid)
+            for resource_class in node.inventories
+        }
+        moves = self.document.moves
+        return self.root is not None and not any(
+            (move.source, name) in offered for move in moves for name in move.resources
+        )
+
+
+def parts(
+    document: documents.Document | Tree,
+    roots: Collection[provider.Provider],
+    before: snapshot.TreeSnapshot,
+) -> Iterator[Part]:
+    """The part of each root, by name; one part without roots.
+
+    Errors: InvalidInput for a target tree that cannot be reached, and for evidence on a consumer
+    without an allocation in any of the trees.
     """
+    if isinstance(document, Tree):
+        yield Part(moves(document, before), before)
+        return
+    if not roots:
+        yield Part(document, before)
+        return
     errors.InputErrors(
         f"{document.at(item.line)}consumer {item.consumer} has no allocation in the selected trees"
         for item in document.assign
@@ -252,24 +279,9 @@ def for_trees(
     trees = before.split()
     for root in sorted(roots, key=lambda item: (item.name, item.uuid)):
         tree = trees[root.root_uuid or root.uuid]
-        yield root, _for_tree(document, root.name, tree), tree
-
-
-def _for_tree(
-    document: documents.Document, root: str, tree: snapshot.TreeSnapshot
-) -> documents.Document | None:
-    filled = fill(document, root)
-    offered = {
-        (text, resource_class)
-        for uuid, node in tree.inside.items()
-        for text in (node.provider.name, uuid)
-        for resource_class in node.inventories
-    }
-    moved = {
-        (move.source, resource_class) for move in filled.moves for resource_class in move.resources
-    }
-    own = tuple(item for item in filled.assign if item.consumer in tree.consumers)
-    return dataclasses.replace(filled, assign=own) if offered & moved else None
+        filled = fill(document, root.name)
+        own = tuple(item for item in filled.assign if item.consumer in tree.consumers)
+        yield Part(dataclasses.replace(filled, assign=own), tree, root)
 
 
 def _fill(part: Any, root: str) -> Any:

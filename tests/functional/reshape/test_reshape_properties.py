@@ -8,7 +8,8 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.plan import apply as apply_module, attempt, result
-from osc_placement.workflows.reshape import observe, reshape_plan
+from osc_placement.workflows.cloud import on_a_copy
+from osc_placement.workflows.reshape import observe
 from tests.support.peer import loading, target as targets
 from tests.support.reshape import cases
 from tests.unit.workflows.reshape.test_rows import READING, apply, prepare
@@ -46,8 +47,8 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
     statuses = {item.status for item in apply(client, found.planned.plan)}
     assert statuses <= {result.Status.APPLIED}
     left = observe.read_trees(client, found.after.roots, READING)
-    expected = reshape_plan.records(found.after)
-    assert reshape_plan.differences(reshape_plan.records(left), expected) == []
+    expected = found.after.records()
+    assert on_a_copy.differences(left.records(), expected) == []
     inverse = apply_module.inverse_of(found.planned.plan)
     undone = apply(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in undone} <= {result.Status.APPLIED}

@@ -7,11 +7,11 @@ import collections
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement.search.placing import Slot
-from osc_placement.workflows.reshape.assignment import ConsumerRequest, MoveOption, OfferedSlot
+from osc_placement.search.placing import Option, Slot
+from osc_placement.workflows.reshape.requests import ConsumerRequest, OfferedSlot
 
-#: The target of each request, in their order.
-Placed = tuple[MoveOption, ...]
+#: The option of each request, in their order.
+Placed = tuple[Option, ...]
 
 
 def all_of(
@@ -29,10 +29,9 @@ def fits(
     """Whether each allocation keeps to the units, and all of them to the capacity."""
     allocations: collections.Counter[tuple[Slot, str]] = collections.Counter()
     for option, request in zip(placed, requests, strict=True):
-        for name, amount in zip(option.classes, request.resources.values(), strict=True):
-            slot = option.provider, name
-            if option not in request.possible or slot not in offered_slots:
-                return False
+        if option not in request.possible or not option.amounts.keys() <= offered_slots.keys():
+            return False
+        for slot, amount in option.amounts.items():
             allocations[slot, request.consumer] += amount
     sums: collections.Counter[Slot] = collections.Counter()
     for (slot, consumer), amount in allocations.items():
@@ -51,5 +50,5 @@ def movable(every: Sequence[Placed], requests: Sequence[ConsumerRequest]) -> set
     return {
         request.consumer
         for at, request in enumerate(requests)
-        if len({placed[at] for placed in every}) > 1
+        if any(placed[at] != every[0][at] for placed in every)
     }

@@ -11,17 +11,17 @@ import pytest
 from osc_placement import errors
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
+    assignment,
     changes as reshape_changes,
-    consumers as consumers_module,
+    decision,
     documents,
     reshape_plan,
-    resolve,
     snapshot,
 )
 from tests.support.reshape import cloud_builder
 
-PACK = consumers_module.AssignOptions("pack")
-PLAIN = consumers_module.AssignOptions()
+PACK = assignment.AssignOptions("pack")
+PLAIN = assignment.AssignOptions()
 A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
 
 #: A compute node that has all inventories itself, and one child.
@@ -56,15 +56,16 @@ def cloud(
 def decided(
     text: str,
     before: snapshot.TreeSnapshot | None = None,
-    options: consumers_module.AssignOptions = PLAIN,
-) -> consumers_module.ReshapeDecision:
-    return reshape_plan.decide(documents.parse(text, "m"), before or cloud(), options)
+    options: assignment.AssignOptions = PLAIN,
+) -> decision.ReshapeDecision:
+    request = reshape_plan.ReshapeRequest(documents.parse(text, "m"), options=options)
+    return reshape_plan.decide(request, before or cloud())[0]
 
 
 def refused(
     text: str,
     before: snapshot.TreeSnapshot | None = None,
-    options: consumers_module.AssignOptions = PLAIN,
+    options: assignment.AssignOptions = PLAIN,
 ) -> list[str]:
     with pytest.raises(errors.InvalidInput) as caught:
         decided(text, before, options)
@@ -74,7 +75,7 @@ def refused(
 def changes(
     text: str,
     before: snapshot.TreeSnapshot | None = None,
-    options: consumers_module.AssignOptions = PACK,
+    options: assignment.AssignOptions = PACK,
 ) -> list[change.Change]:
     before = before or cloud()
     found = reshape_changes.list_changes(decided(text, before, options))
@@ -82,4 +83,4 @@ def changes(
 
 
 def new(name: str) -> str:
-    return resolve.new_uuid(name)
+    return snapshot.new_uuid(name)

@@ -10,7 +10,7 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.plan import apply as plan_apply, file, result
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.reshape import consumers, documents, reshape_plan
+from osc_placement.workflows.reshape import assignment, documents, reshape_plan
 from tests.support import embedded, plans
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -57,7 +57,7 @@ class Cloud:
 
     def prepare(self, moves: str = MOVES) -> reshape_plan.Prepared:
         request = reshape_plan.ReshapeRequest(
-            documents.parse(moves, "m"), options=consumers.AssignOptions("pack")
+            documents.parse(moves, "m"), options=assignment.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(self.client, request, READING)
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import operator
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import hypothesis
@@ -16,19 +17,17 @@ from hypothesis import strategies as st
 
 from osc_placement.model import inventory
 from osc_placement.search import placing
-from osc_placement.search.placing import Slot
+from osc_placement.search.placing import Option, Slot
 from osc_placement.workflows.reshape.assignment import (
     Answer,
     Assigned,
-    ConsumerRequest,
     GaveUp,
     Impossible,
-    MoveOption,
-    OfferedSlot,
     Strategy,
     Undecided,
     assign,
 )
+from osc_placement.workflows.reshape.requests import ConsumerRequest, OfferedSlot
 from tests.support.reshape import brute_force
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
@@ -52,8 +51,10 @@ def instances(amounts: Sequence[int]) -> list[ConsumerRequest]:
 def open_to_all(
     requests: Sequence[ConsumerRequest], targets: Sequence[Rooms]
 ) -> list[ConsumerRequest]:
-    options = tuple(MoveOption(name, ("VGPU",)) for target in targets for name, _ in target)
-    return [dataclasses.replace(item, options=options) for item in requests]
+    names = [name for offered in targets for name, _ in offered]
+    return [
+        dataclasses.replace(item, options=options_for(item.resources, names)) for item in requests
+    ]
 
 
 def place(
@@ -73,11 +74,11 @@ def homes(answer: Answer, requests: Sequence[ConsumerRequest] = ()) -> dict[str,
     """The consumers on each target: those of the requests, or c00, c01 …"""
     assert isinstance(answer, Assigned)
     consumers = [item.consumer for item in requests] or [
-        f"c{number:02}" for number in range(len(answer.targets))
+        f"c{number:02}" for number in range(len(answer.options))
     ]
     by_target: dict[str, list[str]] = {}
-    for option, consumer in zip(answer.targets, consumers, strict=True):
-        by_target.setdefault(option.provider, []).append(consumer)
+    for option, consumer in zip(answer.options, consumers, strict=True):
+        by_target.setdefault(option.root_uuid, []).append(consumer)
     return by_target
 
 
@@ -188,7 +189,7 @@ def test_five_hundred_consumers_on_sixty_four_targets_get_an_answer(
     else:
         assert isinstance(answer, Assigned)
         requests = open_to_all(needed, targets)
-        assert brute_force.fits(answer.targets, requests, merged(targets))
+        assert brute_force.fits(answer.options, requests, merged(targets))
 
 
 def test_amounts_of_two_classes_share_the_inventory_that_both_become() -> None:
@@ -196,15 +197,15 @@ def test_amounts_of_two_classes_share_the_inventory_that_both_become() -> None:
         ("a", "PCPU"): OfferedSlot(inventory.Inventory(4)),
         ("b", "PCPU"): OfferedSlot(inventory.Inventory(4)),
     }
-    targets = (MoveOption("a", ("PCPU",)), MoveOption("b", ("PCPU",)))
+    options = options_for({"PCPU": 3}, "ab")
     requests = [
-        ConsumerRequest("c1", "cn1", {"VCPU": 3}, targets),
-        ConsumerRequest("c2", "cn2", {"PCPU": 3}, targets),
+        ConsumerRequest("c1", "cn1", {"VCPU": 3}, options),
+        ConsumerRequest("c2", "cn2", {"PCPU": 3}, options),
     ]
     answer = assign(requests, offered_slots, "pack")
     assert isinstance(answer, Assigned)
-    assert {option.provider for option in answer.targets} == {"a", "b"}
-    more = [*requests, ConsumerRequest("c3", "cn1", {"VCPU": 3}, targets)]
+    assert {option.root_uuid for option in answer.options} == {"a", "b"}
+    more = [*requests, ConsumerRequest("c3", "cn1", {"VCPU": 3}, options)]
     reason = "9 PCPU are to be placed, and there is room for 6"
     assert assign(more, offered_slots) == Impossible(("c3",), (reason,))
 
@@ -214,9 +215,11 @@ SOURCES = ("cn1", "cn2")
 Question = tuple[list[ConsumerRequest], Rooms, Strategy | None]
 
 
-def options_for(classes: Iterable[str], names: Iterable[str]) -> tuple[MoveOption, ...]:
-    """These targets, without a change of class."""
-    return tuple(MoveOption(name, tuple(classes)) for name in names)
+def options_for(resources: Mapping[str, int], names: Iterable[str]) -> tuple[Option, ...]:
+    """These providers, without a change of class."""
+    return tuple(
+        Option(name, {(name, key): amount for key, amount in resources.items()}) for name in names
+    )
 
 
 @st.composite
@@ -244,15 +247,14 @@ def requests(draw: st.DrawFn, names: Sequence[str]) -> list[ConsumerRequest]:
             unique=True,
         )
     )
-    return [
-        ConsumerRequest(
-            consumer,
-            source,
-            {name: draw(st.integers(1, 3)) for name in classes},
-            options_for(classes, draw(st.sampled_from([names] * 3 + [names[:1], names[1:]]))),
+    drawn = []
+    for consumer, source, classes in triples:
+        resources = {name: draw(st.integers(1, 3)) for name in classes}
+        options = options_for(
+            resources, draw(st.sampled_from([names] * 3 + [names[:1], names[1:]]))
         )
-        for consumer, source, classes in triples
-    ]
+        drawn.append(ConsumerRequest(consumer, source, resources, options))
+    return drawn
 
 
 @st.composite
@@ -287,7 +289,7 @@ def check(question: Question) -> None:
     answer = assign(needed, targets, strategy)
     movable = brute_force.movable(every, needed)
     if isinstance(answer, Assigned):
-        assert answer.targets in every
+        assert answer.options in every
         assert answer.guessed == movable
         assert strategy or not movable
     elif isinstance(answer, Undecided):
@@ -336,17 +338,14 @@ def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     }
     answer, expected = assign(again, moved, strategy), assign(needed, targets, strategy)
     if isinstance(answer, Assigned) and isinstance(expected, Assigned):
-        pairs = sorted(zip(order, answer.targets, strict=True))
-        assert tuple(option.provider for _, option in pairs) == tuple(
-            option.provider for option in expected.targets
-        )
-        answer = dataclasses.replace(answer, targets=expected.targets)
+        pairs = sorted(zip(order, answer.options, strict=True), key=operator.itemgetter(0))
+        answer = dataclasses.replace(answer, options=tuple(option for _, option in pairs))
     assert answer == expected
 
 
 def with_resources_shuffled(request: ConsumerRequest, mixed: random.Random) -> ConsumerRequest:
     resources = shuffled(request.resources, mixed)
-    options = options_for(resources, (option.provider for option in request.options))
+    options = options_for(resources, (option.root_uuid for option in request.options))
     return dataclasses.replace(request, resources=resources, options=options)
 
 
@@ -364,10 +363,11 @@ def of_one_class(
     amounts: Sequence[int], capacities: Sequence[int]
 ) -> tuple[list[ConsumerRequest], Rooms]:
     names = tuple(f"t{number}" for number in range(len(capacities)))
-    options = options_for(["VGPU"], names)
     return (
         [
-            ConsumerRequest(f"c{number}", "cn1", {"VGPU": amount}, options)
+            ConsumerRequest(
+                f"c{number}", "cn1", {"VGPU": amount}, options_for({"VGPU": amount}, names)
+            )
             for number, amount in enumerate(amounts)
         ],
         {
@@ -385,4 +385,8 @@ def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], lis
     answer = assign(needed, targets, "pack")
     assert isinstance(answer, Assigned) is bool(every)
     if isinstance(answer, Assigned):
-        assert len(set(answer.targets)) == min(len(set(way)) for way in every)
+        assert providers(answer.options) == min(map(providers, every))
+
+
+def providers(options: Sequence[Option]) -> int:
+    return len({option.root_uuid for option in options})

@@ -9,7 +9,8 @@ import pytest
 
 from osc_placement import errors, microversion
 from osc_placement.model import inventory
-from osc_placement.plan import change, guards
+from osc_placement.plan import change, guards, plan
+from osc_placement.workflows.cloud import on_a_copy
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     documents,
@@ -18,6 +19,7 @@ from osc_placement.workflows.reshape import (
     target_tree,
 )
 from osc_placement.workflows.reshape.changes import make_plan
+from osc_placement.workflows.reshape.decision import ReshapeDecision
 from tests.support import plans
 from tests.support.embedded import uuid_of
 from tests.support.reshape.documents import MOVES, PACK, A, B, changes, cloud, decided, new, refused
@@ -128,8 +130,12 @@ assign: {{{uuid_of("pinned")}: PCPU}}
         "VCPU": inventory.Inventory(4, allocation_ratio=16.0),
         "PCPU": inventory.Inventory(4, max_unit=4),
     }
-    classes = {item.request.consumer: item.option.classes for item in found.placed}
-    assert classes == {uuid_of("pinned"): ("PCPU",), uuid_of("shared"): ("VCPU",)}
+    amounts = {item.request.consumer: item.option.amounts for item in found.placed}
+    cn1 = uuid_of("cn1")
+    assert amounts == {
+        uuid_of("pinned"): {(cn1, "PCPU"): 4},
+        uuid_of("shared"): {(cn1, "VCPU"): 16},
+    }
 
 
 def test_a_tree_of_nova_compute_is_refused() -> None:
@@ -139,7 +145,12 @@ def test_a_tree_of_nova_compute_is_refused() -> None:
     assert "writes VCPU on cn1 at its next periodic run" in reason
     assert "--allow nova-owned" in reason
     assert (
-        reshape_plan.decide(documents.parse(wrong, "m"), before, PACK, [guards.NOVA_OWNED]).placed
+        reshape_plan.decide(
+            reshape_plan.ReshapeRequest(
+                documents.parse(wrong, "m"), allow=frozenset({guards.NOVA_OWNED})
+            ),
+            before,
+        )[0].placed
         == []
     )
     own_shape = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]"
@@ -251,24 +262,29 @@ def test_trees_that_share_a_consumer_change_in_one_request() -> None:
 def test_standard_traits_of_a_release_newer_than_the_program_are_rehearsed() -> None:
     text = MOVES.replace("CUSTOM_VGPU_A", "HW_OF_A_NEWER_RELEASE")
     decision = decided(text, cloud(cn1=["HW_OF_ANOTHER_RELEASE"]), PACK)
-    planned = make_plan(decision, (), ())
+    planned = make_plan(decision, ())
     assert [item.kind for item in planned.changes] == ["provider", "traits", "reshape"]
     assert decision.after.nodes[uuid_of("cn1")].traits == {"HW_OF_ANOTHER_RELEASE"}
     assert decision.after.nodes[new(A)].traits == {"HW_OF_A_NEWER_RELEASE"}
-    reshape_plan.rehearse(decision.before, decision.after, planned, microversion.MAXIMUM)
+    rehearse(decision, planned)
+
+
+def rehearse(decision: ReshapeDecision, planned: plan.Plan) -> None:
+    before, after = decision.before, decision.after
+    on_a_copy.rehearse(before.records(after), planned, microversion.MAXIMUM, after.records())
 
 
 def test_a_rehearsal_that_does_not_reach_the_planned_state_is_an_error() -> None:
     decision = decided(MOVES, options=PACK)
-    planned = make_plan(decision, (), ())
+    planned = make_plan(decision, ())
     one, cn1 = uuid_of("one"), uuid_of("cn1")
     nodes = {key: node for key, node in decision.after.nodes.items() if key != new(A)}
     nodes[cn1] = dataclasses.replace(nodes[cn1], traits=frozenset({"CUSTOM_X"}))
     consumers = dict(decision.after.consumers)
     consumers[one] = dataclasses.replace(consumers[one], project_id="another")
     wrong = dataclasses.replace(decision.after, nodes=nodes, consumers=consumers)
-    with pytest.raises(reshape_plan.RehearsalFailed) as caught:
-        reshape_plan.rehearse(decision.before, wrong, planned, microversion.MAXIMUM)
+    with pytest.raises(on_a_copy.RehearsalFailed) as caught:
+        rehearse(dataclasses.replace(decision, after=wrong), planned)
     text = str(caught.value)
     assert f"{A}: it still exists" in text
     assert "cn1: traits frozenset() instead of frozenset({'CUSTOM_X'})" in text
@@ -277,19 +293,19 @@ def test_a_rehearsal_that_does_not_reach_the_planned_state_is_an_error() -> None
 
 def test_a_change_that_fails_in_the_rehearsal_is_an_error() -> None:
     decision = decided(MOVES, options=PACK)
-    planned = make_plan(decision, (), ())
+    planned = make_plan(decision, ())
     nodes = dict(decision.before.nodes)
     cn1 = nodes[uuid_of("cn1")]
     grown = {**cn1.inventories, "VGPU": inventory.Inventory(9)}
     nodes[uuid_of("cn1")] = dataclasses.replace(cn1, inventories=grown)
     before = dataclasses.replace(decision.before, nodes=nodes)
-    with pytest.raises(reshape_plan.RehearsalFailed, match=r"reshape cn1: stale: .*VGPU:total=9"):
-        reshape_plan.rehearse(before, decision.after, planned, microversion.MAXIMUM)
+    with pytest.raises(on_a_copy.RehearsalFailed, match=r"reshape cn1: stale: .*VGPU:total=9"):
+        rehearse(dataclasses.replace(decision, before=before), planned)
 
 
 def to_tree(text: str, before: snapshot.TreeSnapshot) -> list[change.Change]:
-    request = reshape_plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
-    return reshape_changes.list_changes(reshape_plan.decide_request(request, before)[0])
+    request = reshape_plan.ReshapeRequest(target_tree.parse(text, "t"), options=PACK)
+    return reshape_changes.list_changes(reshape_plan.decide(request, before)[0])
 
 
 def test_the_moves_to_a_target_tree_follow_from_it() -> None:
@@ -409,7 +425,7 @@ moves:
     request = reshape_plan.ReshapeRequest(
         documents.parse(text, "m"), roots=tuple(roots), options=PACK
     )
-    found, skipped = reshape_plan.decide_request(request, before)
+    found, skipped = reshape_plan.decide(request, before)
     assert {move.source for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
     assert {(item.subject.name, item.refused, item.code) for item in skipped} == {
         ("b", True, "reshape-refused"),
@@ -426,7 +442,7 @@ def test_evidence_on_a_consumer_outside_the_trees_is_an_error() -> None:
     root = cloud().nodes[uuid_of("cn1")].provider
     request = reshape_plan.ReshapeRequest(moves, roots=(root,), options=PACK)
     with pytest.raises(errors.InvalidInput, match="has no allocation in the selected trees"):
-        reshape_plan.decide_request(request, cloud())
+        reshape_plan.decide(request, cloud())
 
 
 def test_a_described_child_of_another_tree_is_an_error() -> None:

@@ -17,7 +17,7 @@ from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply as plan_apply, attempt, change, executor, journal, result
 from osc_placement.plan.kinds import base, provider as provider_kind
 from osc_placement.testing import service
-from osc_placement.workflows.reshape import consumers, documents, observe, reshape_plan
+from osc_placement.workflows.reshape import assignment, documents, observe, reshape_plan
 from tests.support import embedded, plans, scripted
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -309,7 +309,7 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
 
         client = api.Client(wsgi.in_process(Admin, "the cloud"), microversion.MAXIMUM)
         request = reshape_plan.ReshapeRequest(
-            documents.parse(MOVES, "m"), options=consumers.AssignOptions("pack")
+            documents.parse(MOVES, "m"), options=assignment.AssignOptions("pack")
         )
         planned = reshape_plan.plan_reshape(client, request, READING).planned
         with pytest.raises(api_errors.Forbidden, match="placement:reshaper:reshape") as caught:

@@ -13,10 +13,10 @@ from osc_placement.client import api
 from osc_placement.plan import apply as apply_module, attempt, executor, journal, plan, result
 from osc_placement.plan.kinds import base
 from osc_placement.testing import service
+from osc_placement.workflows.cloud import on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.reshape import (
-    consumers,
-    consumers as consumers_module,
+    assignment,
     documents,
     observe,
     reshape_plan,
@@ -31,7 +31,7 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
         load=state or cloud_builder.state(PROVIDERS, CONSUMERS)
     ) as placement:  # type: ignore[arg-type]
         request = reshape_plan.ReshapeRequest(
-            documents.parse(document_text, "m"), options=consumers_module.AssignOptions("pack")
+            documents.parse(document_text, "m"), options=assignment.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(
             placement.client(microversion.MAXIMUM), request, ReadContext()
@@ -127,7 +127,7 @@ READING = ReadContext(workers=2)
 
 def prepare(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
     moves = documents.parse(case.moves, "moves")
-    request = reshape_plan.ReshapeRequest(moves, options=consumers.AssignOptions(case.strategy, 5))
+    request = reshape_plan.ReshapeRequest(moves, options=assignment.AssignOptions(case.strategy, 5))
     return reshape_plan.plan_reshape(client, request, READING)
 
 
@@ -169,8 +169,8 @@ def check(case: cases.Case) -> str:
         assert statuses <= {result.Status.APPLIED}
         cases.check_laws(case, before, placement.app.export())
         left = observe.read_trees(client, found.after.roots, READING)
-        expected = reshape_plan.records(found.after)
-        assert reshape_plan.differences(reshape_plan.records(left), expected) == []
+        expected = found.after.records()
+        assert on_a_copy.differences(left.records(), expected) == []
         inverse = apply_module.inverse_of(found.planned.plan)
         undone = apply(client, inverse, attempt.Direction.UNDO)
         assert {item.status for item in undone} <= {result.Status.APPLIED}
