@@ -16,7 +16,9 @@ of the test module. Expected is the answer in JSON, or texts::
         row.check(openstack, STATES)
 
 A mapping is an object with at least these fields, a list has as many items in this order, a tuple
-is texts that stand somewhere, ``...`` is any value but null, and anything else is equal.
+is texts that stand somewhere, ``...`` is any value but null, and anything else is equal. A set is
+all lines of stdout in any order (``-f value -c name``). Of several command lines, all but the last
+must succeed.
 """
 
 from __future__ import annotations
@@ -57,35 +59,65 @@ class State(NamedTuple):
         return openstack.run("", *options, *shlex.split(line), *more)
 
 
+class Absent(str):
+    """A text that does not stand there."""
+
+    __slots__ = ()
+
+
 class Row(NamedTuple):
-    """One command and what it must answer; ``says`` are texts of standard error."""
+    """One command and what it must answer; ``says`` are texts of standard error.
+
+    ``unchanged``: the cloud is the same after it.
+    """
 
     line: str
     state: str
     code: int
     shows: Any = ()
-    says: tuple[str, ...] = ()
+    says: str | tuple[str, ...] = ()
+    unchanged: bool = False
 
-    def check(self, openstack: OpenStack, states: Mapping[str, State]) -> None:
-        """Run the command in its state, and compare."""
-        state = states[self.state]
+    def check(self, openstack: OpenStack, states: Mapping[str, State | testing.Cloud]) -> None:
+        """Run the command in its state, or on the sample of this name, and compare."""
+        found = states.get(self.state, self.state)
+        state = found if isinstance(found, State) else State(found)
         state.arrange(openstack)
+        *earlier, last = lines_of(self.line)
+        for line in earlier:
+            assert (ended := state.run(openstack, line)).code == 0, ended
+        cloud = openstack.target.state() if self.unchanged else None
         is_text = isinstance(self.shows, str | tuple)
-        outcome = state.run(openstack, self.line, *(() if is_text else ("-f", "json")))
+        is_json = not is_text and not isinstance(self.shows, set)
+        outcome = state.run(openstack, last, *(("-f", "json") if is_json else ()))
         assert outcome.code == self.code, outcome
         assert "Traceback" not in outcome.stderr
-        wanted = (self.shows,) if isinstance(self.shows, str) else self.shows
-        texts = (*wanted, *self.says) if is_text else self.says
-        shown = outcome.stderr + outcome.stdout * is_text
-        assert [text for text in texts if text not in one_line(shown)] == [], shown
-        if not is_text:
+        assert not self.unchanged or openstack.target.state() == cloud
+        texts = (*texts_of(self.says), *(texts_of(self.shows) if is_text else ()))
+        shown = one_line(outcome.stderr + outcome.stdout * is_text)
+        wrong = [text for text in texts if (text in shown) is isinstance(text, Absent)]
+        assert wrong == [], outcome
+        if is_json:
             answer = json.loads(outcome.stdout)
             assert [*differences(self.shows, answer)] == [], answer
+        elif not is_text:
+            assert sorted(outcome.stdout.splitlines()) == sorted(self.shows), outcome
 
 
 def table(rows: Sequence[Row]) -> pytest.MarkDecorator:
     """Run a test with each ``row``."""
-    return pytest.mark.parametrize("row", rows, ids=[f"{row.line} [{row.state}]" for row in rows])
+    ids = [f"{lines_of(row.line)[-1]} [{row.state}]" for row in rows]
+    return pytest.mark.parametrize("row", rows, ids=ids)
+
+
+def lines_of(text: str) -> list[str]:
+    """The command lines of a row."""
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def texts_of(texts: str | tuple[str, ...]) -> tuple[str, ...]:
+    """One text or several."""
+    return (texts,) if isinstance(texts, str) else texts
 
 
 def differences(expected: Any, shown: Any, where: str = "") -> Iterator[str]:

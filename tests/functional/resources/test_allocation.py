@@ -1,159 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``resource provider allocation …``."""
+"""``resource provider allocation …`` and ``resource provider consumer list``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from osc_placement.testing import Cloud, uuid_of
+from tests.support.peer import fixtures, shell
+from tests.support.rows import Absent, Row, table
 
-import pytest
+NODE, ONE = uuid_of("node"), uuid_of("one")
+SERVER, OTHER, UNUSED = uuid_of("server"), uuid_of("other server"), uuid_of("nobody")
+UNTYPED = {"type": "unknown", "project": "project", "user": "user"}
+BOTH = {"one": {"VCPU": 1}, "two": {"VCPU": 2}}
 
-from tests.support.functional_cloud import CONSUMER, OWNER, UNUSED_UUID, allocate, create
-from tests.support.peer.shell import OpenStack
-from tests.support.peer.target import Target
+STATES = {
+    "a node": Cloud().host("node", VCPU=8, MEMORY_MB=64).host("other", VCPU=8),
+    "a server on a node": Cloud()
+    .host("node", VCPU=8, MEMORY_MB=64)
+    .host("other", VCPU=8)
+    .server("server", {"node": {"VCPU": 2, "MEMORY_MB": 5}}, **UNTYPED),
+    "a migration": Cloud()
+    .host("node", VCPU=8, MEMORY_MB=64)
+    .server("server", {"node": {"VCPU": 1, "MEMORY_MB": 1}}, type="MIGRATION"),
+    "two servers on two nodes": Cloud()
+    .host("one", VCPU=8)
+    .host("two", VCPU=8)
+    .server("server", BOTH)
+    .server("other server", BOTH),
+}
 
-SET = "resource provider allocation set"
-SHOW = "resource provider allocation show"
-UNSET = "resource provider allocation unset"
-AMEND = "resource provider allocation amend"
-
-BARE = ["resource_provider", "generation", "resources"]
-OWNED = [*BARE, "project_id", "user_id"]
-TYPED = [*OWNED, "consumer_type"]
-
-
-@pytest.fixture
-def node(openstack: OpenStack) -> str:
-    """A provider named node."""
-    return create(openstack, "node", VCPU=8, MEMORY_MB=64)
-
-
-@pytest.mark.parametrize(
-    ("version", "options", "columns", "warnings"),
-    [
-        ("1.0", (), BARE, 0),
-        ("1.0", OWNER, BARE, 1),
-        ("1.8", OWNER, BARE, 0),
-        ("1.12", OWNER, OWNED, 0),
-        ("1.28", OWNER, OWNED, 0),
-        (None, OWNER, OWNED, 0),
-        (None, (*OWNER, "--consumer-type", "INSTANCE"), OWNED, 1),
-        ("1.38", (*OWNER, "--consumer-type", "INSTANCE"), TYPED, 0),
-    ],
+PLAIN_SET, SHOW, UNSET, AMEND, DELETE, CONSUMERS = (
+    *(f"resource provider allocation {verb}" for verb in ("set", "show", "unset", "amend")),
+    "resource provider allocation delete",
+    "resource provider consumer list",
 )
-def test_allocations_have_the_columns_of_the_version(
-    openstack: OpenStack,
-    node: str,
-    version: str | None,
-    options: tuple[str, ...],
-    columns: list[str],
-    warnings: int,
-) -> None:
-    given = ("--allocation", f"rp={node},VCPU=2", "--allocation", "rp=node,MEMORY_MB=5")
-    outcome = openstack.run(SET, CONSUMER, *given, *options, "-f", "json", version=version)
-    assert outcome.code == 0, outcome
-    assert outcome.stderr.count("less than") == warnings
-    rows = openstack(SHOW, CONSUMER, version=version)
-    assert list(rows[0]) == columns
-    assert rows[0]["resources"] == {"VCPU": 2, "MEMORY_MB": 5}
-    assert rows[0]["resource_provider"] == node
+OWNER = "--project-id project --user-id user"
+SET = f"{PLAIN_SET} {SERVER} --allocation rp={NODE},VCPU=2 --allocation rp=node,MEMORY_MB=5"
+TYPED = "--consumer-type INSTANCE"
+AT = "--os-placement-api-version"
+BARE = '"resource_provider","generation","resources"'
+OWNED = f'{BARE},"project_id","user_id"'
+HELD = {"resource_provider": NODE, "resources": {"VCPU": 2, "MEMORY_MB": 5}}
+WARNED, SILENT = "less than", Absent("less than")
+#: One UUID in the forms that a command accepts.
+FORMS = ("ABCDEF12-3456-4789-8ABC-DEF012345678", "abcdef12345647898abcdef012345678")
+LOWER = FORMS[0].lower()
+
+TABLE = [
+    # The columns are those of the version; an option that it lacks warns.
+    Row(f"{AT} 1.0 {SET}", "a node", 0, [HELD], says=SILENT),
+    Row(f"{AT} 1.0 {SET} {OWNER}", "a node", 0, [HELD], says=WARNED),
+    Row(f"{AT} 1.8 {SET} {OWNER}", "a node", 0, [HELD], says=SILENT),
+    Row(f"{SET} {OWNER} {TYPED}", "a node", 0, [HELD], says=WARNED),
+    Row(f"{AT} 1.38 {SET} {OWNER} {TYPED}", "a node", 0, [HELD], says=SILENT),
+    Row(f"{AT} 1.0 {SHOW} {SERVER} -f csv", "a server on a node", 0, f'{BARE} "{NODE}"'),
+    Row(f"{AT} 1.8 {SHOW} {SERVER} -f csv", "a server on a node", 0, f'{BARE} "{NODE}"'),
+    Row(f"{AT} 1.12 {SHOW} {SERVER} -f csv", "a server on a node", 0, f'{OWNED} "{NODE}"'),
+    Row(f"{AT} 1.37 {SHOW} {SERVER} -f csv", "a server on a node", 0, f'{OWNED} "{NODE}"'),
+    Row(f"{SHOW} {SERVER} -f csv", "a server on a node", 0, f'{OWNED} "{NODE}"'),
+    Row(f"{AT} 1.38 {SHOW} {SERVER} -f csv", "a server on a node", 0,
+        f'{OWNED},"consumer_type" "{NODE}"'),
+    Row(f"{SHOW} {SERVER} -c provider_name", "a server on a node", 0, [{"provider_name": "node"}]),
+    Row(f"{SHOW} {SERVER} --long", "a server on a node", 0, [{**HELD, "provider_name": "node"}]),
+    # Several consumers are set in one request: all of them or none.
+    Row(f"{PLAIN_SET} {SERVER} {UNUSED} {OWNER} --allocation rp=node,VCPU=1"
+        f" --allocation consumer={UNUSED},rp=node,MEMORY_MB=4", "a node", 0,
+        [{"consumer": SERVER, "resources": {"VCPU": 1}},
+         {"consumer": UNUSED, "resources": {"VCPU": 1, "MEMORY_MB": 4}}]),
+    Row(f"{PLAIN_SET} {SERVER} {UNUSED} {OWNER} --allocation consumer={SERVER},rp=node,VCPU=1"
+        f" --allocation consumer={UNUSED},rp=node,VCPU=1000", "a server on a node", 1,
+        "HTTP 409", unchanged=True),
+    # Without its last allocation, a consumer has no row.
+    *(Row(f"{AT} {version} {UNSET} {SERVER}", "a server on a node", 0, [])
+      for version in ("1.12", "1.27", "1.28", "1.37", "1.38", "latest")),
+    Row(f"{UNSET} {SERVER}", "a server on a node", 0, []),
+    Row(f"{AT} 1.39 {UNSET} {SERVER} --resource-class VCPU", "a server on a node", 0,
+        [{"consumer_type": "unknown"}]),
+    Row(f"""{UNSET} {SERVER} --resource-class VCPU
+            {AT} 1.38 {SHOW} {SERVER}""", "a migration", 0,
+        [{"consumer_type": "MIGRATION"}]),
+    Row(f"{UNSET} {SERVER} {OTHER} --provider one", "two servers on two nodes", 0,
+        [{"consumer": SERVER, "resources": {"VCPU": 2}},
+         {"consumer": OTHER, "resources": {"VCPU": 2}}]),
+    # Single allocations are changed, and the others stay.
+    Row(f"{AMEND} {SERVER} --allocation rp=node,VCPU=4 --allocation rp=other,VCPU=1",
+        "a server on a node", 0,
+        [{"resources": {"VCPU": 4, "MEMORY_MB": 5}, "project_id": "project", "user_id": "user"},
+         {"resources": {"VCPU": 1}}]),
+    Row(f"""{AMEND} {SERVER} --allocation rp=other,VCPU=1
+            {AMEND} {SERVER} --allocation rp=node,VCPU=0,MEMORY_MB=0""", "a server on a node", 0,
+        [{"resources": {"VCPU": 1}}]),
+    Row(f"""{AMEND} {SERVER} --allocation rp=node,VCPU=2
+            resource provider show node""", "a server on a node", 0, {"generation": 0}),
+    Row(f"{AT} 1.27 {AMEND} {UNUSED} --allocation rp=node,VCPU=1", "a node", 1,
+        "requires at least version 1.28"),
+    # Every form of a UUID is the same consumer.
+    *(Row("\n".join((
+        f"{PLAIN_SET} {form} {OWNER} --allocation consumer={form},rp=node,VCPU=1",
+        f"{PLAIN_SET} {form} {OWNER} --allocation rp=node,VCPU=2",
+        f"{AMEND} {form} --allocation rp=node,MEMORY_MB=2",
+        f"{UNSET} {form} --resource-class MEMORY_MB",
+        f"{SHOW} {shown}",
+       )), "a node", 0, [{"resources": {"VCPU": 2}}])
+      for form in FORMS for shown in (form, LOWER)),
+    *(Row(f"""{PLAIN_SET} {LOWER} {OWNER} --allocation rp=node,VCPU=2
+           {DELETE} {form}
+           {SHOW} {LOWER}""", "a node", 0, []) for form in FORMS),
+    # The consumers of a provider.
+    Row(f"{CONSUMERS} one", "two servers on two nodes", 0,
+        [{"consumer": OTHER, "resources": {"VCPU": 1}, "project_id": "project",
+          "user_id": "user", "consumer_type": "INSTANCE", "server_name": None},
+         {"consumer": SERVER}]),
+    Row(f"{AT} 1.37 {CONSUMERS} one -f json", "two servers on two nodes", 0,
+        (SERVER, OTHER, Absent("consumer_type"))),
+    Row(f"{CONSUMERS} {ONE}", "two servers on two nodes", 0,
+        ("VCPU=1", "Without the names of servers: ")),
+    Row(f"{CONSUMERS} node", "a node", 0, [], says=Absent("Without")),
+]  # fmt: skip
 
 
-def test_several_consumers_are_set_atomically(openstack: OpenStack, node: str) -> None:
-    both = (SET, CONSUMER, UNUSED_UUID, *OWNER)
-    rows = openstack(
-        *both, "--allocation", f"rp={node},VCPU=1",
-        "--allocation", f"consumer={UNUSED_UUID},rp={node},MEMORY_MB=4",
-    )  # fmt: skip
-    found = {row["consumer"]: row["resources"] for row in rows}
-    assert found == {CONSUMER: {"VCPU": 1}, UNUSED_UUID: {"VCPU": 1, "MEMORY_MB": 4}}
-    code, _ = openstack.fails(
-        *both, "--allocation", f"consumer={CONSUMER},rp={node},VCPU=2",
-        "--allocation", f"consumer={UNUSED_UUID},rp={node},VCPU=1000",
-    )  # fmt: skip
-    assert code == 1
-    assert openstack(SHOW, CONSUMER)[0]["resources"] == {"VCPU": 1}
+@table(TABLE)
+def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
+    row.check(openstack, STATES)
 
 
-@pytest.mark.parametrize("version", ["1.12", "1.27", "1.28", "1.37", "1.38", "latest", None])
-def test_removing_all_allocations_prints_an_empty_list(
-    openstack: OpenStack, node: str, version: str | None
-) -> None:
-    allocate(openstack, node, "VCPU=2", CONSUMER)
-    assert openstack(UNSET, CONSUMER, version=version) == []
-
-
-def test_unset_keeps_the_consumer_type(openstack: OpenStack, target: Target, node: str) -> None:
-    allocate(openstack, node, "VCPU=2,MEMORY_MB=1", CONSUMER)
-    (row,) = openstack(UNSET, CONSUMER, "--resource-class", "VCPU", version="1.39")
-    assert row["consumer_type"] == "unknown"
-    given = ("--allocation", f"rp={node},VCPU=1,MEMORY_MB=1", "--consumer-type", "MIGRATION")
-    openstack(SET, CONSUMER, *given, *OWNER, version="1.38")
-    openstack(UNSET, CONSUMER, "--resource-class", "VCPU")
-    assert target.ask("GET", f"/allocations/{CONSUMER}")["consumer_type"] == "MIGRATION"
-
-
-def test_a_provider_is_unset_for_several_consumers_in_one_request(openstack: OpenStack) -> None:
-    for name in ("one", "two"):
-        create(openstack, name, VCPU=8)
-    for consumer in (CONSUMER, UNUSED_UUID):
-        given = ("--allocation", "rp=one,VCPU=1", "--allocation", "rp=two,VCPU=2")
-        openstack(SET, consumer, *given, *OWNER)
-    rows = openstack(UNSET, CONSUMER, UNUSED_UUID, "--provider", "one")
-    assert [(row["consumer"], row["resources"]) for row in rows] == [
-        (CONSUMER, {"VCPU": 2}),
-        (UNUSED_UUID, {"VCPU": 2}),
-    ]
-
-
-def test_amend_changes_single_allocations(openstack: OpenStack, node: str) -> None:
-    create(openstack, "other", VCPU=8)
-    allocate(openstack, node, "VCPU=2,MEMORY_MB=5", CONSUMER)
-    rows = openstack(
-        AMEND, CONSUMER, "--allocation", "rp=node,VCPU=4", "--allocation", "rp=other,VCPU=1"
-    )
-    assert [row["resources"] for row in rows] == [{"VCPU": 4, "MEMORY_MB": 5}, {"VCPU": 1}]
-    assert list(rows[0]) == OWNED
-    rows = openstack(AMEND, CONSUMER, "--allocation", "rp=node,VCPU=0,MEMORY_MB=0")
-    assert [row["resources"] for row in rows] == [{"VCPU": 1}]
-    before = openstack("resource provider show", "other")
-    openstack(AMEND, CONSUMER, "--allocation", "rp=other,VCPU=1")
-    assert openstack("resource provider show", "other") == before
-
-
-def test_amend_requires_existing_allocations_and_1_28(openstack: OpenStack, node: str) -> None:
-    given = (AMEND, UNUSED_UUID, "--allocation", f"rp={node},VCPU=1")
-    code, text = openstack.fails(*given)
-    assert (code, "No allocations for consumer" in text) == (1, True)
-    code, text = openstack.fails(*given, version="1.27")
-    assert (code, "requires at least version 1.28" in text) == (1, True)
-    code, text = openstack.fails(AMEND, UNUSED_UUID)
-    assert (code, "At least one resource allocation" in text) == (1, True)
-
-
-@pytest.mark.parametrize("form", [str.upper, lambda uuid: uuid.replace("-", "")])
-def test_every_form_of_a_uuid_is_the_same_consumer(
-    openstack: OpenStack, node: str, form: Callable[[str], str]
-) -> None:
-    consumer = "abcdef12-3456-4789-8abc-def012345678"
-    given = form(consumer)
-    pair = f"consumer={given},rp=node,VCPU=1"
-    (row,) = openstack(SET, given, "--allocation", pair, *OWNER)
-    assert row["resources"] == {"VCPU": 1}
-    (row,) = openstack(SET, given, "--allocation", "rp=node,VCPU=2", *OWNER)
-    assert openstack(SHOW, given) == openstack(SHOW, consumer) == [row]
-    (row,) = openstack(AMEND, given, "--allocation", "rp=node,MEMORY_MB=2")
-    assert row["resources"] == {"VCPU": 2, "MEMORY_MB": 2}
-    (row,) = openstack(UNSET, given, "--resource-class", "VCPU")
-    assert row["resources"] == {"MEMORY_MB": 2}
-    openstack.do("resource provider allocation delete", given)
-    assert openstack(SHOW, consumer) == []
-
-
-def test_names_of_providers_are_shown_on_request(openstack: OpenStack) -> None:
-    uuid = create(openstack, "cn1", VCPU=8)
-    consumer = allocate(openstack, uuid, "VCPU=2")
-    assert list(openstack(SHOW, consumer)[0]) == OWNED
-    (row,) = openstack(SHOW, consumer, "-c", "provider_name")
-    assert row == {"provider_name": "cn1"}
-    (row,) = openstack(SHOW, consumer, "--long")
-    assert (row["provider_name"], row["resources"]) == ("cn1", {"VCPU": 2})
+@fixtures.ON_ONE_TARGET
+def test_servers_have_their_names_from_nova(openstack: shell.OpenStack, sample: object) -> None:
+    listed = openstack(f"{CONSUMERS} cmp-0002.lab.example.org --os-nova-recording 12-hosts")
+    names = [row["server_name"] for row in listed]
+    assert (names[:2], names[-2:]) == (["al-double", "al-offloaded"], [None, None])

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
+from osc_placement.testing import Cloud, uuid_of
+from tests.support.peer import shell
+from tests.support.rows import Row, table
 
-from tests.support.functional_cloud import AGGREGATE, OWNER, UNUSED_UUID, allocate, create
-from tests.support.peer.shell import OpenStack
-
-SET = "resource provider inventory set"
+RACK = uuid_of("rack")
+TWO, ONE = uuid_of("two"), uuid_of("one")
 DEFAULTS = {
     "allocation_ratio": 1.0,
     "min_unit": 1,
@@ -16,105 +16,78 @@ DEFAULTS = {
     "reserved": 0,
     "step_size": 1,
 }
+UNSET = dict.fromkeys(DEFAULTS, "")
+OWNER = {"project": "project", "user": "user"}
+
+STATES = {
+    "a node": Cloud()
+    .host("node", VCPU=8, MEMORY_MB=64)
+    .server("server", {"node": {"VCPU": 2}}, type="unknown", **OWNER)
+    .server("typed server", {"node": {"VCPU": 1}}, **OWNER),
+    "a rack": Cloud().host("one", VCPU=8, aggregates=["rack"]).host("two", aggregates=["rack"]),
+    "a rack in use": Cloud()
+    .host("one", VCPU=8, aggregates=["rack"])
+    .host("two", VCPU=8, aggregates=["rack"])
+    .server("server", {"two": {"VCPU": 4}}),
+}
+
+INVENTORY = "resource provider inventory"
+SET, LIST, SHOW = (f"{INVENTORY} {verb}" for verb in ("set", "list", "show"))
+OF_RACK = f"{SET} {RACK} --aggregate"
+AMEND = f"{OF_RACK} --amend"
+RATIO = "--resource VCPU:allocation_ratio=4.0 --dry-run"
+RATIOS = {"resource_class": "VCPU", **UNSET, "total": "", "allocation_ratio": 4.0}
+USAGE = "resource usage show project"
+AT = "--os-placement-api-version"
+FAILED = "Failed to set inventory for resource provider"
+OF_EACH = "-f value -c resource_provider -c allocation_ratio -c max_unit -c total"
+
+TABLE = [
+    # A dry run shows the new inventories.
+    Row(f"{SET} node --dry-run --resource VCPU=4 --resource VCPU:reserved=1 --resource MEMORY_MB=2",
+        "a node", 0, [{**UNSET, "resource_class": "VCPU", "reserved": 1, "total": 4},
+                      {**UNSET, "resource_class": "MEMORY_MB", "total": 2}], unchanged=True),
+    Row(f"{SET} node --dry-run --amend --resource VCPU:reserved=1", "a node", 0,
+        [{**DEFAULTS, "resource_class": "VCPU", "reserved": 1, "total": 8},
+         {**DEFAULTS, "resource_class": "MEMORY_MB", "total": 64}], unchanged=True),
+    *(Row(f"{at} {OF_RACK} {RATIO} {OF_EACH}", "a rack in use", 0, {f"{ONE} 4.0  ", f"{TWO} 4.0  "},
+          unchanged=True) for at in (f"{AT} 1.3", "")),
+    *(Row(f"{at} {SET} one {RATIO}", "a rack", 0, [RATIOS], unchanged=True)
+      for at in (f"{AT} 1.3", "")),
+    # All members of an aggregate: a failure does not stop the others, and nothing is guarded.
+    Row(f"""{OF_RACK}
+            {LIST} one""", "a rack", 0, []),
+    Row(f"{OF_RACK}", "a rack", 0, []),
+    Row(f"""{OF_RACK}
+            {OF_RACK}""", "a rack", 0, []),
+    Row(f"{OF_RACK} --resource DISK_GB=7", "a rack in use", 1,
+        (f"{FAILED} {TWO}: ", "Failed to set inventory for 1 of 2 resource providers.")),
+    Row(f"{AMEND} --resource VCPU=2 --resource VCPU:max_unit=1 {OF_EACH}", "a rack in use", 0,
+        {f"{ONE} 1.0 1 2", f"{TWO} 1.0 1 2"}),
+    Row(f"""{AMEND} --resource VCPU=2
+            {AMEND} --resource VCPU=2""", "a rack in use", 0, [{"total": 2}, {"total": 2}]),
+    *(Row(f"{AMEND} --resource {resource}", "a rack in use", 1,
+          (f"{FAILED} {TWO}: ", reason, "Failed to set inventory for 2 of 2 resource providers."),
+          unchanged=True)
+      for resource, reason in (("VCPU=0", "0 is less than the minimum of 1"),
+                               ("CUSTOM_NO=1", "No such"))),
+    # One class, and the usage of a provider and of a project.
+    Row(f"{SHOW} node VCPU", "a node", 0, {**DEFAULTS, "total": 8, "used": 3}),
+    Row(f"{SHOW} node PCPU", "a node", 1, "HTTP 404"),
+    Row(f"{LIST} node --long", "a node", 0,
+        [{"used": 3, "capacity": 8, "free": 5}, {"used": 0, "capacity": 64, "free": 64}]),
+    Row(USAGE, "a node", 0, [{"resource_class": "VCPU", "usage": 3}]),
+    Row(f"{USAGE} --user-id other", "a node", 0, []),
+    *(Row(f"{at} {USAGE} --long -f value -c resource_class -c usage -c consumer_type"
+          " -c consumer_count", "a node", 0, {"VCPU 2 unknown 1", "VCPU 1 INSTANCE 1"})
+      for at in (f"{AT} 1.38", "")),
+    Row(f"{USAGE} --consumer-type INSTANCE", "a node", 0, [{"usage": 1, "consumer_count": 1}]),
+    Row(f"{USAGE} --consumer-type all", "a node", 0, [{"usage": 3, "consumer_count": 2}]),
+    Row(f"{AT} 1.37 {USAGE} --consumer-type INSTANCE", "a node", 1,
+        "requires at least version 1.38"),
+]  # fmt: skip
 
 
-def member(openstack: OpenStack, name: str, **totals: int) -> str:
-    uuid = create(openstack, name, **totals)
-    openstack("resource provider aggregate set", uuid, "--aggregate", AGGREGATE, version="1.18")
-    return uuid
-
-
-def test_a_dry_run_shows_the_new_inventories(openstack: OpenStack) -> None:
-    create(openstack, "node", VCPU=8)
-    before = openstack("resource provider show", "node")
-    (row,) = openstack(
-        SET, "node", "--dry-run", "--resource", "VCPU=4", "--resource", "VCPU:reserved=1"
-    )
-    unset = dict.fromkeys(DEFAULTS, "")
-    assert row == {"resource_class": "VCPU", **unset, "reserved": 1, "total": 4}
-    (row,) = openstack(SET, "node", "--dry-run", "--amend", "--resource", "VCPU:reserved=1")
-    assert row == {"resource_class": "VCPU", **DEFAULTS, "reserved": 1, "total": 8}
-    assert openstack("resource provider show", "node") == before
-
-
-@pytest.mark.parametrize("version", ["1.3", None])
-def test_a_dry_run_of_ratios_alone_shows_them(openstack: OpenStack, version: str | None) -> None:
-    uuids = [member(openstack, name, VCPU=8) for name in ("one", "two")]
-    ratio = ("--resource", "VCPU:allocation_ratio=4.0", "--dry-run")
-    rows = openstack(SET, AGGREGATE, "--aggregate", *ratio, version=version)
-    unset = dict.fromkeys([*DEFAULTS, "total"], "")
-    row = {"resource_class": "VCPU", **unset, "allocation_ratio": 4.0}
-    assert sorted(rows, key=str) == sorted(
-        [{"resource_provider": uuid, **row} for uuid in uuids], key=str
-    )
-    assert openstack(SET, "one", *ratio, version=version) == [row]
-
-
-def test_all_inventories_of_members_can_be_removed(openstack: OpenStack) -> None:
-    uuid = member(openstack, "one", VCPU=8)
-    assert openstack(SET, AGGREGATE, "--aggregate") == []
-    assert openstack("resource provider inventory list", uuid) == []
-    assert openstack(SET, AGGREGATE, "--aggregate") == []
-
-
-def test_a_failed_member_does_not_stop_the_others(openstack: OpenStack) -> None:
-    used, free = member(openstack, "used", VCPU=8), member(openstack, "free", VCPU=8)
-    allocate(openstack, used, "VCPU=1")
-    code, text = openstack.fails(SET, AGGREGATE, "--aggregate", "--resource", "DISK_GB=7")
-    assert code == 1
-    assert f"Failed to set inventory for resource provider {used}: " in text
-    assert "Failed to set inventory for 1 of 2 resource providers." in text
-    (row,) = openstack("resource provider inventory list", free)
-    assert row["resource_class"] == "DISK_GB"
-
-
-def test_upstreams_batch_form_has_no_guards_and_exits_with_0_or_1(openstack: OpenStack) -> None:
-    uuids = [member(openstack, name, VCPU=8) for name in ("one", "two")]
-    allocate(openstack, uuids[1], "VCPU=4")
-    amend = (SET, AGGREGATE, "--aggregate", "--amend")
-    rows = openstack(*amend, "--resource", "VCPU=2", "--resource", "VCPU:max_unit=1")
-    assert [(row["resource_provider"], row["total"]) for row in rows] == [(u, 2) for u in uuids]
-    assert openstack(*amend, "--resource", "VCPU=2") == rows
-    outcome = openstack.run(*amend, "--resource", "VCPU=2")
-    assert outcome.messages == ""
-    for value, reason in (
-        ("VCPU=0", "0 is less than the minimum of 1"),
-        ("CUSTOM_NO=1", "No such"),
-    ):
-        code, text = openstack.fails(*amend, "--resource", value)
-        lines = text.strip().splitlines()
-        assert code == 1
-        assert reason in lines[0]
-        assert lines[0].startswith(f"Failed to set inventory for resource provider {uuids[0]}: ")
-        assert lines[-1] == "Failed to set inventory for 2 of 2 resource providers."
-
-
-def test_one_class_is_shown_with_its_usage(openstack: OpenStack) -> None:
-    node = create(openstack, "node", VCPU=8)
-    allocate(openstack, node, "VCPU=3")
-    shown = openstack("resource provider inventory show", "node", "VCPU")
-    assert shown == {**DEFAULTS, "total": 8, "used": 3}
-    (row,) = openstack("resource provider inventory list", "node", "--long")
-    assert (row["used"], row["capacity"], row["free"]) == (3, 8, 5)
-    code, text = openstack.fails("resource provider inventory show", "node", "PCPU")
-    assert (code, "HTTP 404" in text) == (1, True)
-
-
-def test_project_usage_is_shown_per_class_and_from_1_38_per_type(openstack: OpenStack) -> None:
-    node = create(openstack, "node", VCPU=8, MEMORY_MB=64)
-    allocate(openstack, node, "VCPU=2")
-    arguments = (f"--allocation=rp={node},VCPU=1", *OWNER, "--consumer-type", "INSTANCE")
-    openstack("resource provider allocation set", UNUSED_UUID, *arguments, version="1.38")
-    show = ("resource usage show", "project")
-    assert openstack(*show) == [{"resource_class": "VCPU", "usage": 3}]
-    assert openstack(*show, "--user-id", "other") == []
-    rows = openstack(*show, "--long", version="1.38")
-    assert {(r["resource_class"], r["usage"], r["consumer_type"], r["consumer_count"])
-            for r in rows} == {("VCPU", 2, "unknown", 1), ("VCPU", 1, "INSTANCE", 1)}  # fmt: skip
-    assert openstack(*show, "--long") == rows
-    (row,) = openstack(*show, "--consumer-type", "INSTANCE")
-    assert (row["usage"], row["consumer_count"]) == (1, 1)
-    (row,) = openstack(*show, "--consumer-type", "all")
-    assert (row["usage"], row["consumer_count"]) == (3, 2)
-    code, text = openstack.fails(*show, "--consumer-type", "INSTANCE", version="1.37")
-    assert (code, "requires at least version 1.38" in text) == (1, True)
+@table(TABLE)
+def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
+    row.check(openstack, STATES)

@@ -1,167 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``resource provider create | delete | list | set | show | unset``, aggregates, traits, tree."""
+"""``resource provider create | delete | list | set | show | unset``, traits, tree; the catalogs."""
 
 from __future__ import annotations
 
-import json
-import pathlib
+from osc_placement.testing import Cloud, uuid_of
+from tests.support.peer import shell
+from tests.support.rows import Absent, Row, State, table
 
-from tests.support.functional_cloud import (
-    AGGREGATE,
-    UNUSED_UUID,
-    allocate,
-    create,
+RACK, UNUSED, SERVER = uuid_of("rack"), uuid_of("nobody"), uuid_of("server")
+ONE, TWO, CHILD, ROOT, NUMA = map(uuid_of, ("one", "two", "child", "root", "numa0"))
+AVX, SSD, GOLD = "HW_CPU_X86_AVX", "STORAGE_DISK_SSD", "CUSTOM_GOLD"
+
+STATES = {
+    "two trees": Cloud().host("one").child("one", "child").host("two"),
+    "a tree": Cloud()
+    .host("root", VCPU=8)
+    .child("root", "numa0", MEMORY_MB=512)
+    .child("numa0", "gpu", traits=["HW_NUMA_ROOT"])
+    .child("root", "numa1")
+    .server("server", {"root": {"VCPU": 3}}),
+    "one in use": Cloud().host("used", VCPU=4).host("free").server("server", {"used": {"VCPU": 2}}),
+    "racks": State(
+        Cloud().host("rack1-1", VCPU=8).host("rack1-2", VCPU=8).host("rack2-1", VCPU=8),
+        files={"hosts": "rack2-1\n"},
+    ),
+    "a node": Cloud().host("node", VCPU=8, traits=[SSD], aggregates=["rack"]),
+    "traits": Cloud().host("node", traits=[AVX, SSD, GOLD]),
+    "a rack": Cloud().host("one", aggregates=["rack"]).host("two", aggregates=["rack"]),
+    "a rack with traits": Cloud()
+    .host("one", traits=[SSD], aggregates=["rack"])
+    .host("two", traits=[SSD], aggregates=["rack"]),
+}
+
+AT = "--os-placement-api-version"
+DELETE, LIST, SET, SHOW, UNSET, TRAIT, TREE = (
+    *(f"resource provider {verb}" for verb in ("delete", "list", "set", "show", "unset")),
+    "resource provider trait set",
+    "resource provider tree show",
 )
-from tests.support.peer.shell import OpenStack
+NAMES = "-f value -c name"
+IN_USE = "used is in use: 'openstack resource provider consumer list used' shows its consumers"
 
-FLAT = {"uuid", "name", "generation"}
-
-
-def test_a_parent_can_be_changed_from_1_37(openstack: OpenStack) -> None:
-    for name in ("one", "two", "child"):
-        create(openstack, name)
-    parent = ("resource provider set", "child", "--parent-provider")
-    assert openstack(*parent, "one")["parent_provider_uuid"]
-    code, text = openstack.fails(*parent, "two")
-    assert (code, "re-parenting" in text) == (1, True)
-    moved = openstack(*parent, "two", version="1.37")
-    assert moved["parent_provider_uuid"] == openstack("resource provider show", "two")["uuid"]
-    alone = openstack("resource provider unset", "--parent-provider", "child")
-    assert alone["parent_provider_uuid"] is None
-    assert alone["root_provider_uuid"] == alone["uuid"]
-    again = openstack("resource provider unset", "--parent-provider", "child")
-    assert again == alone
-
-
-def test_a_provider_with_children_is_deleted_only_with_its_tree(openstack: OpenStack) -> None:
-    create(openstack, "root")
-    create(openstack, "child", parent="root")
-    create(openstack, "grandchild", parent="child")
-    create(openstack, "sibling", parent="root")
-    code, text = openstack.fails("resource provider delete", "root")
-    assert (code, "HTTP 409" in text) == (1, True)
-    assert "root has children: --tree deletes them too" in text
-    openstack.do("resource provider delete", "--tree", "child")
-    assert {row["name"] for row in openstack("resource provider list")} == {"root", "sibling"}
-    openstack.do("resource provider delete", "--tree", "root")
-    assert openstack("resource provider list") == []
-
-
-def test_a_failed_deletion_does_not_stop_the_others(openstack: OpenStack) -> None:
-    used = create(openstack, "used", VCPU=1)
-    create(openstack, "free")
-    allocate(openstack, used, "VCPU=1")
-    code, text = openstack.fails("resource provider delete", "used", "free")
-    assert code == 1
-    assert "has allocations" in text
-    step = "used is in use: 'openstack resource provider consumer list used' shows its consumers"
-    assert step in text
-    assert step in openstack.fails("resource provider delete", "used")[1]
-    assert "Failed to delete 1 of 2 resource providers." in text
-    assert [row["name"] for row in openstack("resource provider list")] == ["used"]
-
-
-def test_allocations_of_a_provider_are_shown_on_request(openstack: OpenStack) -> None:
-    uuid = create(openstack, "node", VCPU=4)
-    consumer = allocate(openstack, uuid, "VCPU=2")
-    shown = openstack("resource provider show", "node", "--allocations", version="1.27")
-    assert shown["allocations"] == {consumer: {"resources": {"VCPU": 2}}}
-    shown = openstack("resource provider show", "node", "--allocations")
-    assert shown["allocations"][consumer]["consumer_generation"] == openstack.generation(1)
-    assert "allocations" not in openstack("resource provider show", "node")
-
-
-def test_a_list_accepts_the_selectors_of_batch_operations(
-    openstack: OpenStack, tmp_path: pathlib.Path
-) -> None:
-    for name in ("rack1-1", "rack1-2", "rack2-1"):
-        create(openstack, name, VCPU=8)
-
-    def listed(*arguments: str) -> list[str]:
-        return [row["name"] for row in openstack("resource provider list", *arguments)]
-
-    assert sorted(listed("--name-glob", "rack1-*")) == ["rack1-1", "rack1-2"]
-    assert listed("rack1-2", "--name-glob", "rack*") == ["rack1-2"]
-    assert listed("rack1-2", "--resource", "VCPU=9") == []
-    (tmp_path / "hosts").write_text("rack2-1\n")
-    assert listed("rack1-2", "rack2-1", "--providers-from", "hosts", "--name-glob", "rack2*") == [
-        "rack2-1"
-    ]
-    assert len(listed("--all")) == 3
-    code, text = openstack.fails("resource provider list", "rack9")
-    assert (code, "'rack9'" in text) == (1, True)
+TABLE = [
+    # A parent changes from 1.37 on.
+    Row(f"{SET} two --parent-provider one", "two trees", 0, {"parent_provider_uuid": ONE}),
+    Row(f"{SET} child --parent-provider two", "two trees", 1, "re-parenting", unchanged=True),
+    Row(f"{AT} 1.37 {SET} child --parent-provider two", "two trees", 0,
+        {"parent_provider_uuid": TWO}),
+    Row(f"{UNSET} --parent-provider child", "two trees", 0,
+        {"parent_provider_uuid": None, "root_provider_uuid": CHILD}),
+    Row(f"""{UNSET} --parent-provider child
+            {UNSET} --parent-provider child""", "two trees", 0,
+        {"parent_provider_uuid": None, "root_provider_uuid": CHILD}),
+    # A tree is deleted only with --tree; a failure does not stop the others.
+    Row(f"{DELETE} numa0", "a tree", 1,
+        ("HTTP 409", "numa0 has children: --tree deletes them too"), unchanged=True),
+    Row(f"""{DELETE} --tree numa0
+            {LIST} {NAMES}""", "a tree", 0, {"root", "numa1"}),
+    Row(f"""resource provider allocation delete {SERVER}
+            {DELETE} --tree root
+            {LIST}""", "a tree", 0, []),
+    Row(f"{DELETE} used", "one in use", 1, IN_USE, unchanged=True),
+    Row(f"{DELETE} used free", "one in use", 1,
+        ("has allocations", IN_USE, "Failed to delete 1 of 2 resource providers.")),
+    Row(f"{AT} 1.27 {SHOW} used --allocations", "one in use", 0,
+        {"allocations": {SERVER: {"resources": {"VCPU": 2}}}}),
+    Row(f"{SHOW} used --allocations", "one in use", 0,
+        {"allocations": {SERVER: {"resources": {"VCPU": 2}, "consumer_generation": 1}}}),
+    Row(f"{SHOW} used", "one in use", 0, ("used", Absent("allocations"))),
+    # The selectors of batch operations.
+    Row(f"{LIST} --name-glob 'rack1-*' {NAMES}", "racks", 0, {"rack1-1", "rack1-2"}),
+    Row(f"{LIST} rack1-2 --name-glob 'rack*'", "racks", 0, [{"name": "rack1-2"}]),
+    Row(f"{LIST} rack1-2 --resource VCPU=9", "racks", 0, []),
+    Row(f"{LIST} rack1-2 rack2-1 --providers-from hosts --name-glob 'rack2*'", "racks", 0,
+        [{"name": "rack2-1"}]),
+    Row(f"{LIST} --all {NAMES}", "racks", 0, {"rack1-1", "rack1-2", "rack2-1"}),
+    # A long list shows traits, aggregates and inventories, as far as the version has them.
+    Row(f"{LIST} --long", "a node", 0,
+        [{"traits": [SSD], "aggregates": [RACK], "inventories": {"VCPU": {"total": 8}},
+          "updated": ("GMT",)}]),
+    Row(f"{AT} 1.0 {LIST} --long -f csv", "a node", 0, '"uuid","name","generation","inventories" '),
+    Row(f"{LIST} --name nobody", "a node", 0, "No resource provider found on "),
+    Row(f"{LIST} --name nobody", "a node", 0, [], says=Absent("found")),
+    # Setting traits warns which standard traits it removes.
+    Row(f"{TRAIT} node --trait {AVX} --trait {SSD} --trait {GOLD}", "a node", 1, GOLD),
+    Row(f"{TRAIT} node --trait {AVX} --trait {SSD} -f value", "a node", 0, {AVX, SSD},
+        says=Absent("Warning")),
+    Row(f"{TRAIT} node --trait {SSD}", "traits", 0, [{"name": SSD}],
+        says=(f"Warning: the standard trait {AVX} was removed", "'resource provider trait add'")),
+    Row(f"{TRAIT} node", "traits", 0, [],
+        says=f"the standard traits {AVX}, {SSD} were removed"),
+    Row(f"{TRAIT} {RACK} --aggregate --trait {SSD}", "a rack", 0, [{"name": SSD}] * 2),
+    Row(f"{TRAIT} {RACK} --aggregate", "a rack with traits", 0, [],
+        says=f"Warning: the standard trait {SSD} was removed"),
+    Row(f"{TRAIT} {UNUSED} --aggregate", "a rack", 1,
+        f"No resource providers found in aggregate with uuid {UNUSED}."),
+    # A tree is listed root first.
+    Row(f"{TREE} numa1 --long -f value -c depth -c name -c parent -c kind", "a tree", 0,
+        {"root None 0 provider", f"numa0 {ROOT} 1 provider", f"gpu {NUMA} 2 provider",
+         f"numa1 {ROOT} 1 provider"}),
+    Row(f"{TREE} numa1 --long -f value", "a tree", 0,
+        ('{"VCPU": {"used": 3, "capacity": 8}}', '["HW_NUMA_ROOT"]', '"total": 512')),
+    Row(f"{TREE} gpu -f value -c name", "a tree", 0, ("root numa", "numa0 gpu")),
+    Row(f"{TREE} {NUMA}", "a tree", 0, ("├─ numa", "VCPU=3/8")),
+    Row(f"{TREE} {UNUSED}", "a tree", 1, "found"),
+    # The catalogs of traits and resource classes.
+    Row("trait list --name startswith:CUSTOM_ --long", "traits", 0,
+        [{"name": GOLD, "updated": ("GMT",)}]),
+    Row("""resource class create CUSTOM_GOLD
+            resource class list --long -f value""", "a node", 0, ("CUSTOM_GOLD", "GMT")),
+    Row(f"{AT} 1.14 trait list --long", "traits", 1, "requires at least version 1.15"),
+    Row("resource provider trait compare --all --trait CUSTOM_G", "a node", 0,
+        "None of the selected providers has a trait that matches CUSTOM_G "),
+]  # fmt: skip
 
 
-def test_a_long_list_shows_traits_aggregates_and_inventories(openstack: OpenStack) -> None:
-    create(openstack, "node", VCPU=8)
-    generation = f"--generation={openstack.generation(1)}"
-    openstack("resource provider aggregate set", "node", "--aggregate", AGGREGATE, generation)
-    openstack("resource provider trait set", "node", "--trait", "STORAGE_DISK_SSD")
-    (row,) = openstack("resource provider list", "--long")
-    assert row["traits"] == ["STORAGE_DISK_SSD"]
-    assert row["aggregates"] == [AGGREGATE]
-    assert row["inventories"]["VCPU"]["total"] == 8
-    assert row["updated"].endswith("GMT")
-    (row,) = openstack("resource provider list", "--long", version="1.0")
-    assert set(row) == FLAT | {"inventories"}
-
-
-def test_setting_traits_warns_which_standard_traits_it_removes(openstack: OpenStack) -> None:
-    openstack.do("trait create", "CUSTOM_GOLD")
-    create(openstack, "node")
-    given = ("--trait", "HW_CPU_X86_AVX", "--trait", "STORAGE_DISK_SSD", "--trait", "CUSTOM_GOLD")
-    assert "Warning" not in openstack.run("resource provider trait set", "node", *given).stderr
-    outcome = openstack.run("resource provider trait set", "node", "--trait", "STORAGE_DISK_SSD")
-    assert "Warning: the standard trait HW_CPU_X86_AVX was removed" in outcome.stderr
-    assert "'resource provider trait add'" in outcome.stderr
-    openstack.run("resource provider trait set", "node", *given)
-    outcome = openstack.run("resource provider trait set", "node")
-    assert "the standard traits HW_CPU_X86_AVX, STORAGE_DISK_SSD were removed" in outcome.stderr
-
-
-def test_traits_are_set_on_all_members_of_an_aggregate(openstack: OpenStack) -> None:
-    for name in ("one", "two"):
-        create(openstack, name)
-        generation = f"--gen={openstack.generation()}"
-        openstack("resource provider aggregate set", name, f"--aggregate={AGGREGATE}", generation)
-    rows = openstack(
-        "resource provider trait set", AGGREGATE, "--aggregate", "--trait", "STORAGE_DISK_SSD"
-    )
-    assert [row["name"] for row in rows] == ["STORAGE_DISK_SSD"] * 2
-    outcome = openstack.run("resource provider trait set", AGGREGATE, "--aggregate", "-f", "json")
-    assert json.loads(outcome.stdout) == []
-    assert "Warning: the standard trait STORAGE_DISK_SSD was removed" in outcome.stderr
-    code, text = openstack.fails("resource provider trait set", UNUSED_UUID, "--aggregate")
-    assert code == 1
-    assert f"No resource providers found in aggregate with uuid {UNUSED_UUID}." in text
-
-
-def test_a_tree_is_listed_root_first(openstack: OpenStack) -> None:
-    root = create(openstack, "root", VCPU=8)
-    create(openstack, "numa0", parent="root", MEMORY_MB=512)
-    create(openstack, "gpu", parent="numa0")
-    create(openstack, "numa1", parent="root")
-    openstack("resource provider trait set", "gpu", "--trait", "HW_NUMA_ROOT")
-    allocate(openstack, root, "VCPU=3")
-    rows = openstack("resource provider tree show", "numa1", "--long")
-    names = [row["name"] for row in rows]
-    assert names in (["root", "numa0", "gpu", "numa1"], ["root", "numa1", "numa0", "gpu"])
-    by_name = {row["name"]: row for row in rows}
-    assert [by_name[name]["depth"] for name in ("root", "numa0", "gpu")] == [0, 1, 2]
-    assert by_name["gpu"]["parent"] == by_name["numa0"]["uuid"]
-    assert {row["kind"] for row in rows} == {"provider"}
-    assert by_name["root"]["used/capacity"] == {"VCPU": {"used": 3, "capacity": 8}}
-    drawn = openstack.do("resource provider tree show", "numa1")
-    assert "├─ numa" in drawn
-    assert "VCPU=3/8" in drawn
-    assert by_name["gpu"]["traits"] == ["HW_NUMA_ROOT"]
-    assert by_name["numa0"]["inventories"]["MEMORY_MB"]["total"] == 512
-    code, text = openstack.fails("resource provider tree show", UNUSED_UUID)
-    assert (code, "found" in text) == (1, True)
-
-
-def test_an_empty_table_says_what_is_empty_and_where(openstack: OpenStack) -> None:
-    empty = openstack.run("resource provider list", "--name", "nobody")
-    assert (empty.code, empty.stdout.strip()) == (0, "")
-    assert empty.messages.startswith("No resource provider found on ")
-    assert openstack.run("resource provider list", "-f", "json").messages == ""
+@table(TABLE)
+def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
+    row.check(openstack, STATES)
