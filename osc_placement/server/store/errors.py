@@ -31,10 +31,6 @@ class InUse(StoreError):
     """Another process has the file open."""
 
 
-class Unfinished(StoreError):
-    """The file is a snapshot that was not saved to its end."""
-
-
 class NotASnapshot(StoreError):
     """The file is not a snapshot, or not the one that is expected."""
 

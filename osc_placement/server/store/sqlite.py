@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import reprlib
 import sqlite3
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -59,9 +60,9 @@ class SnapshotMetadata:
     """How a snapshot was saved.
 
     ``origin`` identifies the cloud (the endpoint of Placement, or a file), ``target`` also names
-    cloud and region. ``started`` and ``finished`` are seconds since the epoch; ``finished`` is
-    None until the save has ended. ``owners``: projects, users and types of consumers were read.
-    ``requests`` were sent to Placement by the last save. ``digest`` covers everything in the
+    cloud and region. ``started`` and ``finished`` are seconds since the epoch. ``owners``:
+    projects, users and types of consumers were read. ``requests`` were sent to Placement.
+    ``digest`` covers everything in the
     state, generations included. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
     identifies the key that has the real ones.
     """
@@ -69,7 +70,7 @@ class SnapshotMetadata:
     origin: str
     target: str
     started: float
-    finished: float | None = None
+    finished: float = 0.0
     microversion: str = ""
     server_versions: str = ""
     program: str = ""
@@ -78,11 +79,6 @@ class SnapshotMetadata:
     requests: int = 0
     digest: str = ""
     anonymized: bool = False
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the save has ended."""
-        return self.finished is not None
 
 
 class StoredCloud:
@@ -221,11 +217,7 @@ def _write(
 
 def _saved_cloud(connection: sqlite3.Connection, path: str) -> StoredCloud | None:
     metadata = read_metadata(connection, path)
-    if metadata is None:
-        return None
-    if not metadata.is_finished:
-        raise errors.Unfinished(unfinished(path))
-    return StoredCloud(connection, path, metadata)
+    return StoredCloud(connection, path, metadata) if metadata is not None else None
 
 
 @functools.cache
@@ -349,53 +341,27 @@ def _json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def unfinished(path: str) -> str:
-    """The message about a snapshot that was not saved to its end."""
-    return f"the snapshot {path} is not complete: run the command that saves it again"
-
-
 def read_metadata(connection: sqlite3.Connection, path: str) -> SnapshotMetadata | None:
     """The metadata of a snapshot; None for a database that was not saved from a cloud.
 
-    Errors: NotADatabase, with every value that is missing or wrong.
+    Errors: NotADatabase for a value that is missing or of another type.
     """
     rows = dict(connection.execute("SELECT key, value FROM snapshot").fetchall())
     if not rows:
         return None
     values: dict[str, Any] = {}
-    problems = []
-    for field in dataclasses.fields(SnapshotMetadata):
-        if field.name not in rows:
-            if field.default is dataclasses.MISSING:
-                problems.append(f"{field.name} is missing")
-            continue
+    for name, kind in typing.get_type_hints(SnapshotMetadata).items():
         try:
-            values[field.name] = orjson.loads(rows[field.name])
-        except (TypeError, ValueError):
-            problems.append(f"{field.name} is not JSON")
-        else:
-            if not _VALID[str(field.type)](values[field.name]):
-                problems.append(f"{field.name} {reprlib.repr(values[field.name])} is wrong")
-    if problems:
-        raise errors.NotADatabase(
-            f"the metadata of the snapshot {path} is damaged ({errors.listed(problems)}): restore"
-            " the file from a copy, or save a new one"
-        )
+            values[name] = orjson.loads(rows[name])
+            is_valid = isinstance(values[name], kind)
+        except (LookupError, TypeError, ValueError):
+            is_valid = False
+        if not is_valid:
+            raise errors.NotADatabase(
+                f"the metadata of the snapshot {path} is damaged ({name} is wrong or missing):"
+                " restore the file from a copy, or save a new one"
+            )
     return SnapshotMetadata(**values)
-
-
-def _is_date(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < YEAR_10000
-
-
-#: Whether a value is one of a type of a field of SnapshotMetadata.
-_VALID: dict[str, Callable[[Any], bool]] = {
-    "str": lambda value: isinstance(value, str),
-    "bool": lambda value: isinstance(value, bool),
-    "int": lambda value: type(value) is int and value >= 0,
-    "float": _is_date,
-    "float | None": lambda value: value is None or _is_date(value),
-}
 
 
 def has_recording(connection: sqlite3.Connection) -> bool:

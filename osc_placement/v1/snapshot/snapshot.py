@@ -8,7 +8,6 @@ import collections
 import contextlib
 import datetime
 import pathlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,19 +31,15 @@ class SaveSnapshot(base.ReportShowOne):
 
     The file contains all providers, inventories, aggregates, traits, resource classes,
     allocations and consumers. Use it with --os-placement-database. Each provider is saved in a
-    state that existed; the file lists what changed while it was saved. After an interruption or
-    a failure, run the same command again: it continues. With --os-placement-config the command
-    reads the tables of Placement in one transaction, in seconds, also while the service runs. A
-    snapshot is never written back to a service; to restore a state, use plans and undo files.
+    state that existed; the file lists what changed while it was saved. With --os-placement-config
+    the command reads the tables of Placement in one transaction, in seconds, also while the service
+    runs. A snapshot is never written back to a service; to restore a state, use plans and undo
+    files.
     """
 
     names_database = False
     reads_one_moment = True
 
-    exit_codes = {
-        **base.EXIT_CODES,
-        130: "interrupted; the same command continues",
-    }
     example = """\
 openstack placement snapshot save cloud.sqlite
 openstack --os-placement-database cloud.sqlite resource provider list"""
@@ -82,17 +77,8 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             owners=not parsed_args.without_owners,
             also=also,
         )
-        try:
-            with self.reading() as context:
-                report = save.save(client, request, context)
-        except KeyboardInterrupt:
-            partial = save.partial_path(parsed_args.file)
-            if partial.exists():
-                sys.stderr.write(
-                    f"Interrupted: {partial} keeps what was read; run the same command again to"
-                    " continue\n"
-                )
-            raise
+        with self.reading() as context:
+            report = save.save(client, request, context)
         fields = _saved_fields(parsed_args.file, report)
         return tuple(fields), tuple(fields.values())
 
@@ -221,8 +207,7 @@ def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]
         "providers_read": report.providers_read,
         "consumers_read": report.consumers_read,
         "requests": metadata.requests,
-        "seconds": round((metadata.finished or metadata.started) - metadata.started, 1),
-        "continued": report.continued,
+        "seconds": round(metadata.finished - metadata.started, 1),
         "notes": _notes(report.notes),
     }
 

@@ -10,10 +10,8 @@ The new file has no byte of the old one: it is not a copy of its pages. One reco
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import os
 import pathlib
 import re
 import sqlite3
@@ -66,13 +64,12 @@ def write(path: pathlib.Path, target: pathlib.Path, key_path: pathlib.Path) -> N
             metadata, origin=key.identity, target=key.identity, anonymized=True
         )
         names = Pseudonyms(key.pseudonym, standard_names, compared)
-        _write_rows(str(path), str(target), names, anonymous)
+        _write_rows(str(path), target, names, anonymous)
 
 
 def _check_paths(target: pathlib.Path, key_path: pathlib.Path) -> None:
     shown = command_line.quote(str(target))
-    if target.exists():
-        raise errors.PlacementError(f"{shown} exists: give another file; nothing was changed")
+    file.check_new(target)
     if key_path.absolute() == target.absolute():
         raise errors.PlacementError(
             f"{shown} cannot be the key file too: give another --key-file; nothing was changed"
@@ -161,36 +158,18 @@ def _rows(
             yield "recording", (response[0], orjson.dumps(response[1]).decode())
 
 
-def _write_rows(path: str, target: str, names: Pseudonyms, metadata: file.SnapshotMetadata) -> None:
-    """Write the new form of all records to ``target``, completely or not at all, mode 0600.
+def _write_rows(
+    path: str, target: pathlib.Path, names: Pseudonyms, metadata: file.SnapshotMetadata
+) -> None:
+    """Write the new form of all records to ``target``, completely or not at all.
 
     ``metadata`` is that of the new file; its digest is computed. Errors: StoreError.
     """
-    temporary = f"{target}.copy"
-    _remove(temporary)
-    try:
-        with (
-            database_file.reading(path) as source,
-            contextlib.closing(database_file.open_own(temporary)) as connection,
-            database_file.explained(target),
-        ):
-            connection.execute("BEGIN IMMEDIATE")
-            for table, row in _rows(names, source):
-                marks = ", ".join("?" * len(row))
-                connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
-            digest = file.state_hash(connection, generations=True)
-            file.write_metadata(connection, dataclasses.replace(metadata, digest=digest))
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA journal_mode = DELETE")
-        os.replace(temporary, target)
-    finally:
-        _remove(temporary)
-
-
-def _remove(path: str) -> None:
-    for temporary in (path, f"{path}-wal", f"{path}-journal"):
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+    with database_file.reading(path) as source, file.created(target) as connection:
+        for table, row in _rows(names, source):
+            marks = ", ".join("?" * len(row))
+            connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
+        file.write_metadata(connection, metadata)
 
 
 #: ``{path: (the list of a response, what the names in it belong to)}``

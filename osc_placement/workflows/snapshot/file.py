@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -19,9 +20,12 @@ from typing import Any, NamedTuple, Self
 import orjson
 
 from osc_placement import errors
+from osc_placement.engine import record
+from osc_placement.model import command_line
 from osc_placement.model.recording import CompressedResponses
+from osc_placement.plan import file as plan_file
 from osc_placement.server.store import database_file, sqlite
-from osc_placement.server.store.errors import StoreError, Unfinished
+from osc_placement.server.store.errors import NotWritable, StoreError
 
 SnapshotMetadata = sqlite.SnapshotMetadata
 
@@ -70,9 +74,6 @@ class SnapshotFile:
         except BaseException:
             self.close()
             raise
-        if self.metadata is not None and not self.metadata.is_finished:
-            self.close()
-            raise Unfinished(sqlite.unfinished(path))
 
     def __enter__(self) -> Self:
         return self
@@ -154,12 +155,65 @@ _COUNTS = {
 }
 
 
-def write_metadata(connection: sqlite3.Connection, metadata: SnapshotMetadata) -> None:
-    """Replace the metadata."""
+def check_new(path: pathlib.Path) -> None:
+    """Refuse to replace a file. Errors: PlacementError."""
+    if path.exists():
+        raise errors.PlacementError(
+            f"{command_line.quote(str(path))} exists: give another file; nothing was changed"
+        )
+
+
+@contextlib.contextmanager
+def created(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
+    """A new database, mode 0600, which is written in one transaction, the block.
+
+    It has another name until it is complete; after an error nothing is left. Errors: StoreError.
+    """
+    partial = f"{path}.{secrets.token_hex(4)}.partial"
+    try:
+        with contextlib.closing(database_file.open_own(partial)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = DELETE")
+        with plan_file.explained(path):
+            os.replace(partial, path)
+            plan_file.sync_directory(path.resolve().parent)
+    except sqlite3.Error as error:
+        raise NotWritable(f"the snapshot {path} cannot be written: {error}") from error
+    finally:
+        for temporary in (partial, f"{partial}-wal", f"{partial}-journal"):
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def write(
+    connection: sqlite3.Connection,
+    metadata: SnapshotMetadata,
+    changes: record.Changes,
+    notes: Iterable[SaveNote],
+) -> SnapshotMetadata:
+    """Write a state, with its notes and its metadata; the metadata with the digest."""
+    sqlite.write_records(connection, changes)
+    connection.executemany("INSERT OR IGNORE INTO snapshot_note VALUES (?, ?)", notes)
+    return write_metadata(connection, metadata)
+
+
+def write_metadata(connection: sqlite3.Connection, metadata: SnapshotMetadata) -> SnapshotMetadata:
+    """Write the metadata with the digest of the state, and return it."""
+    digest = state_hash(connection, generations=True)
+    metadata = dataclasses.replace(metadata, digest=digest)
     rows = [
         (key, orjson.dumps(value).decode()) for key, value in dataclasses.asdict(metadata).items()
     ]
-    connection.executemany("INSERT OR REPLACE INTO snapshot (key, value) VALUES (?, ?)", rows)
+    connection.executemany("INSERT INTO snapshot (key, value) VALUES (?, ?)", rows)
+    return metadata
+
+
+def keep_response(connection: sqlite3.Connection, request: str, body: Any) -> None:
+    """Write a response of nova or neutron: ``GET /path``."""
+    text = orjson.dumps(body).decode()
+    connection.execute("INSERT OR REPLACE INTO recording VALUES (?, ?)", (request, text))
 
 
 def read_providers(connection: sqlite3.Connection) -> Iterator[SavedProvider]:
@@ -188,8 +242,8 @@ def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
     digest = hashlib.sha256()
 
     def add(records: Iterable[SavedProvider | SavedConsumer]) -> None:
-        for record in records:
-            fields = record._asdict()
+        for one in records:
+            fields = one._asdict()
             if not generations:
                 del fields["generation"]
             digest.update(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))

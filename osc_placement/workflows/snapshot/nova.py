@@ -12,7 +12,6 @@ from typing import Any
 from osc_placement import errors
 from osc_placement.neutron.api import Neutron, ports_of
 from osc_placement.nova import api, flavors, servers
-from osc_placement.workflows.snapshot import staging
 
 _HYPERVISORS = "/os-hypervisors/detail"
 _PAGE = re.compile(r"\blimit=\d+(&offset=\d+)?")
@@ -104,18 +103,17 @@ class Recording:
         if self.neutron is not None:
             self.neutron.ask("/ports?limit=1")
 
-    def record(self, file: staging.Staging) -> None:
-        """Replace the responses in the file by those of now.
+    def record(self, keep: Keep) -> None:
+        """Keep the responses of now.
 
         Requests: to nova one for host aggregates, one for services and one for its version, and
         one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups,
         and one more for server groups; to neutron one per 64 servers.
         Errors: InvalidInput with every missing right; PlacementError.
         """
-        file.clear_recording()
-        uuids = _read_all(RecordingNova(self.nova, file.save_recording))
+        uuids = _read_all(RecordingNova(self.nova, keep))
         if self.neutron is not None:
-            ports_of(RecordingNeutron(self.neutron, file.save_recording), uuids)
+            ports_of(RecordingNeutron(self.neutron, keep), uuids)
 
 
 def _read_all(recorder: api.Nova) -> list[str]:

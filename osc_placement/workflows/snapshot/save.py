@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves a cloud in a snapshot file; a save that was killed continues.
+"""Saves a cloud in a new snapshot file.
 
-Both are one procedure: list the providers, read those that the file does not have at their
-generation, then list them again and read what changed in between. Readings go to the file at
-once. On the database of Placement itself (--os-placement-config) one transaction takes their
-place: it sees one moment, so nothing is read twice.
+List the providers, read each of them, then list them again and read what changed in between. On
+the database of Placement itself (--os-placement-config) one transaction takes the place of the
+requests: it sees one moment, so nothing is read twice.
 """
 
 from __future__ import annotations
@@ -14,22 +13,18 @@ import dataclasses
 import email.utils
 import functools
 import importlib.metadata
-import itertools
 import logging
-import os
 import pathlib
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from osc_placement import errors
 from osc_placement.client import api, api_errors, local, responses, retry
-from osc_placement.model import command_line
-from osc_placement.plan import file as plan_file, plan
-from osc_placement.server.store.errors import InUse, StoreError
+from osc_placement.plan import plan
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.snapshot import file as snapshot_file, readings, staging
+from osc_placement.workflows.snapshot import file as snapshot_file, readings
 
 if TYPE_CHECKING:
     from osc_placement.workflows.snapshot.nova import Recording
@@ -38,9 +33,6 @@ LOG = logging.getLogger(__name__)
 
 
 T = TypeVar("T")
-
-#: Readings per transaction: what a kill can lose.
-_BATCH = 100
 
 #: How often providers that changed during the save are read again.
 _ROUNDS = 3
@@ -67,59 +59,38 @@ class SaveRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SaveReport:
-    """What a save did: the metadata of the file, and how much was read.
-
-    ``continued``: an unfinished save was continued.
-    """
+    """What a save did: the metadata of the file, and how much was read."""
 
     metadata: snapshot_file.SnapshotMetadata
     counts: Mapping[str, int]
     notes: Sequence[snapshot_file.SaveNote]
     providers_read: int
     consumers_read: int
-    continued: bool = False
 
 
 def save(
-    client: api.Client,
-    request: SaveRequest,
-    context: ReadContext | None = None,
-    *,
-    is_kept: bool = True,
+    client: api.Client, request: SaveRequest, context: ReadContext | None = None
 ) -> SaveReport:
-    """Save the state of a cloud in a new file, or continue a save.
+    """Save the state of a cloud in a new file.
 
     Each provider and each consumer is saved in a state that existed, except where a note of the
     file says otherwise. Requests: two listings of providers, one of traits and one of resource
-    classes; one per provider, and four more (five without inventories) if the file does not have
-    it in its state; one per consumer on these providers; to continue, one more per provider with
-    allocations that the file has. Without owners none per consumer, but one more per
-    provider with allocations. For a provider that changes during the save, up to 15 more
-    and one per consumer on it in each of three rounds, and a listing per round; for a consumer
-    that changes, one and one per provider of it; for one that is gone, one. With the tables of
-    Placement (``client.tables``): none.
-    Errors: PlacementError; the unfinished file stays, and the same call continues; with the tables,
-    and unless ``is_kept``, nothing stays.
+    classes; five per provider (six without inventories); one per consumer. Without owners none per
+    consumer, but one more per provider with allocations. For a provider that changes during the
+    save, up to 15 more and one per consumer on it in each of three rounds, and a listing per round;
+    for a consumer that changes, one and one per provider of it; for one that is gone, one. With the
+    tables of Placement (``client.tables``): none.
+    Errors: PlacementError; then no file is left.
     """
     client.require_feature("consumer generation", "snapshots")
     context = context or ReadContext()
     if request.also is not None:
         request.also.check()
-    partial = partial_path(request.path)
-    continued = partial.exists()
     with snapshot_file.explained():
-        if request.path.exists():
-            raise errors.PlacementError(
-                f"{command_line.quote(str(request.path))} exists: give another file; nothing was"
-                " changed"
-            )
-        with (
-            continuable(partial),
-            _opened(partial, is_kept=is_kept and client.tables is None) as file,
-        ):
-            saving = _Save(client, file, request, context)
-            metadata = saving.run()
-        publish(request.path)
+        snapshot_file.check_new(request.path)
+        with snapshot_file.created(request.path) as connection:
+            saving = _Save(client, request, context)
+            metadata = saving.run(connection)
         with snapshot_file.SnapshotFile(str(request.path)) as finished:
             return SaveReport(
                 metadata,
@@ -127,7 +98,6 @@ def save(
                 finished.notes(),
                 saving.providers_read,
                 saving.consumers_read,
-                continued and client.tables is None,
             )
 
 
@@ -138,22 +108,15 @@ def saved(
     """A cloud in a temporary file, during the block. Requests: those of ``save``."""
     with tempfile.TemporaryDirectory() as folder:
         request = SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners, also=also)
-        save(client, request, context, is_kept=False)
+        save(client, request, context)
         yield request.path
 
 
 class _Save:
-    """One run of a save on an open file."""
+    """One run of a save."""
 
-    def __init__(
-        self,
-        client: api.Client,
-        file: staging.Staging,
-        request: SaveRequest,
-        context: ReadContext,
-    ) -> None:
-        self._client, self._file = client, file
-        self._request, self._context = request, context
+    def __init__(self, client: api.Client, request: SaveRequest, context: ReadContext) -> None:
+        self._client, self._request, self._context = client, request, context
         self._requests = 0
         self._readings = readings.Readings()
         # Providers that were read, by UUID as all these sets.
@@ -170,15 +133,12 @@ class _Save:
         self._metadata = _metadata(client, request)
         self.providers_read = self.consumers_read = 0
 
-    def run(self) -> snapshot_file.SnapshotMetadata:
-        """All steps, from the first listing to the finished file."""
-        if self._file.metadata is not None:
-            check_origin(self._file.path, self._file.metadata, self._client.target)
-        self._readings = self._file.begin(self._metadata)
+    def run(self, connection: sqlite3.Connection) -> snapshot_file.SnapshotMetadata:
+        """All steps, from the first listing to the complete file."""
         tables = self._client.tables
         traits, classes = self._read_tables(tables) if tables else self._read_service()
         if self._request.also is not None:
-            self._request.also.record(self._file)
+            self._request.also.record(functools.partial(snapshot_file.keep_response, connection))
             self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
         self._add_notes()
         now = time.time()
@@ -186,7 +146,7 @@ class _Save:
             self._readings, traits, classes, owners=self._request.owners, now=now
         )
         ended = dataclasses.replace(self._metadata, finished=now, requests=self._requests)
-        return self._file.finish(ended, changes, [*self._notes, *notes])
+        return snapshot_file.write(connection, ended, changes, [*self._notes, *notes])
 
     def _read_tables(self, tables: local.StateTables) -> tuple[Sequence[str], Sequence[str]]:
         """Read all in one transaction; the traits and the resource classes."""
@@ -198,13 +158,9 @@ class _Save:
 
     def _read_service(self) -> tuple[Sequence[str], Sequence[str]]:
         """Read over the API; the traits and the resource classes."""
-        continues = bool(self._readings.providers)
         self._list()
         self._read_providers(self._readings.to_read())
-        if continues:
-            self._check_providers()
-            self._read_providers(self._readings.to_read())
-        if continues or not self._request.owners:
+        if not self._request.owners:
             self._read_hidden_changes()
         self._read_owners()
         self._settle()
@@ -219,14 +175,10 @@ class _Save:
 
     def _read_providers(self, uuids: Sequence[str], *, verify: bool = False) -> None:
         read = functools.partial(read_provider, self._client, verify=verify)
-        results = self._context.each(read, uuids, "reading providers")
-        for batch in _batches(results):
-            for provider in batch:
-                self._note_outcome(provider)
-            new = [provider.reading for provider in batch if provider.reading is not None]
-            for reading in new:
-                self._doubtful |= self._readings.add(reading)
-            self._file.keep(new)
+        for provider in self._context.each(read, uuids, "reading providers"):
+            self._note_outcome(provider)
+            if provider.reading is not None:
+                self._doubtful |= self._readings.add(provider.reading)
 
     def _check_providers(self) -> None:
         """Mark what was deleted and created again, with its old generation, since it was read."""
@@ -279,32 +231,23 @@ class _Save:
         if not self._request.owners:
             return
         uuids = sorted({*self._readings.consumers_to_read(), *torn})
-        results = self._context.each(
+        consumers = self._context.each(
             lambda uuid: retry.read(lambda: self._client.show_allocations(uuid)),
             uuids,
             "reading consumers",
         )
-        for batch in _batches(results):
-            self._requests += len(batch)
-            self.consumers_read += len(batch)
-            self._readings.consumers.update((one.uuid, one) for one in batch)
-            self._file.keep_consumers(batch)
+        self._readings.consumers.update((one.uuid, one) for one in consumers)
+        self._requests += len(uuids)
+        self.consumers_read += len(uuids)
 
     def _read_hidden_changes(self) -> None:
         """Find allocations that were deleted: that leaves the generation of their provider.
 
-        So a reading of an earlier run, and the only reading of a consumer without owners, is
-        compared with a second one.
+        So the only reading of a consumer, without owners, is compared with a second one.
         """
-        first = self._read if self._request.owners else set[str]()
         self._doubtful.clear()
-        self._read_allocations(
-            [
-                uuid
-                for uuid, reading in self._readings.providers.items()
-                if reading.allocations and uuid not in first
-            ]
-        )
+        providers = self._readings.providers.items()
+        self._read_allocations([uuid for uuid, reading in providers if reading.allocations])
 
     def _settle(self) -> None:
         """Read again what changed since it was read, a limited number of times."""
@@ -363,12 +306,6 @@ def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.Snapsho
         program=importlib.metadata.version("osc-placement"),
         owners=request.owners,
     )
-
-
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in lists of ``_BATCH``, the last one shorter."""
-    iterator = iter(items)
-    return iter(lambda: list(itertools.islice(iterator, _BATCH)), [])
 
 
 #: How often a provider is read while it changes.
@@ -470,51 +407,3 @@ def read_allocations(client: api.Client, uuid: str) -> Mapping[str, responses.Pr
         return retry.read(lambda: client.list_provider_allocations(uuid)).allocations
     except api_errors.NotFound:
         return {}
-
-
-def partial_path(path: pathlib.Path) -> pathlib.Path:
-    """The file of an unfinished save."""
-    return path.with_name(f"{path.name}.partial")
-
-
-def check_origin(path: str, metadata: snapshot_file.SnapshotMetadata, target: str) -> None:
-    """Refuse a file of another cloud. Errors: PlacementError."""
-    if metadata.origin != plan.place(target):
-        raise errors.PlacementError(
-            f"{path} is a snapshot of {metadata.target}, this is {target}: choose that"
-            " cloud, or give another file; nothing was changed"
-        )
-
-
-@contextlib.contextmanager
-def continuable(partial: pathlib.Path) -> Iterator[None]:
-    """Name the file of an unfinished save in errors that end it."""
-    try:
-        yield
-    except (errors.PlacementError, StoreError) as error:
-        if not partial.exists() or isinstance(error, InUse):
-            raise
-        raise errors.PlacementError(
-            f"{error}\nThe snapshot is not complete. {partial} keeps what was read: run the same"
-            " command again to continue"
-        ) from error
-
-
-@contextlib.contextmanager
-def _opened(partial: pathlib.Path, *, is_kept: bool) -> Iterator[staging.Staging]:
-    """The unfinished file; unless ``is_kept`` an error deletes it: no save could continue it."""
-    file = staging.Staging(str(partial))
-    try:
-        with file:
-            yield file
-    except BaseException:
-        if not is_kept:
-            partial.unlink(missing_ok=True)
-        raise
-
-
-def publish(path: pathlib.Path) -> None:
-    """Give the finished file its name."""
-    with plan_file.explained(path):
-        os.replace(partial_path(path), path)
-        plan_file.sync_directory(path.resolve().parent)

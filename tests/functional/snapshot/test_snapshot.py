@@ -125,19 +125,6 @@ def test_a_plan_of_a_snapshot_is_applied_to_the_cloud(
     assert ratio(sample) == 3.0
 
 
-def test_a_file_of_another_cloud_is_refused(
-    openstack: shell.OpenStack, sample: targets.Target
-) -> None:
-    openstack("placement snapshot save", CLOUD)
-    other = ["--os-placement-database", "other.sqlite"]
-    shell.run([*other, "resource", "provider", "create", "one"])
-    pathlib.Path(CLOUD).rename(f"{CLOUD}.partial")
-    outcome = shell.run([*other, "placement", "snapshot", "save", CLOUD])
-    assert outcome.code == 1
-    assert f"{CLOUD}.partial is a snapshot of" in outcome.stderr
-    assert "nothing was changed" in outcome.stderr
-
-
 def test_a_database_is_compared_like_a_snapshot(openstack: shell.OpenStack) -> None:
     for name in ("a.sqlite", "b.sqlite"):
         shell.run(["--os-placement-database", name, "trait", "create", "CUSTOM_A"])

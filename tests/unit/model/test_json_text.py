@@ -90,7 +90,6 @@ OWN = {
     "testing/traffic.py",
     "workflows/snapshot/anonymize.py",
     "workflows/snapshot/file.py",
-    "workflows/snapshot/staging.py",
 }
 
 

@@ -27,15 +27,15 @@ MISSING = object()
 METADATA: dict[str, tuple[Any, ...]] = {
     "origin": (None, 7, [], MISSING),
     "target": (None, {}, MISSING),
-    "started": (None, "now", -1, 1e300, True, MISSING),
-    "finished": ("now", -1, 1e300, []),
-    "nova_saved": ("now", 1e300),
+    "started": (None, "now", MISSING),
+    "finished": ("now", None, []),
+    "nova_saved": ("now",),
     "microversion": (None, 1.39),
     "server_versions": (None, 7),
     "program": (None, []),
     "owners": (None, "yes", 1),
     "anonymized": (None, 0),
-    "requests": (None, "7", -1, 1.5),
+    "requests": (None, "7", 1.5),
     "digest": (None, 7),
 }
 
@@ -86,9 +86,8 @@ def test_wrong_and_missing_metadata_is_named_by_every_opening(
             execute(path, "DELETE FROM snapshot WHERE key = ?", field)
         else:
             execute(path, "UPDATE snapshot SET value = ? WHERE key = ?", json.dumps(value), field)
-        reason = f"{field} is missing" if value is MISSING else field
         for opening in OPENINGS:
-            with pytest.raises(errors.NotADatabase, match=rf"{path} is damaged \({reason}"):
+            with pytest.raises(errors.NotADatabase, match=rf"{path} is damaged \({field} "):
                 opening(path)
         assert run.main(["--check", str(path)]) == 1
         message = capsys.readouterr().err

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and continuing: the exact requests, and what the file then has."""
+"""Saving: the exact requests, and what the file then has."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sqlite3
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -96,10 +95,6 @@ def notes(path: pathlib.Path) -> dict[str, str]:
 
 def gone(_: traffic.Request) -> None:
     raise errors.PlacementError("the cloud is gone")
-
-
-#: A cloud that disappears after its providers were read.
-VANISH = traffic.at(OWNER, gone)
 
 
 def test_a_save_reads_everything_with_the_promised_requests(
@@ -231,103 +226,8 @@ def test_an_existing_file_is_not_replaced(cloud: Cloud, path: pathlib.Path) -> N
     assert cloud.proxy.sent == []
 
 
-def test_a_failed_save_keeps_what_it_read_and_continues(cloud: Cloud, path: pathlib.Path) -> None:
-    cloud.proxy.before = VANISH
-    with pytest.raises(errors.PlacementError, match="run the same command again to continue"):
+def test_a_failed_save_leaves_nothing(cloud: Cloud, path: pathlib.Path) -> None:
+    cloud.proxy.before = traffic.at(OWNER, gone)
+    with pytest.raises(errors.PlacementError, match="the cloud is gone"):
         cloud.save(path)
-    assert not path.exists()
-
-    cloud.proxy.before = traffic.nothing
-    report = cloud.save(path)
-    assert report.continued
-    assert report.providers_read == 0
-    holding = {
-        place for one in cloud.document()["consumers"].values() for place in one["allocations"]
-    }
-    assert cloud.count() == {
-        "GET /resource_providers": 2,
-        "GET /resource_providers/{}/inventories": PROVIDERS - EMPTY,
-        "GET /resource_providers/{}": EMPTY,
-        "GET /resource_providers/{}/allocations": len(holding),
-        "GET /allocations/{}": CONSUMERS,
-        "GET /traits": 1,
-        "GET /resource_classes": 1,
-    }
-    assert report.metadata.requests == sum(cloud.count().values())
-    assert saved(path) == cloud.document()
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_continued_save_finds_allocations_deleted_without_a_generation(
-    cloud: Cloud, path: pathlib.Path
-) -> None:
-    consumer = cloud.consumer()
-    cloud.proxy.before = traffic.at("GET /traits", gone)
-    with pytest.raises(errors.PlacementError):
-        cloud.save(path)
-    cloud.proxy.before = traffic.nothing
-    cloud.other.delete_allocations(consumer.uuid)
-    # The consumers that were read are not read again.
-    assert cloud.save(path).consumers_read == 1
-    assert saved(path) == cloud.document()
-
-
-def test_a_continued_save_finds_a_consumer_that_was_created_again_with_its_old_generation(
-    cloud: Cloud, path: pathlib.Path
-) -> None:
-    consumer = recreate(cloud, cloud.consumer(), "first")
-    cloud.proxy.before = traffic.at("GET /traits", gone)
-    with pytest.raises(errors.PlacementError):
-        cloud.save(path)
-    cloud.proxy.before = traffic.nothing
-    again = recreate(cloud, consumer, "second")
-    assert again.generation == consumer.generation
-    report = cloud.save(path)
-    # Only the consumers on the changed provider are read.
-    (provider_uuid,) = consumer.allocations
-    on_it = cloud.other.list_provider_allocations(provider_uuid).allocations
-    assert report.consumers_read == len(on_it)
-    assert saved(path) == cloud.document()
-
-
-def recreate(cloud: Cloud, consumer: allocation.Consumer, project: str) -> allocation.Consumer:
-    """Delete a consumer, and create it again with another owner."""
-    cloud.other.delete_allocations(consumer.uuid)
-    owner = {"project_id": project, "user_id": "another"}
-    cloud.other.replace_allocations(dataclasses.replace(consumer, generation=None, **owner))
-    return cloud.other.show_allocations(consumer.uuid)
-
-
-def test_an_unfinished_file_of_another_cloud_is_refused(
-    cloud: Cloud, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cloud.proxy.before = VANISH
-    with pytest.raises(errors.PlacementError):
-        cloud.save(path)
-    cloud.proxy.before = traffic.nothing
-    monkeypatch.setattr(type(cloud.client), "target", property(lambda _: "http://elsewhere"))
-    with pytest.raises(errors.PlacementError, match="this is http://elsewhere"):
-        cloud.save(path)
-
-
-def test_readings_of_another_version_of_the_program_are_not_continued(
-    cloud: Cloud, path: pathlib.Path
-) -> None:
-    cloud.proxy.before = VANISH
-    with pytest.raises(errors.PlacementError):
-        cloud.save(path)
-    cloud.proxy.before = traffic.nothing
-    connection = sqlite3.connect(save.partial_path(path))
-    with connection:
-        connection.execute("UPDATE snapshot SET value = '\"4.9\"' WHERE key = 'program'")
-    connection.close()
-    assert cloud.save(path).providers_read == PROVIDERS
-    assert saved(path) == cloud.document()
-
-
-def test_an_unfinished_file_is_not_opened_as_a_cloud(cloud: Cloud, path: pathlib.Path) -> None:
-    cloud.proxy.before = VANISH
-    with pytest.raises(errors.PlacementError):
-        cloud.save(path)
-    with pytest.raises(Exception, match="is not complete"):
-        server.create_app(str(save.partial_path(path)))
+    assert list(path.parent.iterdir()) == []

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A full disk: no file is left of a save or of an anonymized snapshot."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import resource
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.peer import fixtures, shell, target as targets
+
+CLOUD = "cloud.sqlite"
+SAVE = f"placement snapshot save {CLOUD}"
+
+
+@pytest.fixture
+def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
+    yield from fixtures.embedded("embedded", tmp_path)
+
+
+@pytest.fixture
+def sample(target: targets.Target, openstack: shell.OpenStack) -> shell.OpenStack:
+    target.load("12-hosts")
+    return openstack
+
+
+@contextlib.contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """No file of this process can grow beyond ``size`` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Python would keep the beginning of the bytecode of a module.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = before
+
+
+def test_no_file_is_left_of_a_save_on_a_full_disk(sample: shell.OpenStack) -> None:
+    # Too little for the tables, for the records.
+    for size in (64, 112):
+        with full_disk(size * 1024):
+            code, messages = sample.fails(SAVE)
+        assert code == 1
+        assert f" {CLOUD}" in messages
+        assert "disk I/O error" in messages
+        assert list(pathlib.Path().glob(f"{CLOUD}*")) == []
+    sample.do(SAVE)
+
+
+def test_no_anonymized_file_is_left_on_a_full_disk(sample: shell.OpenStack) -> None:
+    sample.do(SAVE)
+    anonymize = f"placement snapshot anonymize {CLOUD} case.sqlite --key-file key.json"
+    with full_disk(112 * 1024):
+        code, messages = sample.fails(anonymize)
+    assert code == 1
+    assert "case.sqlite" in messages
+    assert "cannot be written" in messages
+    assert {path.name for path in pathlib.Path().glob("case*")} == set()
+    sample.do(anonymize)
