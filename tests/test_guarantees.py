@@ -68,9 +68,7 @@ PROMISES = {
     "A change that an earlier run made": (
         "test_a_change_of_any_kind_that_an_earlier_run_made_is_read_again"
     ),
-    "While others write, a snapshot": (
-        "test_a_file_has_states_of_the_save_or_names_what_it_lacks"
-    ),
+    "While others write, a snapshot": ("test_a_file_has_states_of_the_save_or_names_what_it_lacks"),
     "An interrupted or killed run": "test_a_killed_command_is_continued_and_undone",
     "A closed, full or broken stdout": "test_the_outcome_and_the_undo_file_are_reported",
     "Ctrl-C prints one line": "test_an_interrupt_prints_at_most_one_line",

@@ -53,7 +53,12 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--debug", action="store_true", help="log the options and every request, on stderr"
     )
-    arguments.add_argument("--version", action=_Version, help="print the version and exit")
+    arguments.add_argument(
+        "--version",
+        action="version",
+        version=f"%(prog)s {metadata.version('osc-placement')}",
+        help="print the version and exit",
+    )
     arguments.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     arguments.add_argument(
         "--port", type=_port, default=8778, help="port to listen on, 0 for any (%(default)s)"
@@ -74,17 +79,6 @@ def parser() -> argparse.ArgumentParser:
     _add_limits(arguments.add_argument_group("limits"))
     _add_access(arguments.add_argument_group("access"))
     return arguments
-
-
-class _Version(argparse.Action):
-    """Prints the version; reads the distribution's metadata only then."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        sys.stdout.write(f"osc-placement-server {metadata.version('osc-placement')}\n")
-        parser.exit()
 
 
 def _add_state(group: argparse._ArgumentGroup) -> None:
@@ -124,8 +118,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--allocation-candidates-generation-strategy",
-        type=_strategy,
-        metavar="{" + ",".join(Strategy) + "}",
+        choices=[str(strategy) for strategy in Strategy],
         default=Strategy.DEPTH_FIRST,
         help="find all candidates of a tree before the next tree, or one of each tree in turn"
         " (%(default)s)",
@@ -170,7 +163,7 @@ def create(options: argparse.Namespace) -> app.App:
         load=_document(options.load),
         request_limits=context.Limits(
             max_candidates=options.max_allocation_candidates,
-            strategy=options.allocation_candidates_generation_strategy,
+            strategy=Strategy(options.allocation_candidates_generation_strategy),
         ),
     )
 
@@ -206,14 +199,6 @@ def _candidates(text: str) -> int | None:
     """A number of candidates; None for -1, as in openstack-placement."""
     most = _number(text, lambda n: n == -1 or n >= 1, "neither -1 nor at least 1")
     return None if most == -1 else most
-
-
-def _strategy(text: str) -> Strategy:
-    try:
-        return Strategy(text)
-    except ValueError as error:
-        strategies = " or ".join(Strategy)
-        raise argparse.ArgumentTypeError(f"{text!r} is not a strategy: use {strategies}") from error
 
 
 def _check_address(host: str, allowed: bool) -> None:

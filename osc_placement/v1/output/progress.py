@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import IO
 
 from osc_placement import errors
 from osc_placement.plan.progress import ChangeEvent
@@ -160,43 +159,22 @@ class ProgressBars:
 
 
 class EventLog:
-    """A file with one JSON object per change and retry, mode 0600; it never stops or delays a run.
+    """A file to which one JSON object per change and retry is added; it never stops a run.
 
     What cannot be written is lost, with one warning. Errors: PlacementError, at the beginning, for
-    a file that cannot be opened, and for one that is no such log: a mistyped name must not spoil a
-    plan or a database.
+    a file that cannot be opened.
     """
 
     def __init__(self, path: pathlib.Path, command: str) -> None:
         self._path, self._command = path, command
         self._lock, self._has_warned = threading.Lock(), False
-        from osc_placement.plan import file
-
-        exists = path.exists() or path.is_symlink()
-        is_regular = path.is_file() and not path.is_symlink()
-        if exists and (not is_regular or file.is_of_another_kind(path, b'{"time": ')):
-            raise errors.PlacementError(
-                f"--log-json {path} exists and is not such a log; nothing was changed. Give another"
-                " file"
-            )
         try:
-            self._file = self._opened()
-            #: Whether the last line has no end, because the disk was full.
-            self._is_cut = self._file.seek(0, os.SEEK_END) > 0 and self._last_byte() != b"\n"
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError as error:
             raise errors.PlacementError(
                 f"--log-json {path} cannot be written: {error.strerror}; nothing was changed"
             ) from error
-
-    def _opened(self) -> IO[bytes]:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        descriptor = os.open(self._path, flags, 0o600)
-        os.fchmod(descriptor, 0o600)
-        return os.fdopen(descriptor, "r+b", 0)
-
-    def _last_byte(self) -> bytes:
-        self._file.seek(-1, os.SEEK_END)
-        return self._file.read(1)
+        self._file = os.fdopen(descriptor, "ab", 0)
 
     def write(self, event: ChangeEvent) -> None:
         """Add an event in one write, so that lines of several threads do not mix."""
@@ -210,21 +188,15 @@ class EventLog:
             "attempt": event.attempt,
         }
         with self._lock:
-            line = b"\n" * self._is_cut + json.dumps(document).encode() + b"\n"
-            reason = ""
             try:
-                written = self._file.write(line)
-                self._is_cut = written != len(line)
-                if self._is_cut:
-                    reason = "the last line is not complete"
+                self._file.write(json.dumps(document).encode() + b"\n")
             except OSError as error:
-                reason = error.strerror or str(error)
-            if reason and not self._has_warned:
+                if not self._has_warned:
+                    streams.write_message(
+                        f"Warning: --log-json {self._path}: {error.strerror}; the run continues,"
+                        " and its changes are in its journal"
+                    )
                 self._has_warned = True
-                streams.write_message(
-                    f"Warning: --log-json {self._path}: {reason}; the run continues, and its"
-                    " changes are in its journal"
-                )
 
     def close(self) -> None:
         """Close the file."""

@@ -50,7 +50,7 @@ def test_an_invalid_option_is_one_line() -> None:
         ("--port many", "error: argument --port: invalid int value: 'many'"),
         (
             "--allocation-candidates-generation-strategy random",
-            "'random' is not a strategy: use depth-first or breadth-first",
+            "invalid choice: 'random' (choose from 'depth-first', 'breadth-first')",
         ),
     ],
 )
