@@ -10,6 +10,7 @@ from typing import Any
 from osc_placement import server
 from tests.support import plain_reading
 from tests.support.peer import shell, target as targets
+from tests.support.reshape import cloud_builder
 
 CLOUD = "cloud.sqlite"
 ON_FILE = ["--os-placement-database", CLOUD]
@@ -39,6 +40,7 @@ def test_a_snapshot_equals_a_plain_reading(
     assert report["resource_providers"] == len(expected["providers"]) == 22
     assert report["notes"] == []
     assert saved() == expected
+    assert sample.state() == cloud_builder.without_generations(expected)
 
     shown = openstack("placement snapshot show", CLOUD)
     assert shown["unchanged"] is True

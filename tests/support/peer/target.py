@@ -197,6 +197,10 @@ class OnRealDatabase(Target):
     def load(self, cloud: Cloud) -> None:
         self.database.restore_or(_name_of(cloud), lambda: self._fill(document_of(cloud)))
 
+    def state(self) -> dict[str, Any]:
+        document = plain_reading.comparable(self.database.document())
+        return cloud_builder.without_generations(document)
+
     def _fill(self, document: Mapping[str, Any]) -> None:
         # Tests that load a cloud of their own leave it in the service.
         self.reset()
