@@ -25,12 +25,12 @@ from typing import Any
 
 import pytest
 
-from tests.functional.repair import test_retire
 from tests.support.functional_cloud import (
     AGGREGATE,
     allocate,
     compute_hosts,
     create,
+    migration,
     nova_recording,
     server,
 )
@@ -190,9 +190,15 @@ def arrange_old_host(openstack: shell.OpenStack) -> None:
     servers = [f"00000000-0000-4000-8000-0000000000d{number}" for number in range(4)]
     moves = []
     for each in servers:
-        test_retire.on_both(openstack, uuids, each)
-        (move,) = test_retire.migration("done")["migrations"]
-        moves.append({**move, "uuid": each.replace("0d", "0e"), "instance_uuid": each})
+        held = {"old": {"VCPU": 3}, "pci": {"VGPU": 1}, "new": {"VCPU": 3}}
+        body = {
+            "allocations": {uuids[name]: {"resources": part} for name, part in held.items()},
+            "project_id": "project",
+            "user_id": "user",
+            "consumer_generation": None,
+        }
+        openstack.target.ask("PUT", f"/allocations/{each}", body, "1.37")
+        moves.append(migration(each.replace("0d", "0e"), each, "evacuation", "done", "old", "new"))
     nova_recording(
         {
             **compute_hosts({"new": uuids["new"]}),

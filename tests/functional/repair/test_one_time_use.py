@@ -4,54 +4,52 @@
 from __future__ import annotations
 
 import ast
-import json
 import pathlib
-from typing import Any
 
 import pytest
 
 import osc_placement
-from tests.support import embedded
+from osc_placement.testing import Cloud, uuid_of
 from tests.support.peer import shell, target as targets
+from tests.support.rows import Row, State, table
 
-DEVICE, CLASS = "bm-1", "CUSTOM_BAREMETAL_GOLD"
-UUID = "226364e6-11a4-5c20-8e15-461822dcb443"
-AGGREGATE = embedded.uuid_of("an aggregate")
-AMEND = ("resource provider inventory amend", DEVICE, "--resource")
+DEVICE, CLASS, TRAIT = "bm-1", "CUSTOM_BAREMETAL_GOLD", "HW_PCI_ONE_TIME_USE"
+UUID, RACK, SERVER = uuid_of(DEVICE), uuid_of("rack"), uuid_of("server")
+RESERVED = {CLASS: {"total": 1, "reserved": 1, "max_unit": 1}}
 
 
-@pytest.fixture(autouse=True)
-def device_in_use(target: targets.Target, openstack: shell.OpenStack) -> None:
+def device(name: str, *traits: str, **inventories: dict[str, int]) -> Cloud:
     """A device as nova leaves it when a server gets it: everything is allocated and reserved."""
-    target.load("12-hosts")
-    openstack.do("resource provider trait add", DEVICE, "--trait", "HW_PCI_ONE_TIME_USE")
-    openstack.do(
-        "resource provider allocation set",
-        embedded.uuid_of("a consumer"),
-        *("--allocation", f"rp={DEVICE},{CLASS}=1", "--project-id", "p", "--user-id", "u"),
-    )
-    reserve = (*AMEND, f"{CLASS}:reserved=1", "--allow", "over-capacity")
-    openstack.do(*reserve, "--plan-out", "plan")
+    cloud = Cloud().host(name, traits=traits, aggregates=["rack"], **(inventories or RESERVED))
+    return cloud.server("server", {name: {CLASS: 1}})
 
 
+IN_USE = device(DEVICE, TRAIT)
 SET = "resource provider inventory set"
-RESHAPES = {
+AMEND = f"resource provider inventory amend {DEVICE} --resource {CLASS}"
+CLASS_SET = f"resource provider inventory class set {UUID} {CLASS}"
+FILES = {
     "stay": f"tree: {{name: {DEVICE}, inventories: {{{CLASS}: {{reserved: 0}}}}}}",
     "grow": f"{{tree: {{name: {DEVICE}, inventories: {{{CLASS}: 2}}}}, change_totals: [{CLASS}]}}",
     "move": f"moves: [{{from: {DEVICE}, resources: {{{CLASS}: 1}}, to: {{name: child, parent:"
     f" {DEVICE}, inventories: {{{CLASS}: {{reserved: 0}}}}}}}}]",
 }
+#: Reserved by a plan, which can be undone.
+PLANNED = State(
+    device(DEVICE, TRAIT, **{CLASS: {"total": 1, "max_unit": 1}}),
+    before=[f"{AMEND}:reserved=1 --allow over-capacity --plan-out plan"],
+)
 #: Commands that would give capacity to the device, and the exit code of their refusal.
 WRITERS = {
-    f"resource provider inventory amend {DEVICE} --resource {CLASS}:reserved=0": 6,
-    f"resource provider inventory amend {DEVICE} --resource {CLASS}:total+=1": 6,
+    f"{AMEND}:reserved=0": 6,
+    f"{AMEND}:total+=1": 6,
     f"{SET} {UUID} --amend --resource {CLASS}:reserved=0": 1,
     f"{SET} {UUID} --amend --resource {CLASS}:total=3": 1,
     f"{SET} {UUID} --resource {CLASS}=1": 1,
-    f"{SET} {AGGREGATE} --aggregate --amend --resource {CLASS}:reserved=0": 1,
-    f"{SET} {AGGREGATE} --aggregate --resource {CLASS}=1": 1,
-    f"resource provider inventory class set {UUID} {CLASS} --total 1": 1,
-    f"resource provider inventory class set {UUID} {CLASS} --total 5 --reserved 1": 1,
+    f"{SET} {RACK} --aggregate --amend --resource {CLASS}:reserved=0": 1,
+    f"{SET} {RACK} --aggregate --resource {CLASS}=1": 1,
+    f"{CLASS_SET} --total 1": 1,
+    f"{CLASS_SET} --total 5 --reserved 1": 1,
     "placement plan undo plan": 6,
     "placement reshape --to-tree stay": 1,
     "placement reshape --to-tree grow": 1,
@@ -59,60 +57,62 @@ WRITERS = {
 }
 
 
-def device(target: targets.Target) -> Any:
-    return target.ask("GET", f"/resource_providers/{UUID}/inventories")["inventories"].get(CLASS)
-
-
 @pytest.mark.parametrize("command", WRITERS)
 def test_no_command_releases_a_device_in_use(
     target: targets.Target, openstack: shell.OpenStack, command: str
 ) -> None:
-    openstack.do("resource provider aggregate set", UUID, "--aggregate", AGGREGATE, version="1.18")
-    for name, document in RESHAPES.items():
-        pathlib.Path(name).write_text(document)
-    before = device(target)
-    if "plan undo" not in command:
-        preview = [] if "class set" in command else ["--dry-run"]
-        outcome = openstack.run(
-            command, *preview, *(["--detailed-exitcode"] * (" amend" in command))
-        )
-        assert (outcome.code, device(target)) == (WRITERS[command], before), outcome
-    outcome = openstack.run(command)
-    assert (outcome.code, device(target)) == (WRITERS[command], before), outcome
+    state = PLANNED if "undo" in command else State(IN_USE, files=FILES)
+    state.arrange(openstack)
+    before = target.inventories()
+    previews = [] if command.startswith((CLASS_SET, "placement plan")) else [["--dry-run"]]
+    if command.startswith(AMEND):
+        previews[0].append("--detailed-exitcode")
+    for more in (*previews, []):
+        outcome = openstack.run(command, *more)
+        assert (outcome.code, target.inventories()) == (WRITERS[command], before), outcome
     assert "--allow one-time-use" in " ".join((outcome.stdout + outcome.stderr).split())
     allowed = openstack.run(command, "--allow", "one-time-use")
-    assert (allowed.code, device(target) != before) == (0, True), allowed
+    assert (allowed.code, target.inventories() != before) == (0, True), allowed
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.5", "1.17", "1.39"])
-def test_the_guard_does_not_depend_on_the_microversion(
-    openstack: shell.OpenStack, version: str
-) -> None:
-    for command in WRITERS:
-        if (SET in command and "--aggregate" not in command) or "class set" in command:
-            code, messages = openstack.fails(command, version=version)
-            assert (code, "--allow one-time-use" in messages) == (1, True), command
+NAMED = "cmp-0001 GPU"
+AUDIT = "placement allocation audit --os-nova-recording 12-hosts --only over-capacity"
+STATES = {
+    "in use": IN_USE,
+    "free": Cloud().host(DEVICE, traits=[TRAIT], **RESERVED),
+    # Not an Ironic node: the audit leaves these out also without the trait.
+    "in use on a host": device(NAMED, TRAIT),
+    "over capacity": device(NAMED),
+    "two devices": device(DEVICE, TRAIT).host("bm-2", **RESERVED),
+}
+TABLE = [
+    # The guard does not depend on the microversion.
+    *(
+        Row(f"--os-placement-api-version {version} {command}", "in use", 1, "--allow one-time-use")
+        for command in WRITERS
+        if command.startswith((f"{SET} {UUID}", CLASS_SET))
+        for version in ("1.0", "1.5", "1.17", "1.39")
+    ),
+    # Without a server, a device is released as upstream does it.
+    Row(f"{SET} {UUID} --amend --resource {CLASS}:reserved=0", "free", 0, [{"reserved": 0}]),
+    # A device in use cannot lose its inventory.
+    *(
+        Row(command, "in use", 1, "HTTP 409", unchanged=True)
+        for command in (
+            f"resource provider inventory delete {UUID}",
+            f"resource provider inventory delete {UUID} --resource-class {CLASS}",
+            f"{SET} {UUID} --resource VCPU=1",
+        )
+    ),
+    Row(AUDIT, "in use on a host", 0, []),
+    Row(AUDIT, "over capacity", 0, [{"name": NAMED}]),
+    Row("resource provider list --name-glob 'bm-*' --unused", "two devices", 0, [{"name": "bm-2"}]),
+]
 
 
-def test_a_device_without_server_is_released_as_upstream_does(
-    target: targets.Target, openstack: shell.OpenStack
-) -> None:
-    openstack.do("resource provider allocation delete", embedded.uuid_of("a consumer"))
-    openstack.do(SET, UUID, "--amend", "--resource", f"{CLASS}:reserved=0")
-    assert device(target)["reserved"] == 0
-
-
-def test_a_device_in_use_cannot_lose_its_inventory(
-    target: targets.Target, openstack: shell.OpenStack
-) -> None:
-    before = device(target)
-    for command in (
-        f"resource provider inventory delete {UUID}",
-        f"resource provider inventory delete {UUID} --resource-class {CLASS}",
-        f"{SET} {UUID} --resource VCPU=1",
-    ):
-        code, messages = openstack.fails(command)
-        assert (code, "HTTP 409" in messages, device(target)) == (1, True, before), command
+@table(TABLE)
+def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
+    row.check(openstack, STATES)
 
 
 def test_every_module_that_writes_inventories_has_the_guard() -> None:
@@ -133,32 +133,3 @@ def test_every_module_that_writes_inventories_has_the_guard() -> None:
             names = {node.func.attr for node in calls if isinstance(node.func, ast.Attribute)}
             writers |= {name} if writes & names else set()
     assert writers == guarded
-
-
-def over_capacity(openstack: shell.OpenStack) -> set[str]:
-    audit = ("placement allocation audit", "--os-nova-recording", "12-hosts")
-    outcome = openstack.run(*audit, "--only", "over-capacity", "-f", "json")
-    return {row["name"] for row in json.loads(outcome.stdout)}
-
-
-def test_the_audit_does_not_report_a_device_in_use(openstack: shell.OpenStack) -> None:
-    # Not an Ironic node: the audit leaves these out also without the trait.
-    device = "cmp-0001 GPU"
-    openstack.do("resource provider create", device)
-    openstack.do("resource provider trait set", device, "--trait", "HW_PCI_ONE_TIME_USE")
-    amend = ("resource provider inventory amend", device, "--allow", "over-capacity", "--resource")
-    openstack.do(*amend, f"{CLASS}:total=1", "--create")
-    openstack.do(
-        "resource provider allocation set",
-        embedded.uuid_of("another consumer"),
-        *("--allocation", f"rp={device},{CLASS}=1", "--project-id", "p", "--user-id", "u"),
-    )
-    openstack.do(*amend, f"{CLASS}:reserved=1")
-    assert device not in over_capacity(openstack)
-    openstack.do("resource provider trait set", device)
-    assert device in over_capacity(openstack)
-
-
-def test_unused_omits_a_device_in_use(openstack: shell.OpenStack) -> None:
-    listed = openstack("resource provider list", "--name-glob", "bm-*", "--unused")
-    assert {row["name"] for row in listed} == {"bm-2", "bm-3"}

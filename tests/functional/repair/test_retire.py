@@ -3,220 +3,121 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
-from tests.support.functional_cloud import (
-    AGGREGATE,
-    allocate,
-    compute_hosts,
-    create,
-    nova_recording,
-    server,
-)
+from osc_placement.testing import Cloud, uuid_of
+from tests.support.functional_cloud import compute_hosts, migration, nova_of, server
 from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
 
-RETIRE = "placement host retire"
-SERVER, OTHER, MIGRATION = (f"00000000-0000-4000-8000-0000000000d{number}" for number in range(3))
-DOWN = {"state": "down"}
-
-Retired = Callable[..., tuple[int, list[dict[str, Any]], str]]
-
-
-@pytest.fixture
-def uuids(openstack: OpenStack) -> dict[str, str]:
-    """The providers of two hosts; those of one are a tree of three, with a trait each."""
-    created = {name: create(openstack, name, VCPU=8) for name in ("old", "new")}
-    created["numa"] = create(openstack, "numa", "old", MEMORY_MB=64)
-    created["pci"] = create(openstack, "pci", "numa", VGPU=2)
-    for name in ("old", "new"):
-        openstack("resource provider trait set", "--trait", "COMPUTE_NODE", created[name])
-    openstack("resource provider trait set", "--trait", "HW_NUMA_ROOT", created["numa"])
-    openstack("resource provider aggregate add", created["old"], "--aggregate", AGGREGATE)
-    return created
+RETIRE = "placement host retire --allow recorded-nova old"
+SERVER, OTHER, MOVE = uuid_of("server"), uuid_of("other"), uuid_of("move")
+NODE, DOWN = "COMPUTE_NODE", {"old": {"state": "down"}}
+#: As an evacuation leaves it.
+BOTH: dict[str, dict[str, int]] = {"old": {"VCPU": 3}, "pci": {"VGPU": 1}, "new": {"VCPU": 3}}
 
 
-@pytest.fixture
-def retired(openstack: OpenStack, uuids: dict[str, str]) -> Retired:
-    """Run the command with these compute nodes, and further answers of nova."""
+def cloud(traits: Sequence[str] = (NODE,), **servers: Mapping[str, Mapping[str, int]]) -> Cloud:
+    """Two hosts; the providers of one are a tree of three."""
+    made = Cloud().host("old", VCPU=8, traits=traits, aggregates=["rack"])
+    made.child("old", "numa", MEMORY_MB=64, traits=["HW_NUMA_ROOT"]).child("numa", "pci", VGPU=2)
+    made.host("new", VCPU=8, traits=[NODE])
+    for name, held in servers.items():
+        made.server(name, held, type="unknown", project="project", user="user")
+    return made
 
-    def run(
-        *arguments: str,
-        nodes: tuple[str, ...] = ("old", "new"),
-        services: Mapping[str, Mapping[str, Any]] | None = None,
-        **answers: Any,
-    ) -> tuple[int, list[dict[str, Any]], str]:
-        nova = nova_recording(
-            {
-                **compute_hosts({name: uuids[name] for name in nodes}, services),
-                **{f"GET /v2.1/{path.replace('__', '/')}": answers[path] for path in answers},
-            }
+
+def state(
+    *held: str,
+    nodes: Sequence[str] = ("old", "new"),
+    services: Mapping[str, Mapping[str, Any]] | None = DOWN,
+    on: str = "",
+    move: tuple[str, str] | None = None,
+    **fields: Any,
+) -> State:
+    """Consumers with allocations (``server both``), and nova's server on a host, and its move."""
+    words = [entry.partition(" ") for entry in held]
+    servers = {name: BOTH if both else {"old": {"VCPU": 1}} for name, _, both in words}
+    listed = [server(SERVER, on, **fields)] if on else []
+    moves = [migration(MOVE, SERVER, *move, "old", "new")] if move else []
+    known = {name: each for name, each in (services or {}).items() if name in nodes}
+    nova = nova_of(*nodes, servers=listed, migrations=moves, services=known)
+    return State(cloud(**servers), nova)
+
+
+NEW = ("new",)
+EVACUATED = state("server both", nodes=NEW, on="new", move=("evacuation", "done"))
+IRONIC = compute_hosts({"old": uuid_of("old")}, DOWN)
+IRONIC["GET /v2.1/os-hypervisors/detail"]["hypervisors"][0]["hypervisor_type"] = "ironic"
+AGGREGATE = {"id": 7, "name": "az1", "uuid": uuid_of("rack"), "hosts": ["old"], "metadata": {}}
+TASK = "OS-EXT-STS:task_state"
+
+#: ``{state: (the state, the code of the refusal, words)}``: somebody needs the host.
+NEEDED: dict[str, tuple[State, str, str]] = {
+    "up": (state(services=None), "service-status", "nova-compute is up"),
+    "down": (state(), "service-status", "nova has its compute service"),
+    "with a server": (state(on="old"), "not-empty", "placement host drain nova-old"),
+    "evacuating": (state(move=("evacuation", "running")), "moving", MOVE),
+    # Its cold migration failed on its destination: the disk may be on the source.
+    "a failed move": (state(on="new", move=("migration", "error"),
+                            **{"OS-EXT-STS:vm_state": "error"}),
+                      "moving", "may run on either host"),
+    # A consumer that nova does not list may be a server of a cell that is down, or leaked.
+    "an unknown consumer": (state("other"), "not-empty", "placement allocation audit"),
+    "a consumer, and no node": (state("other", nodes=NEW), "not-empty",
+                                "placement allocation audit"),
+    # Its only allocations are there: without them, the server has none.
+    "only allocations": (state("server", nodes=NEW, on="new"), "not-empty",
+                         "placement allocation audit"),
+    "a server without node": (state("server", nodes=NEW, on="old"), "not-empty", SERVER),
+    "accepted": (state("server both", nodes=NEW, on="new", move=("evacuation", "accepted")),
+                 "not-empty", SERVER),
+    "rebuilding": (state("server both", nodes=NEW, on="new", **{TASK: "rebuilding"}),
+                   "not-empty", SERVER),
+    "a cell that is down": (state(services={"old": {"status": "UNKNOWN", "state": "unknown"}}),
+                            "cell-down", "cell of nova-old is down"),
+    "a node of Ironic": (State(cloud(), {**nova_of("old"), **IRONIC}), "not-a-compute-node", ""),
+    # Nova-compute did not make the provider.
+    "without the trait": (State(cloud(traits=()), nova_of("new")), "not-a-compute-node", ""),
+}  # fmt: skip
+STATES = {
+    **{name: needed[0] for name, needed in NEEDED.items()},
+    "evacuated": EVACUATED,
+    "in a host aggregate": State(
+        cloud(), {**nova_of("new"), "GET /v2.1/os-aggregates": {"aggregates": [AGGREGATE]}}
+    ),
+}
+TABLE = [
+    *(
+        Row(
+            RETIRE,
+            name,
+            6,
+            [{"status": "refused", "code": code, "reason": (words,)}],
+            unchanged=True,
         )
-        allowed = ("--allow", "recorded-nova")
-        outcome = openstack.run(RETIRE, "old", *arguments, *nova, *allowed, "-f", "json")
-        rows = json.loads(outcome.stdout) if outcome.stdout.strip() else []
-        return outcome.code, rows, " ".join(outcome.stderr.split())
-
-    return run
-
-
-def migration(status: str, kind: str = "evacuation") -> dict[str, Any]:
-    return {
-        "migrations": [
-            {
-                "uuid": MIGRATION, "instance_uuid": SERVER, "migration_type": kind,
-                "status": status, "source_compute": "nova-old", "source_node": "old",
-                "dest_compute": "nova-new", "dest_node": "new", "created_at": "",
-                "updated_at": "2026-11-01T12:00:00",
-            }
-        ]
-    }  # fmt: skip
+        for name, (_, code, words) in NEEDED.items()
+    ),
+    Row(RETIRE, "down", 6, ("openstack compute service set --disable", "compute service delete")),
+    Row(f"{RETIRE} nohost", "up", 1, "nohost: neither nova nor Placement has a host"),
+    Row(f"{RETIRE} --dry-run", "in a host aggregate", 0, "openstack aggregate remove host az1 old"),
+]
 
 
-def names(openstack: OpenStack) -> list[str]:
-    return sorted(row["name"] for row in openstack.rows("resource provider list"))
+@table(TABLE)
+def test_a_command_shows_what_its_row_says(openstack: OpenStack, row: Row) -> None:
+    row.check(openstack, STATES)
 
 
-def on_both(openstack: OpenStack, uuids: Mapping[str, str], consumer: str) -> None:
-    """A consumer with allocations on both hosts, as an evacuation leaves it."""
-    openstack.target.ask(
-        "PUT",
-        f"/allocations/{consumer}",
-        {
-            "allocations": {
-                uuids["old"]: {"resources": {"VCPU": 3}},
-                uuids["pci"]: {"resources": {"VGPU": 1}},
-                uuids["new"]: {"resources": {"VCPU": 3}},
-            },
-            "project_id": "project",
-            "user_id": "user",
-            "consumer_generation": None,
-        },
-        "1.37",
-    )
-
-
-def test_a_host_that_nova_has_gets_the_commands_that_delete_its_service(
-    openstack: OpenStack, retired: Retired
-) -> None:
-    before = names(openstack)
-    code, (row,), stderr = retired(services={"old": DOWN})
-    assert (code, row["status"], row["code"]) == (6, "refused", "service-status")
-    assert "openstack compute service set --disable" in stderr
-    assert "openstack compute service delete" in stderr
-    assert names(openstack) == before
-
-
-def test_what_nova_left_is_deleted_and_undo_restores_it(
-    openstack: OpenStack, uuids: dict[str, str], retired: Retired
-) -> None:
-    on_both(openstack, uuids, SERVER)
-    before = openstack.target.ask("GET", f"/resource_providers/{uuids['old']}/inventories")
-    moved = {"servers": [server(SERVER, "new")]}
-    options = {"nodes": ("new",), "servers__detail": moved, "os-migrations": migration("done")}
-    code, rows, stderr = retired("--undo-out", "undo.json", **options)
-    assert (code, {row["status"] for row in rows}) == (0, {"applied"}), stderr
-    assert names(openstack) == ["new"]
-    left = openstack.target.ask("GET", f"/allocations/{SERVER}")["allocations"]
-    assert left.keys() == {uuids["new"]}
-    openstack("placement plan undo", "undo.json", "--os-nova-recording", "nova.json",
-              "--allow", "recorded-nova")  # fmt: skip
-    assert names(openstack) == ["new", "numa", "old", "pci"]
-    after = openstack.target.ask("GET", f"/resource_providers/{uuids['old']}/inventories")
-    assert after["inventories"] == before["inventories"]
-    shown = openstack.target.ask("GET", f"/resource_providers/{uuids['old']}/aggregates")
-    assert shown["aggregates"] == [AGGREGATE]
-    assert openstack.target.ask("GET", f"/allocations/{SERVER}")["allocations"].keys() == {
-        uuids["old"], uuids["new"], uuids["pci"],
-    }  # fmt: skip
-
-
-def moving(host: str, **fields: Any) -> dict[str, Any]:
-    return {"servers": [server(SERVER, host, **fields)]}
-
-
-@pytest.mark.parametrize(
-    ("options", "allocated", "code", "words"),
-    [
-        ({"services": {"old": {}}}, [], "service-status", "nova-compute is up"),
-        ({"services": {"old": DOWN}, "servers__detail": moving("old")}, [], "not-empty",
-         "placement host drain nova-old"),
-        ({"services": {"old": DOWN}, "os-migrations": migration("running")}, [], "moving",
-         MIGRATION),
-        # Its cold migration failed on its destination: the disk may be on the source.
-        ({"services": {"old": DOWN},
-          "servers__detail": moving("new", **{"OS-EXT-STS:vm_state": "error"}),
-          "os-migrations": migration("error", "migration")}, [],
-         "moving", "may run on either host"),
-        # A consumer that nova does not list may be a server of a cell that is down, or leaked.
-        ({"services": {"old": DOWN}}, [OTHER], "not-empty", "placement allocation audit"),
-        ({"nodes": ("new",)}, [OTHER], "not-empty", "placement allocation audit"),
-        # Its only allocations are there: without them, the server has none.
-        ({"nodes": ("new",), "servers__detail": moving("new")}, [SERVER], "not-empty",
-         "placement allocation audit"),
-        ({"nodes": ("new",), "servers__detail": moving("old")}, [SERVER], "not-empty", SERVER),
-        ({"nodes": ("new",), "servers__detail": moving("new"),
-          "os-migrations": migration("accepted")},
-         ["both"], "not-empty", SERVER),
-        ({"nodes": ("new",),
-          "servers__detail": moving("new", **{"OS-EXT-STS:task_state": "rebuilding"})},
-         ["both"], "not-empty", SERVER),
-        ({"services": {"old": {"status": "UNKNOWN", "state": "unknown"}}}, [], "cell-down",
-         "cell of nova-old is down"),
-    ],
-)  # fmt: skip
-def test_a_host_that_somebody_needs_is_refused_and_nothing_changes(
-    options: dict[str, Any],
-    allocated: list[str],
-    code: str,
-    words: str,
-    openstack: OpenStack,
-    uuids: dict[str, str],
-    retired: Retired,
-) -> None:
-    for consumer in allocated:
-        if consumer == "both":
-            on_both(openstack, uuids, SERVER)
-        else:
-            allocate(openstack, "old", "VCPU=1", consumer)
-    before = names(openstack)
-    exit_code, (row,), stderr = retired(**options)
-    assert (exit_code, row["status"], row["code"]) == (6, "refused", code), row
-    assert words in f"{row['reason']} {stderr}"
-    assert names(openstack) == before
-
-
-def test_the_nodes_of_ironic_stay(
-    openstack: OpenStack, uuids: dict[str, str], retired: Retired
-) -> None:
-    nodes = compute_hosts({"old": uuids["old"]})["GET /v2.1/os-hypervisors/detail"]
-    for node in nodes["hypervisors"]:
-        node["hypervisor_type"] = "ironic"
-    code, (row,), _ = retired(services={"old": DOWN}, **{"os-hypervisors__detail": nodes})
-    assert (code, row["code"]) == (6, "not-a-compute-node")
-
-
-def test_a_provider_that_nova_compute_did_not_make_is_refused(
-    openstack: OpenStack, uuids: dict[str, str], retired: Retired
-) -> None:
-    openstack.do("resource provider trait delete", uuids["old"])
-    code, (row,), _ = retired(nodes=("new",))
-    assert (code, row["code"]) == (6, "not-a-compute-node")
-
-
-def test_a_host_that_neither_service_has_is_named(openstack: OpenStack, retired: Retired) -> None:
-    code, _, stderr = retired("nohost")
-    assert (code, "nohost: neither nova nor Placement has a host" in stderr) == (1, True)
-
-
-def test_host_aggregates_that_still_have_the_host_are_named(retired: Retired) -> None:
-    aggregates = {
-        "aggregates": [
-            {"id": 7, "name": "az1", "uuid": AGGREGATE, "hosts": ["old"], "metadata": {}}
-        ]
-    }
-    _, _, stderr = retired("--dry-run", nodes=("new",), **{"os-aggregates": aggregates})
-    assert "openstack aggregate remove host az1 old" in stderr
+def test_what_nova_left_is_deleted_and_undo_restores_it(openstack: OpenStack) -> None:
+    EVACUATED.arrange(openstack)
+    before = openstack.target.state()
+    outcome = EVACUATED.run(openstack, f"{RETIRE} --undo-out undo.json")
+    assert outcome.code == 0, outcome
+    after = openstack.target.state()
+    assert [item["name"] for item in after["providers"].values()] == ["new"]
+    assert after["consumers"][SERVER]["allocations"] == {uuid_of("new"): {"VCPU": 3}}
+    undone = EVACUATED.run(openstack, "placement plan undo undo.json --allow recorded-nova")
+    assert undone.code == 0, undone
+    assert openstack.target.state() == before
