@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.clouds import compute_services
 from tests.support.peer import target as targets
@@ -80,17 +81,38 @@ def compute_hosts(
     )
 
 
+def cloud_of(hosts: Iterable[str], **servers: str) -> testing.Cloud:
+    """Hosts of 8 VCPU and 64 MiB, with ``server="host amount"`` of VCPU.
+
+    Nova sets no consumer type.
+    """
+    cloud = testing.Cloud()
+    for name in hosts:
+        cloud.host(name, VCPU=8, MEMORY_MB=64)
+    for name, place in servers.items():
+        host, _, amount = place.partition(" ")
+        cloud.server(name, {host: {"VCPU": int(amount)}}, type="unknown")
+    return cloud
+
+
 def nova_of(
     *hosts: str,
     servers: Iterable[Mapping[str, Any]] = (),
     migrations: Iterable[Mapping[str, Any]] = (),
     flavors: Iterable[Mapping[str, Any]] = (),
     services: Mapping[str, Mapping[str, Any]] | None = None,
+    nodes: Mapping[str, Mapping[str, Any]] | None = None,
     hidden: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Nova's answers about hosts of a ``testing.Cloud``; it does not show what is ``hidden``."""
+    """Nova's answers about hosts of a ``testing.Cloud``; it does not show what is ``hidden``.
+
+    ``services`` and ``nodes`` change fields of hosts.
+    """
+    answers = compute_hosts({name: uuid_of(name) for name in hosts}, services)
+    for node in answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]:
+        node.update((nodes or {}).get(node["hypervisor_hostname"], {}))
     return {
-        **compute_hosts({name: uuid_of(name) for name in hosts}, services),
+        **answers,
         "GET /v2.1/servers/detail": {"servers": [*servers]},
         "GET /v2.1/os-migrations": {"migrations": [*migrations]},
         "GET /v2.1/flavors/detail": {"flavors": [*flavors]},

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import pathlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -37,21 +37,30 @@ from tests.support.peer.shell import OpenStack, Outcome
 
 
 class State(NamedTuple):
-    """A cloud, nova's answers, files in the working directory, and commands that went before."""
+    """A cloud, nova's answers, files in the working directory, and commands that went before.
+
+    ``first`` is a state before this one, whose files stay; ``change`` changes files at the end.
+    """
 
     cloud: testing.Cloud | str
     nova: Mapping[str, Any] | None = None
     files: Mapping[str, str] = {}
     before: Sequence[str] = ()
+    first: State | None = None
+    change: Callable[[], object] = bool
 
     def arrange(self, openstack: OpenStack) -> None:
         """Make the state; a command that went before may end with any code but 1 and 2."""
+        if self.first:
+            self.first.arrange(openstack)
         cloud = self.cloud
         openstack.target.load(cloud if isinstance(cloud, str) else cloud.document())
         for name, text in self.files.items():
             pathlib.Path(name).write_text(text)
         for line in self.before:
-            assert self.run(openstack, line).code not in (1, 2), line
+            ended = self.run(openstack, line)
+            assert ended.code not in (1, 2), ended
+        self.change()
 
     def run(self, openstack: OpenStack, line: str, *more: str) -> Outcome:
         """The outcome of a command line, with the recording of nova."""

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.clouds import compute_services
-from tests.support.functional_cloud import migration, nova_of, server
+from tests.support.functional_cloud import cloud_of, migration, nova_of, server
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
 
@@ -21,19 +19,8 @@ RUNNING = migration(uuid_of("move"), MOVER, "live-migration", "running", "full",
 PAIR, THREE = ("full", "target"), ("full", "free", "target")
 
 
-def servers(hosts: Iterable[str], **on_hosts: str) -> testing.Cloud:
-    """Hosts of 8 VCPU with ``server="host amount"``; nova sets no consumer type."""
-    cloud = testing.Cloud()
-    for name in hosts:
-        cloud.host(name, VCPU=8)
-    for name, place in on_hosts.items():
-        host, _, amount = place.partition(" ")
-        cloud.server(name, {host: {"VCPU": int(amount)}}, type="unknown")
-    return cloud
-
-
-ALONE = servers(PAIR, known="full 3")
-FREE = servers(THREE, known="full 3", movable="free 3")
+ALONE = cloud_of(PAIR, known="full 3")
+FREE = cloud_of(THREE, known="full 3", movable="free 3")
 #: What the servers of WITHOUT have elsewhere.
 TARGET = {"away": "target 1", "leaving": "target 1", "elsewhere": "target 1"}
 WITHOUT = nova_of(
@@ -56,10 +43,8 @@ def unlisted(state: str) -> State:
 def staying(node: str = "", **fields: str) -> State:
     """``full`` has a server that nova does not migrate, ``free`` one that it does."""
     listed = [server(KNOWN, "full", **fields), server(uuid_of("movable"), "free")]
-    nova = nova_of(*THREE, servers=listed)
-    if node:
-        nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"][0]["hypervisor_type"] = node
-    return State(FREE, nova)
+    nodes = {"full": {"hypervisor_type": node}} if node else {}
+    return State(FREE, nova_of(*THREE, servers=listed, nodes=nodes))
 
 
 STATES = {
@@ -74,18 +59,18 @@ STATES = {
     "target down": State(ALONE, nova_of(*PAIR, services={"target": {"state": "down"}})),
     "cell down": unlisted("cell down"),
     "no node": unlisted("no node"),
-    "without allocations": State(servers(PAIR, known="full 3", **TARGET), WITHOUT),
+    "without allocations": State(cloud_of(PAIR, known="full 3", **TARGET), WITHOUT),
     "with allocations": State(
-        servers(PAIR, **TARGET | {"known": "full 3", "missing": "full 3", "away": "full 2"}),
+        cloud_of(PAIR, **TARGET | {"known": "full 3", "missing": "full 3", "away": "full 2"}),
         WITHOUT,
     ),
     "moving": State(
-        servers(PAIR, mover="target 3", move="full 3", gone="full 1"),
+        cloud_of(PAIR, mover="target 3", move="full 3", gone="full 1"),
         nova_of(*PAIR, servers=[server(MOVER, "full", **MIGRATING)], migrations=[RUNNING]),
     ),
-    "empty": State(servers(PAIR), nova_of(*PAIR)),
-    "no migrations": State(servers(PAIR), nova_of(*PAIR, hidden=["os-migrations"])),
-    "no servers": State(servers(PAIR), nova_of(*PAIR, hidden=["servers/detail"])),
+    "empty": State(cloud_of(PAIR), nova_of(*PAIR)),
+    "no migrations": State(cloud_of(PAIR), nova_of(*PAIR, hidden=["os-migrations"])),
+    "no servers": State(cloud_of(PAIR), nova_of(*PAIR, hidden=["servers/detail"])),
     "rescued": staying(**{"OS-EXT-STS:vm_state": "rescued"}),
     "rebooting": staying(**{"OS-EXT-STS:task_state": "rebooting"}),
     "ironic": staying("ironic"),
