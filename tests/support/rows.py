@@ -15,10 +15,11 @@ of the test module. Expected is the answer in JSON, or texts::
     def test_host_check(row: Row, openstack: OpenStack) -> None:
         row.check(openstack, STATES)
 
-A mapping is an object with at least these fields, a list has as many items in this order, a tuple
-is texts that stand somewhere, ``...`` is any value but null, and anything else is equal. A set is
-all lines of stdout in any order (``-f value -c name``). Of several command lines, all but the last
-must succeed.
+A mapping is an object with at least these fields; rows that have a section are ``{section: rows}``.
+A list has as many items in this order, and ``[..., item]`` has this one among others. A tuple is
+texts that stand somewhere, ``...`` is any value but null, and anything else is equal. A set is all
+lines of stdout in any order (``-f value -c name``). Of several command lines, all but the last must
+succeed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import pytest
 
 from osc_placement import testing
 from tests.support.functional_cloud import nova_recording
+from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack, Outcome
 
 
@@ -42,7 +44,7 @@ class State(NamedTuple):
     ``first`` is a state before this one, whose files stay; ``change`` changes files at the end.
     """
 
-    cloud: testing.Cloud | str
+    cloud: testing.Cloud | targets.Cloud
     nova: Mapping[str, Any] | None = None
     files: Mapping[str, str] = {}
     before: Sequence[str] = ()
@@ -54,7 +56,7 @@ class State(NamedTuple):
         if self.first:
             self.first.arrange(openstack)
         cloud = self.cloud
-        openstack.target.load(cloud if isinstance(cloud, str) else cloud.document())
+        openstack.target.load(cloud.document() if isinstance(cloud, testing.Cloud) else cloud)
         for name, text in self.files.items():
             pathlib.Path(name).write_text(text)
         for line in self.before:
@@ -107,9 +109,11 @@ class Row(NamedTuple):
         wrong = [text for text in texts if (text in shown) is isinstance(text, Absent)]
         assert wrong == [], outcome
         if is_json:
-            answer = json.loads(outcome.stdout)
-            assert [*differences(self.shows, answer)] == [], answer
-        elif not is_text:
+            unequal = [*differences(self.shows, by_section(json.loads(outcome.stdout)))]
+            assert not unequal, "\n".join(unequal)
+        elif is_text:
+            assert "None" not in outcome.stdout
+        else:
             assert sorted(outcome.stdout.splitlines()) == sorted(self.shows), outcome
 
 
@@ -129,11 +133,25 @@ def texts_of(texts: str | tuple[str, ...]) -> tuple[str, ...]:
     return (texts,) if isinstance(texts, str) else texts
 
 
+def by_section(answer: Any) -> Any:
+    """``{section: rows}`` of an answer whose rows have a section."""
+    if not (isinstance(answer, list) and answer and "section" in answer[0]):
+        return answer
+    sections: dict[str, list[Any]] = {}
+    for row in answer:
+        sections.setdefault(row["section"], []).append(row)
+    return sections
+
+
 def differences(expected: Any, shown: Any, where: str = "") -> Iterator[str]:
     """What differs from the expected answer, each with its place."""
     if isinstance(expected, Mapping) and isinstance(shown, Mapping):
         for key, value in expected.items():
             yield from differences(value, shown.get(key), f"{where}.{key}")
+    elif isinstance(expected, list) and expected[:1] == [...]:
+        for value in expected[1:]:
+            if all([*differences(value, item)] for item in shown or ()):
+                yield f"{where}: no item of {shown!r} is {value!r}"
     elif isinstance(expected, list) and isinstance(shown, list) and len(expected) == len(shown):
         for number, (value, item) in enumerate(zip(expected, shown, strict=True)):
             yield from differences(value, item, f"{where}[{number}]")
