@@ -151,7 +151,7 @@ def to(*hosts: str) -> list[dict[str, str]]:
 
 LOOK = (
     ": look for the guest on nova-new and nova-old ",
-    "correct its host and node in nova's data",
+    "in nova's database",
 )
 OLDER = ("another or an older hypervisor",)
 RESERVED = ["it has room, but what --keep reserves would be used"]
