@@ -10,7 +10,7 @@ from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.functional_cloud import flavor, nova_of, server
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Absent, Row, State, table
 
 EXPLAIN, LIST = "allocation candidate explain", "allocation candidate list"
 AUDIT, SHOW = "placement flavor audit", "placement capacity show"
@@ -350,10 +350,10 @@ AUDITS = [
          {"name": "typo", **NO_ROOM, "assumed": (OWNER,)},
          {"name": "typo-class", **NO_ROOM, "assumed": (OWNER,)},
          {"name": "typo-required", **NO_ROOM, "assumed": (OWNER,)}]),
-    Row(AUDIT, "az1", 3, "unknown-name"),
+    Row(AUDIT, "az1", 3, ("unknown-name", Absent("None"))),
     Row(f"{AUDIT} small absent", "az1", 3,
         [{"name": "small", "code": "ok"}, {"name": "absent", "code": "unknown-flavor"}]),
-    Row(f"{AUDIT} small absent", "az1", 3, "unknown-flavor"),
+    Row(f"{AUDIT} small absent", "az1", 3, ("unknown-flavor", Absent("None"))),
     Row(f"{AUDIT} small", "az1", 0),
     Row(f"{AUDIT} small pci", "az1", 4),
     Row(f"{AUDIT} small avx --fail-on no-host", "az1", 0),
