@@ -221,8 +221,8 @@ openstack placement recipe vgpu cn1 \\
     evidence = (
         "<server>=<gpu>",
         "The GPU that a server uses",
-        "the output of 'virsh dumpxml' for servers, with that of 'mdevctl list' or 'virsh"
-        " nodedev-dumpxml' for their mediated devices",
+        "the output of 'virsh dumpxml' for servers, with that of 'mdevctl list' for their"
+        " mediated devices",
     )
 
     def add_changes(self, parser: argparse.ArgumentParser) -> None:

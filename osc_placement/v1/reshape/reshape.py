@@ -121,20 +121,19 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             assignment,
             documents,
             reshape_plan,
-            target_tree,
         )
 
         selected = self.selected
         text, source = _document(parsed_args.file or parsed_args.to_tree)
-        document: documents.Document | target_tree.Tree
+        document: documents.Document | documents.Tree
         roots: tuple[Provider, ...] = ()
         if parsed_args.to_tree is not None:
             if selected:
                 self.usage_error("--to-tree contains its tree: remove the selected providers")
-            document = target_tree.parse(text, source)
+            document = documents.parse_tree(text, source)
         else:
             document = documents.parse(text, source)
-            if target_tree.is_template(document) != bool(selected):
+            if documents.is_template(document) != bool(selected):
                 self.usage_error(
                     "the file contains $root: select providers"
                     if not selected

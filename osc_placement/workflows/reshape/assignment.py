@@ -427,8 +427,8 @@ def _left_over(search: _Search, budget: SearchBudget) -> Collection[str]:
     def fit(consumers: Collection[str]) -> bool:
         return placing.place(search.of(consumers), budget, effort=EFFORT) is not None
 
-    sizes = _sizes(search)
-    small_first = sorted(search.consumers, key=lambda name: (sizes[name], name))
+    large_first = [search.requests[name].consumer for name in search.problem.large_first]
+    small_first = [*reversed(dict.fromkeys(large_first))]
     kept = _kept(search, small_first)
     if not fit(kept):
         kept = set()
@@ -437,23 +437,6 @@ def _left_over(search: _Search, budget: SearchBudget) -> Collection[str]:
         if fit(kept | {name}):
             kept.add(name)
     return [name for name in left if name not in kept]
-
-
-def _sizes(search: _Search) -> Mapping[str, float]:
-    """The share of the free amounts that each consumer needs, the largest of its classes."""
-    problem = search.problem
-    room = {
-        name: sum(problem.free[slot] for slot in slots) or 1
-        for name, slots in problem.slots.items()
-    }
-    return {
-        consumer: max(
-            amount / room[resource_class]
-            for name in names
-            for resource_class, amount in problem.amounts_of(problem.requests[name]).items()
-        )
-        for consumer, names in search.consumers.items()
-    }
 
 
 def _kept(search: _Search, order: Sequence[str]) -> set[str]:

@@ -236,7 +236,7 @@ class _Changes:
         together: list[Iterable[str]] = [
             *([root] for root in touched),
             *({*before[uuid].allocations, *after[uuid].allocations} for uuid in self._moving),
-            *((move.source, move.target) for move in resolved.moves),
+            *((move.source[0], move.to[0]) for move in resolved.moves),
         ]
         roots = [touched & {self._after.root_of(key) for key in keys} for keys in together]
         groups = (set().union(*parts) for parts in placing.separate(filter(None, roots), set))

@@ -42,7 +42,7 @@ def _sums_of_consumers(decision: ReshapeDecision) -> Iterator[str]:
     """
     # Lists of (class, becomes) pairs; pairs with a class in common are in the same list.
     groups = placing.separate(
-        [(move.resource_class, move.becomes) for move in decision.resolved.moves], tuple
+        [(move.source[1], move.to[1]) for move in decision.resolved.moves], tuple
     )
     classes = {name: pairs[0][0] for pairs in groups for pair in pairs for name in pair}
     for uuid, was in sorted(decision.before.consumers.items()):
@@ -132,9 +132,9 @@ def check(decision: ReshapeDecision, allow: Collection[str], reasons: Iterable[s
 
 def _released(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> Iterator[str]:
     """One-time-use devices in use that would get capacity, where they are or where they move."""
-    target_slots: dict[Slot, set[Slot]] = {}
+    slots: dict[Slot, set[Slot]] = {}
     for move in resolved.moves:
-        target_slots.setdefault(move.source_slot, {move.source_slot}).add(move.target_slot)
+        slots.setdefault(move.source, {move.source}).add(move.to)
     devices = {
         (uuid, name): node
         for uuid, node in before.inside.items()
@@ -142,12 +142,12 @@ def _released(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> Iter
         if ONE_TIME_USE in node.traits and node.used.get(name) and is_used_up(item)
     }
     for (uuid, name), node in devices.items():
-        for target, becomes in sorted(target_slots.get((uuid, name), {(uuid, name)})):
-            renewed = resolved.nodes[target].inventories.get(becomes)
+        for key, becomes in sorted(slots.get((uuid, name), {(uuid, name)})):
+            renewed = resolved.nodes[key].inventories.get(becomes)
             if renewed is not None and renewed.capacity > 0:
                 yield (
                     f"{resolved.document.at(0)}{becomes} of the one-time-use device"
-                    f" {resolved.name_of(target)} would be free with {node.used[name]} in use"
+                    f" {resolved.name_of(key)} would be free with {node.used[name]} in use"
                     f" (--allow {guards.ONE_TIME_USE} to do it anyway)"
                 )
 
@@ -208,7 +208,7 @@ def _nova_compute(decision: ReshapeDecision) -> Iterator[str]:
     """When to stop and start nova-compute."""
     before, resolved = decision.before, decision.resolved
     owned = _owned_roots(before)
-    written = {uuid for move in resolved.moves for uuid in (move.source, move.target)}
+    written = {uuid for move in resolved.moves for uuid, _ in (move.source, move.to)}
     written |= {uuid for uuid, _ in resolved.growth}
     changed = {before.root_of(uuid) for uuid in written if uuid in before.nodes} & owned
     if changed:
@@ -285,13 +285,12 @@ def _rewritten(
         return name in _REPORTED or pci.MANAGED in before.nodes[uuid].traits
 
     for move in resolved.moves:
-        if is_written(move.source_slot):
+        roots = {before.root_of(uuid) for uuid, _ in (move.source, move.to) if uuid in before.nodes}
+        if is_written(move.source):
             if not _matches_nova_compute(move, before, resolved):
-                yield move.line, move.source_slot
-        elif is_written(move.target_slot):
-            inside = move.source in before.nodes and before.root_of(move.source)
-            if inside != before.root_of(move.target):
-                yield move.line, move.target_slot
+                yield move.line, move.source
+        elif is_written(move.to) and (len(roots) > 1 or move.source[0] not in before.nodes):
+            yield move.line, move.to
     for slot in sorted(filter(is_written, resolved.growth)):
         yield 0, slot
 
@@ -311,13 +310,11 @@ def _matches_nova_compute(
     move: resolve.InventoryMove, before: snapshot.TreeSnapshot, resolved: resolve.Resolved
 ) -> bool:
     """Whether nova-compute makes the same move itself."""
-    root = before.root_of(move.source)
-    if move.source == move.target:
-        return (move.resource_class, move.becomes) in {("VCPU", "PCPU"), ("PCPU", "VCPU")}
-    target = resolved.nodes[move.target].provider
-    suffix = target.name.removeprefix(f"{before.name_of(root)}_")
-    if target.parent_uuid != root or suffix == target.name or move.resource_class != move.becomes:
+    (source, name), (uuid, becomes) = move.source, move.to
+    if source == uuid:
+        return (name, becomes) in {("VCPU", "PCPU"), ("PCPU", "VCPU")}
+    root, after = before.root_of(source), resolved.nodes[uuid].provider
+    suffix = after.name.removeprefix(f"{before.name_of(root)}_")
+    if after.parent_uuid != root or suffix == after.name or name != becomes:
         return False
-    return move.becomes == "VGPU" or (
-        move.becomes == MEM_ENCRYPTION_CONTEXT and suffix in _ENCRYPTED
-    )
+    return becomes == "VGPU" or (becomes == MEM_ENCRYPTION_CONTEXT and suffix in _ENCRYPTED)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 
+from osc_placement import errors
 from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 
 
@@ -23,8 +25,18 @@ class ReshapeDecision:
 
 
 def merged(decisions: Sequence[ReshapeDecision], before: snapshot.TreeSnapshot) -> ReshapeDecision:
-    """The decisions on several trees as one; trees without one are left out."""
+    """The decisions on several trees as one; trees without one are left out.
+
+    Errors: InvalidInput for a new provider that several trees would get.
+    """
     parts = [item.resolved for item in decisions]
+    counts = collections.Counter(uuid for part in parts for uuid in part.nodes)
+    errors.InputErrors(
+        f"{parts[0].document.source}: more than one tree would get {parts[0].name_of(uuid)!r}: put"
+        " $root into its name, and give no uuid"
+        for uuid, count in counts.items()
+        if count > 1
+    ).check()
     resolved = resolve.Resolved(
         parts[0].document if len(parts) == 1 else documents.Document(),
         {uuid: node for part in parts for uuid, node in part.nodes.items()},

@@ -27,9 +27,7 @@ Only the host knows which GPU a server uses. On {node}, this writes what --assig
   for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
   mdevctl list >> evidence
 
-(Without mdevctl: virsh nodedev-dumpxml for each name of virsh nodedev-list --cap mdev; \
-/sys/class/mdev_bus has the GPUs.) A server with "# <server>: ?" below is undecided; --strategy \
-guesses its GPU.
+A server with "# <server>: ?" below is undecided; --strategy guesses its GPU.
 
 1. Stop nova-compute on {node}: it writes the inventories of this tree every minute.
 2. Check the plan, then apply it:

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a document of moves, as values.
+"""The files of ``placement reshape`` as values: documents of moves, and target trees.
 
 They name providers by name or UUID as the operator wrote them. ``line`` is the line in the file,
-for errors that are found later.
+for errors that are found later. A template is one document for many trees, with ``$root`` for the
+name of each tree's root.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 from collections.abc import Iterator, Mapping
+from importlib import resources
 from typing import Any
 
 import jsonschema
-from jsonschema import exceptions
 
 from osc_placement import errors
-from osc_placement.model import inventory, name, yaml_lines
+from osc_placement.model import name, yaml_lines
 
 #: ``{field: value}`` of an inventory; only the fields that the operator gave.
 Fields = Mapping[str, int | float]
@@ -31,8 +34,8 @@ ROOT_WORDS = ("${root}", "$root")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MoveTarget:
-    """The provider that resources move to: an existing one, or a described one.
+class ProviderDescription:
+    """A provider in a file: an existing one, or a described one.
 
     A ``described`` provider is created if it does not exist. ``parent`` None means a root.
     ``traits`` and ``aggregates`` are added, or replace those of the provider where ``only`` lists
@@ -55,11 +58,6 @@ class MoveTarget:
         """The UUID or name that identifies it."""
         return self.uuid or self.name
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names and UUIDs in it."""
-        return self.uuid, self.name, self.parent or ""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResourceMove:
@@ -71,21 +69,21 @@ class ResourceMove:
 
     source: str
     resources: Mapping[str, int | str]
-    target: MoveTarget
+    to: ProviderDescription
     classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     line: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsumerEvidence:
-    """The known targets of a consumer: ``{resource class, or "" for all: target}``.
+    """The known options of a consumer: ``{resource class, or "" for all: option}``.
 
-    A target is given as a provider, or as the new class of the resources. ``parts`` is
-    ``{resource class: {target: amount}}`` for a consumer with several targets.
+    An option is given as a provider, or as the new class of the resources. ``parts`` is
+    ``{resource class: {option: amount}}`` for a consumer that is split.
     """
 
     consumer: str
-    targets: Mapping[str, str]
+    options: Mapping[str, str]
     line: int = 0
     parts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
 
@@ -101,349 +99,238 @@ class Named:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    """A whole document; ``source`` is the file's name. Renames come first, deletions last.
+    """A document of moves; ``source`` is the file's name. Renames come first, deletions last.
 
     ``providers`` are described without a move.
     """
 
     moves: tuple[ResourceMove, ...] = ()
-    providers: tuple[MoveTarget, ...] = ()
+    providers: tuple[ProviderDescription, ...] = ()
     assign: tuple[ConsumerEvidence, ...] = ()
     rename: tuple[Named, ...] = ()
     delete: tuple[Named, ...] = ()
     source: str = ""
 
     @property
-    def targets(self) -> tuple[MoveTarget, ...]:
+    def descriptions(self) -> tuple[ProviderDescription, ...]:
         """All providers that resources move to or that are described."""
-        return (*self.providers, *(move.target for move in self.moves))
+        return (*self.providers, *(move.to for move in self.moves))
 
     @property
     def names(self) -> list[str]:
         """The names and UUIDs that may belong to existing providers, without ``$root``."""
         texts = [move.source for move in self.moves]
-        texts += [text for target in self.targets for text in target.names]
+        for item in self.descriptions:
+            texts += (item.uuid, item.name, item.parent or "")
         for named in (*self.rename, *self.delete):
-            texts += [named.text, named.name]
-        return [
-            text
-            for text in dict.fromkeys(texts)
-            if text and not any(word in text for word in ROOT_WORDS)
-        ]
+            texts += (named.text, named.name)
+        return [text for text in dict.fromkeys(texts) if text and _fill(text, "") == text]
 
     @property
     def classes(self) -> set[str]:
         """The classes that the trees may not have: new ones of resources, and given totals."""
         with_total = {
-            name
-            for target in self.targets
-            for name, fields in target.inventories.items()
+            resource_class
+            for item in self.descriptions
+            for resource_class, fields in item.inventories.items()
             if fields.get("total")
         }
-        return with_total | {name for move in self.moves for name in move.classes.values()}
+        return with_total.union(*(move.classes.values() for move in self.moves))
 
     def at(self, line: int) -> str:
         """The location of a line, as the beginning of an error message."""
         return f"{self.source}:{line}: " if line else f"{self.source}: "
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tree:
+    """The providers of a target tree, parents before children; the first one is the root.
+
+    ``change_totals``: the classes whose sum may differ from that of the present tree.
+    """
+
+    descriptions: tuple[ProviderDescription, ...]
+    assign: tuple[ConsumerEvidence, ...] = ()
+    source: str = ""
+    change_totals: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> list[str]:
+        """The names or UUIDs of the providers."""
+        return [item.text for item in self.descriptions]
+
+    @property
+    def classes(self) -> set[str]:
+        """The classes that the present tree may not have."""
+        return set(self.change_totals)
+
+
 def parse(text: str, source: str) -> Document:
-    """Read a document; ``source`` is its name in messages.
+    """Read a document of moves; ``source`` is its name in messages.
 
     Errors: InvalidInput with all errors, each with its line.
     """
-    text_data = load(text, source, MOVES)
-    assign, reasons = evidence(text_data, source)
+    read = _load(text, source, "moves")
+    data: Mapping[str, Any] = read.data
+    assign, reasons = _evidence(read, source)
     document = Document(
-        moves=tuple(_move(text_data, at) for at in range(len(text_data.data["moves"]))),
-        providers=tuple(
-            target(item, text_data.line("providers", at))
-            for at, item in enumerate(text_data.data.get("providers", ()))
+        tuple(
+            ResourceMove(
+                _text(move["from"]),
+                move["resources"],
+                _description(move["to"], read.line("moves", at, "to")),
+                move.get("as", {}),
+                read.line("moves", at),
+            )
+            for at, move in enumerate(data["moves"])
         ),
-        assign=assign,
-        rename=tuple(
-            Named(old, new, text_data.line("rename", old))
-            for old, new in text_data.data.get("rename", {}).items()
+        tuple(
+            _description(item, read.line("providers", at))
+            for at, item in enumerate(data.get("providers", ()))
         ),
-        delete=tuple(
-            Named(item, line=text_data.line("delete", at))
-            for at, item in enumerate(text_data.data.get("delete", ()))
+        assign,
+        tuple(
+            Named(_text(old), new, read.line("rename", old))
+            for old, new in data.get("rename", {}).items()
         ),
-        source=source,
+        tuple(
+            Named(_text(item), line=read.line("delete", at))
+            for at, item in enumerate(data.get("delete", ()))
+        ),
+        source,
     )
-    errors.InputErrors([*reasons, *_invalid_values(document)]).check()
+    reasons += [
+        f"{document.at(move.line)}as: {resource_class} is not among the resources"
+        for move in document.moves
+        for resource_class in move.classes.keys() - move.resources.keys()
+    ]
+    errors.InputErrors([*reasons, *_invalid(document.descriptions, source)]).check()
     return document
 
 
-def load(text: str, source: str, json_schema: Mapping[str, Any]) -> yaml_lines.Data:
-    """Read a text and validate it. Errors: InvalidInput with all errors, each with its line."""
-    text_data = yaml_lines.load(text, source)
-    errors.InputErrors(
-        f"{source}:{line}: {what}" for line, what in validate(text_data, json_schema)
-    ).check()
-    return text_data
+def parse_tree(text: str, source: str) -> Tree:
+    """Read a target tree. Errors: InvalidInput with all errors, each with its line."""
+    read = _load(text, source, "tree")
+    assign, reasons = _evidence(read, source)
+    items = tuple(_descriptions(read.data["tree"], None, ("tree",), read))
+    names = [item.name for item in items]
+    reasons += [
+        f"{source}: the tree has more than one {twice!r}"
+        for twice in sorted({twice for twice in names if names.count(twice) > 1})
+    ]
+    errors.InputErrors([*reasons, *_invalid(items, source)]).check()
+    return Tree(items, assign, source, frozenset(read.data.get("change_totals", ())))
 
 
-def evidence(
-    text_data: yaml_lines.Data, source: str
-) -> tuple[tuple[ConsumerEvidence, ...], list[str]]:
+def is_template(document: Document) -> bool:
+    """Whether a document contains ``$root``."""
+    return fill(document, "") != document
+
+
+def fill(document: Document, root: str) -> Document:
+    """The document for the tree of one root, named ``root``."""
+    filled: Document = _fill(document, root)
+    return dataclasses.replace(filled, source=document.source)
+
+
+def _fill(part: Any, root: str) -> Any:
+    if isinstance(part, str):
+        for word in ROOT_WORDS:
+            part = part.replace(word, root)
+        return part
+    if isinstance(part, tuple):
+        return tuple(_fill(item, root) for item in part)
+    if isinstance(part, dict):
+        return {_fill(key, root): _fill(value, root) for key, value in part.items()}
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        return type(part)(**{key: _fill(value, root) for key, value in fields.items()})
+    return part
+
+
+@functools.cache
+def schema(kind: str) -> Mapping[str, Any]:
+    """The JSON schema of a document of ``moves``, or of a ``tree``."""
+    text = (resources.files(__package__) / f"{kind}.schema.json").read_text("utf-8")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+def _load(text: str, source: str, kind: str) -> yaml_lines.Data:
+    """Read a text and hold it against a schema."""
+    read = yaml_lines.load(text, source)
+    found = {
+        (read.line(*error.absolute_path), f"{error.json_path.removeprefix('$.')}: {error.message}")
+        for error in jsonschema.Draft202012Validator(schema(kind)).iter_errors(read.data)
+    }
+    errors.InputErrors(f"{source}:{line}: {what}" for line, what in sorted(found)).check()
+    return read
+
+
+def _text(text: str) -> str:
+    """A name, or a UUID in its usual form."""
+    return name.canonical_uuid(text) if name.is_uuid(text) else text
+
+
+def _evidence(read: yaml_lines.Data, source: str) -> tuple[tuple[ConsumerEvidence, ...], list[str]]:
     """The optional part ``assign``; and an error per consumer that is listed twice."""
     reasons = []
     by_consumer: dict[str, ConsumerEvidence] = {}
-    for text, targets_of in text_data.data.get("assign", {}).items():
-        consumer, line = name.canonical_uuid(text), text_data.line("assign", text)
+    for text, given in read.data.get("assign", {}).items():
+        consumer, line = name.canonical_uuid(text), read.line("assign", text)
         if consumer in by_consumer:
             reasons.append(f"{source}:{line}: consumer {consumer} is listed twice")
-        by_class = {"": targets_of} if isinstance(targets_of, str) else targets_of
-        targets = {key: value for key, value in by_class.items() if isinstance(value, str)}
+        by_class = {"": given} if isinstance(given, str) else given
+        options = {key: _text(value) for key, value in by_class.items() if isinstance(value, str)}
         parts = {key: value for key, value in by_class.items() if not isinstance(value, str)}
-        by_consumer[consumer] = ConsumerEvidence(consumer, targets, line, parts)
+        by_consumer[consumer] = ConsumerEvidence(consumer, options, line, parts)
     return tuple(by_consumer.values()), reasons
 
 
-def _move(text_data: yaml_lines.Data, position: int) -> ResourceMove:
-    data = text_data.data["moves"][position]
-    return ResourceMove(
-        source=data["from"],
-        resources=data["resources"],
-        target=target(data["to"], text_data.line("moves", position, "to")),
-        classes=data.get("as", {}),
-        line=text_data.line("moves", position),
-    )
-
-
-def target(data: str | Mapping[str, Any], line: int) -> MoveTarget:
+def _description(data: str | Mapping[str, Any], line: int) -> ProviderDescription:
     """A provider as a document names or describes it."""
     if isinstance(data, str):
-        return MoveTarget(data, line=line)
-    uuid = data.get("uuid")
-    return MoveTarget(
-        name=data.get("name", ""),
-        uuid=name.canonical_uuid(uuid) if uuid else "",
-        parent=data.get("parent", DEFAULT_PARENT),
-        traits=tuple(data.get("traits", ())),
-        aggregates=tuple(data.get("aggregates", ())),
-        inventories=data.get("inventories", {}),
+        return ProviderDescription(_text(data), line=line)
+    parent = data.get("parent", DEFAULT_PARENT)
+    return ProviderDescription(
+        data.get("name", ""),
+        _text(data.get("uuid", "")),
+        parent and _text(parent),
+        tuple(data.get("traits", ())),
+        tuple(data.get("aggregates", ())),
+        data.get("inventories", {}),
         described=True,
         line=line,
     )
 
 
-def _invalid_values(document: Document) -> Iterator[str]:
-    """Errors that the schema does not find."""
-    for move in document.moves:
-        for resource_class in move.classes:
-            if resource_class not in move.resources:
-                yield f"{document.at(move.line)}as: {resource_class} is not among the resources"
-    for target in document.targets:
-        where = document.at(target.line)
-        if target.described and not (target.name or target.uuid):
-            yield f"{where}a provider has neither a name nor a uuid"
-        yield from invalid_memberships(target, where)
-
-
-def invalid_memberships(target: MoveTarget, where: str) -> Iterator[str]:
-    """Traits that are not trait names, aggregates that are not UUIDs."""
-    for trait in target.traits:
-        if not name.is_symbol(trait):
-            yield f"{where}{trait!r} is not a trait name"
-    for text in target.aggregates:
-        if not name.is_uuid(text):
-            yield f"{where}aggregate {text!r} is not a UUID"
-
-
-_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
-_CLASS = "^[A-Z0-9_]+$"
-_UUID = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-_NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True}
-
-_CLASSES = {**_NAMES, "items": {"type": "string", "pattern": _CLASS}}
-
-
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": list(required)} if required else schema
-
-
-def _mapping(pattern: str, value: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "patternProperties": {pattern: value},
-        "additionalProperties": False,
-        **more,
+def _descriptions(
+    data: Mapping[str, Any], parent: str | None, path: yaml_lines.Path, read: yaml_lines.Data
+) -> Iterator[ProviderDescription]:
+    """The providers of a target tree."""
+    inventories = {
+        key: {"total": fields} if isinstance(fields, int) else fields
+        for key, fields in data.get("inventories", {}).items()
     }
-
-
-_AMOUNT = {"type": "integer", "minimum": 1, "maximum": inventory.MAX_AMOUNT}
-_UNSIGNED = {"type": "integer", "minimum": 0, "maximum": inventory.MAX_AMOUNT}
-_FIELDS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("min_unit", "max_unit", "step_size"), _AMOUNT),
-        "reserved": _UNSIGNED,
-        "allocation_ratio": {"type": "number", "exclusiveMinimum": 0},
-    },
-    "additionalProperties": False,
-}
-#: A total of 0 removes the inventory.
-_FIELDS_AND_TOTAL = {
-    **_FIELDS,
-    "properties": {**_FIELDS["properties"], "total": _UNSIGNED},
-}
-_WHOLE_FIELDS = {
-    **_FIELDS,
-    "type": ["integer", "object"],
-    "minimum": 1,
-    "properties": {**_FIELDS["properties"], "total": _AMOUNT},
-}
-
-_IDENTITY = {"name": _NAME, "uuid": {"type": "string", "pattern": _UUID}}
-_MEMBERSHIPS = {"traits": _NAMES, "aggregates": _NAMES}
-
-_TARGET = {
-    **_object(
-        {
-            **_IDENTITY,
-            "parent": {"type": ["string", "null"], "minLength": 1},
-            **_MEMBERSHIPS,
-            "inventories": _mapping(_CLASS, _FIELDS_AND_TOTAL),
-        }
-    ),
-    "type": ["string", "object"],
-    "minLength": 1,
-    "minProperties": 1,
-}
-_MOVE = _object(
-    {
-        "from": _NAME,
-        "resources": _mapping(
-            _CLASS,
-            {"type": ["integer", "string"], "minimum": 1, "pattern": "^all$"},
-            minProperties=1,
-        ),
-        "to": _TARGET,
-        "as": _mapping(_CLASS, {"type": "string", "pattern": _CLASS}),
-    },
-    "from",
-    "resources",
-    "to",
-)
-_TARGETS = {
-    "type": ["string", "object"],
-    "minLength": 1,
-    "minProperties": 1,
-    "propertyNames": _NAME,
-    "additionalProperties": _AMOUNT,
-}
-_ASSIGN = _mapping(
-    _UUID,
-    {**_mapping(_CLASS, _TARGETS, minProperties=1), "type": ["string", "object"], "minLength": 1},
-)
-
-#: A document of moves.
-MOVES: Mapping[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "The moves of openstack placement reshape",
-    **_object(
-        {
-            "moves": {"type": "array", "items": _MOVE, "minItems": 1},
-            "providers": {"type": "array", "items": {**_TARGET, "type": "object"}},
-            "assign": _ASSIGN,
-            "rename": {"type": "object", "additionalProperties": _NAME},
-            "delete": _NAMES,
-        },
-        "moves",
-    ),
-}
-
-_NODE = _object(
-    {
-        **_IDENTITY,
-        **_MEMBERSHIPS,
-        "inventories": _mapping(_CLASS, _WHOLE_FIELDS),
-        "children": {"type": "array", "items": {"$ref": "#/$defs/provider"}},
-    },
-    "name",
-)
-
-#: A target tree.
-TREE: Mapping[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "The target tree of openstack placement reshape --to-tree",
-    **_object(
-        {
-            "tree": {"$ref": "#/$defs/provider"},
-            "assign": _ASSIGN,
-            "change_totals": _CLASSES,
-        },
-        "tree",
-    ),
-    "$defs": {"provider": _NODE},
-}
-
-
-def validate(text_data: yaml_lines.Data, schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """``(line, message)`` of each violation of the schema, by line."""
-    validator = jsonschema.Draft202012Validator(schema)
-    messages = {
-        (text_data.line(*error.absolute_path), _message(error))
-        for error in validator.iter_errors(text_data.data)
-    }
-    yield from sorted(messages)
-
-
-def _message(error: exceptions.ValidationError) -> str:
-    value: Any = error.instance
-    path = "".join(
-        f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
+    item = dataclasses.replace(
+        _description({**data, "inventories": inventories}, read.line(*path)),
+        parent=parent,
+        only=frozenset({"traits", "aggregates", "inventories"} & data.keys()),
     )
-    where = path.lstrip(".") or "the document"
-    expected: Any = error.validator_value
-    match error.validator:
-        case "type":
-            types = [expected] if isinstance(expected, str) else expected
-            allowed = " or ".join(_TYPES[name] for name in types)
-            return f"{where} is {_shown(value)} and must be {allowed}"
-        case "additionalProperties":
-            return f"{where}: {_unknown_keys(error)}"
-        case "required":
-            missing = [key for key in expected if key not in value]
-            return f"{where} lacks {', '.join(missing)}"
-        case "pattern" if expected == "^all$":
-            return f"{where} is {value!r} and must be an amount, or all"
-        case _:
-            return f"{where}: {error.message}"
+    yield item
+    for at, child in enumerate(data.get("children", ())):
+        yield from _descriptions(child, item.text, (*path, "children", at), read)
 
 
-def _unknown_keys(error: exceptions.ValidationError) -> str:
-    allowed: Any = error.schema
-    properties = allowed.get("properties", {})
-    patterns = allowed.get("patternProperties", {})
-    value: Any = error.instance
-    unknown = [key for key in value if key not in properties and not _matches(str(key), patterns)]
-    what = ", ".join(map(repr, unknown))
-    if properties:
-        return f"unknown {what}: the keys are {', '.join(properties)}"
-    return f"{what} is not a " + ("UUID" if _UUID in patterns else "resource class")
-
-
-def _matches(key: str, patterns: Mapping[str, Any]) -> bool:
-    validator = jsonschema.Draft202012Validator
-    return any(validator({"pattern": pattern}).is_valid(key) for pattern in patterns)
-
-
-_TYPES = {
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "a text",
-    "object": "a mapping",
-    "array": "a list",
-    "null": "null",
-}
-
-
-def _shown(value: Any) -> str:
-    for kind, type_ in (("object", dict), ("array", list), ("null", type(None))):
-        if isinstance(value, type_):
-            return _TYPES[kind]
-    return repr(value)
+def _invalid(items: tuple[ProviderDescription, ...], source: str) -> Iterator[str]:
+    """What the schema does not find."""
+    for item in items:
+        where = f"{source}:{item.line}: "
+        if not item.text:
+            yield f"{where}a provider has neither a name nor a uuid"
+        for trait in item.traits:
+            if not name.is_symbol(trait):
+                yield f"{where}{trait!r} is not a trait name"
+        for text in item.aggregates:
+            if not name.is_uuid(text):
+                yield f"{where}aggregate {text!r} is not a UUID"

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What servers use on their host, in lines and in the output of virsh, mdevctl and nodedev. Pure.
+"""What servers use on their host, in lines and in the output of virsh and mdevctl. Pure.
 
 A text may contain, in any order and repeatedly:
 
 * ``<server>=<what it uses>``;
 * ``<domain>`` elements, as ``virsh dumpxml SERVER`` prints them;
-* ``<device>`` elements of mediated and PCI devices, as ``virsh nodedev-dumpxml`` prints them;
 * the lines of ``mdevctl list``: ``<mediated device> <parent's PCI address> <type> ...``;
-* names of ``virsh nodedev-list --cap mdev``, which contain both.
+* ``<device>`` elements of PCI devices, as ``virsh nodedev-dumpxml`` prints them.
 
-A domain has the UUID of its server. It lists mediated devices by their UUIDs only, so that one of
-the last three has to name their GPUs. A virtual function becomes its physical function, if a
+A domain has the UUID of its server. It lists mediated devices by their UUIDs only, so that
+``mdevctl list`` has to name their GPUs. A virtual function becomes its physical function, if a
 ``<device>`` names that.
 """
 
@@ -22,12 +21,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from osc_placement.model.name import canonical_uuid, is_uuid
 
-_UUID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}"
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _PCI = r"[0-9a-f]{4}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-9a-f]"
-#: The beginning of an element, and what may stand around elements: declarations and comments.
-_BEGIN = re.compile(r"<(?:(?P<element>domain|device)\b|(?P<declaration>\?xml)|(?P<comment>!--))")
+#: An element, or what may stand around elements: a declaration or a comment.
+_XML = re.compile(r"(<(domain|device)\b.*?</\2>)|<\?xml.*?\?>|<!--.*?-->", re.DOTALL)
 _MDEVCTL = re.compile(rf"({_UUID})\s+({_PCI})\s+\S+.*", re.IGNORECASE)
-_NODEDEV = re.compile(rf"mdev_({_UUID})_({_PCI})", re.IGNORECASE)
 
 _HEXADECIMAL = re.compile("(0x)?[0-9a-f]+", re.IGNORECASE)
 
@@ -47,20 +45,24 @@ def read(
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """``(server's UUID, what it uses)``; ``files`` are pairs of a name and a text.
 
-    A mediated device becomes its parent: libvirt's name or the PCI address of a GPU; a virtual
-    function becomes its physical function. And an error per line, element and device that cannot be
-    read.
+    A mediated device becomes the PCI address of its GPU, a virtual function its physical function.
+    And an error per line, element and device that cannot be read.
     """
     collected = _Collector(reader)
     for source, text in files:
-        collected.add(source, text)
+        for match in _XML.finditer(text):
+            if match[1]:
+                collected.add_element(source, match[1])
+        for line in _XML.sub("\n", text).splitlines():
+            if line.strip():
+                collected.add_line(source, line.strip())
     return list(collected.pairs()), collected.reasons
 
 
 def mediated_devices(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
     """The UUIDs of the mediated devices of a domain."""
     for address in domain.iterfind("./devices/hostdev[@type='mdev']/source/address"):
-        yield _plain_uuid(address.get("uuid", ""))
+        yield address.get("uuid", "").lower()
 
 
 def cpu_class(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
@@ -103,15 +105,6 @@ class _Collector:
         self._used: list[tuple[str, str]] = []
         self._parents: dict[str, str] = {}
 
-    def add(self, source: str, text: str) -> None:
-        """Read one file; ``source`` is its name."""
-        elements, rest = _split(text)
-        for element in elements:
-            self._element(source, element)
-        for line in rest.splitlines():
-            if line.strip():
-                self._line(source, line.strip())
-
     def pairs(self) -> Iterator[tuple[str, str]]:
         """``(server, what it uses)``, with the parents of mediated devices."""
         for server, used in self._used:
@@ -125,7 +118,7 @@ class _Collector:
                     " add the output of 'mdevctl list' with --assign @<file>"
                 )
 
-    def _element(self, source: str, text: str) -> None:
+    def add_element(self, source: str, text: str) -> None:
         try:
             # Safe: the element is without a document type, and so without entities.
             element = xml.etree.ElementTree.fromstring(text)  # noqa: S314
@@ -142,24 +135,17 @@ class _Collector:
             self.reasons.append(f"{source}: a <domain> element without <uuid>")
 
     def _device(self, device: xml.etree.ElementTree.Element) -> None:
-        """A device of the host; older releases of libvirt have the UUID in its name only."""
+        """The physical function of a virtual one."""
         function = pci_address(device.findtext("name", "").removeprefix("pci_"))
         physical = device.find("./capability/capability[@type='phys_function']/address")
-        if function is not None:
-            if physical is not None:
-                self._parents[function] = _address_of(physical)
-            return
-        stated = device.findtext("./capability[@type='mdev']/uuid", "")
-        device_uuid = re.search(_UUID, stated or device.findtext("name", ""), re.IGNORECASE)
-        parent = device.findtext("parent", "").strip()
-        if device_uuid and parent:
-            self._parents[_plain_uuid(device_uuid[0])] = parent
+        if function is not None and physical is not None:
+            self._parents[function] = _address_of(physical)
 
-    def _line(self, source: str, line: str) -> None:
-        named = _MDEVCTL.fullmatch(line) or _NODEDEV.fullmatch(line)
+    def add_line(self, source: str, line: str) -> None:
+        named = _MDEVCTL.fullmatch(line)
         server, _, used = line.partition("=")
         if named:
-            self._parents[_plain_uuid(named[1])] = pci_address(named[2]) or named[2]
+            self._parents[named[1].lower()] = pci_address(named[2]) or named[2]
         elif used and is_uuid(server):
             self._used.append((canonical_uuid(server), used))
         else:
@@ -167,34 +153,6 @@ class _Collector:
                 f"{source}: {line[:_SHOWN]!r} is not <server>=<value>, and not output of virsh or"
                 " mdevctl"
             )
-
-
-def _split(text: str) -> tuple[list[str], str]:
-    """The elements of a text, and what is around them; in time linear in its length.
-
-    An element that does not end is part of the rest, up to the end of the text.
-    """
-    elements, rest, position = [], [], 0
-    unended: set[str] = set()
-    while begin := _BEGIN.search(text, position):
-        kind = begin["element"] or begin[0]
-        end = {"<?xml": "?>", "<!--": "-->"}.get(kind, f"</{kind}>")
-        rest.append(text[position : begin.start()])
-        # To look again for an end that does not follow would take quadratic time.
-        after = -1 if kind in unended else text.find(end, begin.end())
-        if after < 0:
-            unended.add(kind)
-            rest.append(begin[0])
-            position = begin.end()
-            continue
-        position = after + len(end)
-        if begin["element"]:
-            elements.append(text[begin.start() : position])
-    return elements, "".join([*rest, text[position:]])
-
-
-def _plain_uuid(text: str) -> str:
-    return text.replace("_", "-").lower()
 
 
 def _address_of(element: xml.etree.ElementTree.Element) -> str:

@@ -21,7 +21,7 @@ from osc_placement.model import allocation, provider
 from osc_placement.model.name import canonical_uuid, is_custom
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
-from osc_placement.workflows.reshape import documents, snapshot, target_tree
+from osc_placement.workflows.reshape import documents, snapshot
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class _Changed(Exception):
 
 def observe(
     client: api.Client,
-    document: documents.Document | target_tree.Tree,
+    document: documents.Document | documents.Tree,
     providers: Iterable[provider.Provider],
     context: ReadContext,
 ) -> snapshot.TreeSnapshot:
@@ -54,13 +54,15 @@ def observe(
     """
     trees = read_trees(client, {item.root_uuid or item.uuid for item in providers}, context)
     _check_classes(client, document.classes, trees)
-    custom_traits = _check_traits(client, document.targets)
+    custom_traits = _check_traits(client, document.descriptions)
     return dataclasses.replace(trees, traits=custom_traits)
 
 
-def _check_traits(client: api.Client, targets: Iterable[documents.MoveTarget]) -> frozenset[str]:
+def _check_traits(
+    client: api.Client, items: Iterable[documents.ProviderDescription]
+) -> frozenset[str]:
     """The custom traits that exist. An unknown standard trait is an error."""
-    traits = sorted({trait for target in targets for trait in target.traits})
+    traits = sorted({trait for item in items for trait in item.traits})
     if not traits:
         return frozenset()
     existing = frozenset(retry.read(lambda: client.list_traits(f"in:{','.join(traits)}")))

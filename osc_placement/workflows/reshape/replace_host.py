@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.model import allocation, command_line, provider
+from osc_placement.model import command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import documents, recipes, snapshot
@@ -145,21 +145,18 @@ def _set_service(host: str, *options: str) -> str:
     return command_line.line("compute service set", host, "nova-compute", options=flags)
 
 
-def consumers_of_old(
-    trees: snapshot.TreeSnapshot, request: ReplaceHostRequest
-) -> list[allocation.Consumer]:
-    """The consumers with allocations in the old tree, sorted."""
-    tree = {uuid for uuid in trees.inside if trees.root_of(uuid) == request.old.uuid}
-    return [item for _, item in sorted(trees.consumers.items()) if tree & item.allocations.keys()]
-
-
 def consumers(
     trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: ReplaceHostRequest
 ) -> list[str]:
     """Why consumers cannot move to the new host; one line per reason."""
-    new = {uuid for uuid in trees.inside if trees.root_of(uuid) == request.uuid}
+    old, new = (
+        {uuid for uuid in trees.inside if trees.root_of(uuid) == root}
+        for root in (request.old.uuid, request.uuid)
+    )
     reasons: dict[str, list[str]] = {}
-    for item in consumers_of_old(trees, request):
+    for _, item in sorted(trees.consumers.items()):
+        if not old & item.allocations.keys():
+            continue
         against = [*_reasons_against(item.uuid, nova_state, request.host)]
         if new & item.allocations.keys():
             against.insert(0, f"already has allocations on {request.name}, as after an evacuation")
@@ -190,31 +187,6 @@ def _reasons_against(uuid: str, nova_state: recipes.NovaState, host: str) -> Ite
 def _named(uuid: str, nova_state: recipes.NovaState) -> str:
     server = nova_state.servers.get(uuid)
     return f"{recipes.plain(server.name)} ({uuid})" if server is not None else uuid
-
-
-def notes(
-    trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: ReplaceHostRequest
-) -> Iterator[str]:
-    """Anomalies that do not prevent the replacement."""
-    uuids = [item.uuid for item in consumers_of_old(trees, request)]
-    servers = nova_state.servers
-    unknown = [uuid for uuid in uuids if uuid not in {**servers, **nova_state.migrations}]
-    if unknown:
-        yield (
-            f"Nova lists no server or migration for {and_more(unknown, 12)}; their allocations"
-            " move too. openstack placement allocation audit shows whether they are orphaned."
-        )
-    name = request.name
-    elsewhere = [
-        _named(uuid, nova_state)
-        for uuid in uuids
-        if uuid in servers and servers[uuid].node not in (None, name)
-    ]
-    if elsewhere:
-        yield (
-            f"Nova records another node than {name} for {and_more(elsewhere, 12)}; it counts a"
-            " server only where both host and node match."
-        )
 
 
 _HEAD = """\
@@ -261,7 +233,7 @@ def plan_replacement(
         for item in sorted(trees.inside.values(), key=lambda item: item.provider.name)
         if item.provider.parent_uuid == request.old.uuid
     ]
-    head = [*_head(trees, request, len(children)), *notes(trees, nova_state, request)]
+    head = _head(trees, request, len(children))
     document = _document(node, request, children, dict(_renames(trees, request)))
     return recipes.Recipe(tuple("\n\n".join(head).split("\n\n")), document)
 

@@ -105,7 +105,7 @@ def _slots_by_source(resolved: resolve.Resolved) -> _Slots:
     """The slots that each source moves to; one that keeps an amount is one itself."""
     by_source: dict[Slot, list[Slot]] = {}
     for move in resolved.moves:
-        by_source.setdefault(move.source_slot, []).append(move.target_slot)
+        by_source.setdefault(move.source, []).append(move.to)
     for (source, name), slots in by_source.items():
         if name in resolved.nodes[source].inventories and (source, name) not in slots:
             slots.append((source, name))
@@ -148,9 +148,9 @@ def _assign(
     moving = {name for request in requests for name in request.resources}
     problems = [
         f" has no {name} that moves"
-        for name in sorted({*item.targets, *item.parts} - {"", *moving})
+        for name in sorted({*item.options, *item.parts} - {"", *moving})
     ]
-    everywhere = {text for name, text in item.targets.items() if not name}
+    everywhere = {text for name, text in item.options.items() if not name}
     options = [option for request in requests for option in request.options]
     for text in everywhere:
         if not any(_fits(option, [text], resolved) for option in options):
@@ -180,7 +180,7 @@ def _parts(
     """The parts of a request, each with the evidence for its classes alone."""
     whole = {name: amount for name, amount in resources.items() if name not in item.parts}
     if whole:
-        yield whole, {text for name, text in item.targets.items() if name in whole}
+        yield whole, {text for name, text in item.options.items() if name in whole}
     for name in resources.keys() & item.parts.keys():
         for text, amount in item.parts[name].items():
             yield {name: amount}, {text}
@@ -225,7 +225,7 @@ def find_offered(
             for name, amount in resources.items():
                 if consumer not in leaving.get((uuid, name), {}):
                     kept.setdefault((uuid, name), {})[consumer] = amount
-    order = {move.target_slot: at for at, move in enumerate(resolved.moves)}
+    order = {move.to: at for at, move in enumerate(resolved.moves)}
     slots = {slot for request in requests for slot in request.slots()}
     offered = {}
     for slot in sorted(slots, key=lambda slot: (order.get(slot, len(order)), slot)):

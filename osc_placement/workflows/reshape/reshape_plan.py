@@ -54,7 +54,7 @@ class ReshapeRequest:
     ``roots`` are the roots of the trees to which a document with ``$root`` applies, one by one.
     """
 
-    document: documents.Document | target_tree.Tree
+    document: documents.Document | documents.Tree
     roots: tuple[provider.Provider, ...] = ()
     options: assignment.AssignOptions = dataclasses.field(default_factory=assignment.AssignOptions)
     allow: frozenset[str] = frozenset()
@@ -112,13 +112,12 @@ def decide(
 
     With ``roots``, a tree that cannot be reshaped is skipped instead.
     """
-    taken = before.names_and_uuids() if request.roots else frozenset[str]()
     decisions, skipped = [], []
     for part in target_tree.parts(request.document, request.roots, before):
         try:
             if part.is_idle:
                 raise checks.Refused([_NOTHING_TO_MOVE], Code.NOTHING_TO_MOVE)
-            resolved, problems = resolve.resolve(part.document, part.trees, taken)
+            resolved, problems = resolve.resolve(part.document, part.trees)
             requests, misfits = reshape_requests.find_requests(part.trees, resolved)
             offered = reshape_requests.find_offered(requests, part.trees, resolved)
             names = {**part.trees.names(), **resolved.names()}
@@ -136,7 +135,6 @@ def decide(
             kind = reshape.TYPE.name
             skipped.append(change.Skipped(kind, subject, reason=reason, code=code, refused=refused))
         else:
-            taken |= resolved.new_names
             decisions.append(decision)
     return (merged(decisions, before) if request.roots else decisions[0]), skipped
 

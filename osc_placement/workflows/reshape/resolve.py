@@ -11,11 +11,11 @@ A described provider that does not exist gets a UUID that follows from its name:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
-from osc_placement.model.name import canonical_uuid, is_uuid
+from osc_placement.model.name import canonical_uuid
 from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape import documents, snapshot
 
@@ -24,25 +24,12 @@ _HINT = "'openstack resource provider list' shows all providers"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InventoryMove:
-    """An amount of the total of one class that moves from one provider (UUID) to another.
+    """An amount of the total of one slot that moves to another slot."""
 
-    ``becomes`` is its class on the target.
-    """
-
-    source: str
-    resource_class: str
+    source: Slot
     amount: int
-    target: str
-    becomes: str
+    to: Slot
     line: int = 0
-
-    @property
-    def source_slot(self) -> Slot:
-        return self.source, self.resource_class
-
-    @property
-    def target_slot(self) -> Slot:
-        return self.target, self.becomes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,19 +37,15 @@ class Resolved:
     """A document with UUIDs and amounts.
 
     ``nodes`` are the providers of the named trees after the reshape, with the usage before it.
-    ``fields`` are the inventory fields that the document gives. ``growth`` is how much the
-    totals that the document sets differ from those after the moves; negative if less.
-    ``deleted`` are the UUIDs of providers that are deleted once they are empty. ``new_names`` are
-    the UUIDs and names of providers to create.
+    ``growth`` is how much the totals that the document sets differ from those after the moves;
+    negative if less. ``deleted`` are the UUIDs of providers that are deleted once they are empty.
     """
 
     document: documents.Document
     nodes: Mapping[str, snapshot.Node]
     moves: tuple[InventoryMove, ...]
-    fields: Mapping[Slot, documents.Fields] = dataclasses.field(default_factory=dict)
     growth: Mapping[Slot, int] = dataclasses.field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
-    new_names: frozenset[str] = frozenset()
 
     def name_of(self, uuid: str) -> str:
         """The name of a provider after the reshape."""
@@ -74,31 +57,24 @@ class Resolved:
 
 
 def resolve(
-    document: documents.Document,
-    before: snapshot.TreeSnapshot,
-    taken: Collection[str] = (),
+    document: documents.Document, before: snapshot.TreeSnapshot
 ) -> tuple[Resolved, list[str]]:
     """Resolve all providers and amounts of a document; and what is wrong with the inventories.
 
-    ``taken`` are the UUIDs and names that a new provider must not have. Errors: InvalidInput with
-    all reasons if providers or amounts cannot be resolved.
+    Errors: InvalidInput with all reasons if providers or amounts cannot be resolved.
     """
     index = ProviderIndex(document, before)
-    for target in document.providers:
-        index.add(target, None)
-    for item in document.moves:
-        index.add(item.target, item.source)
+    for item in document.providers:
+        index.add(item, None)
+    for move in document.moves:
+        index.add(move.to, move.source)
     index.set_parents()
-    requested = [move for item in document.moves for move in _moves(item, index)]
+    requested = [found for move in document.moves for found in _moves(move, index)]
     for named in document.rename:
         index.rename(named)
     index.check_names()
-    index.check_new(taken)
     deleted = {index.find(item.text, item.line) for item in document.delete}
     moves = tuple(_merge(_with_amounts(requested, index)))
-    for move in _circular(moves):
-        what = f"{move.resource_class} of {index.name_of(move.source)}"
-        index.add_problem(move.line, f"{what} would return to its own provider")
     errors.InputErrors(index.reasons).check()
     inventories = _inventories(moves, index)
     resolved = Resolved(
@@ -108,10 +84,8 @@ def resolve(
             for uuid, node in index.nodes.items()
         },
         moves,
-        index.fields,
         _growth(moves, index),
         frozenset(filter(None, deleted)),
-        frozenset(text for pair in index.new.items() for text in pair),
     )
     return resolved, index.reasons
 
@@ -119,21 +93,17 @@ def resolve(
 class ProviderIndex:
     """The providers of the named trees by name and UUID, including those to create."""
 
-    def __init__(
-        self,
-        document: documents.Document,
-        before: snapshot.TreeSnapshot,
-    ) -> None:
+    def __init__(self, document: documents.Document, before: snapshot.TreeSnapshot) -> None:
         # A new dict: what the document describes is added to it.
         self.nodes = before.inside
         self.fields: dict[Slot, dict[str, int | float]] = {}
-        self._existing = dict(self.nodes)
         self.reasons: list[str] = []
+        self._existing = dict(self.nodes)
         self._document = document
         self._by_name = {node.provider.name: uuid for uuid, node in self.nodes.items()}
+        #: ``{provider: (text of its parent, line)}``; those of a new provider's source yield.
         self._parents: dict[str, tuple[str | None, int]] = {}
-        self._renamed: set[str] = set()
-        self._renames = {item.text: item.name for item in document.rename}
+        self._default_parents: dict[str, tuple[str | None, int]] = {}
 
     def find(self, text: str, line: int) -> str | None:
         """The UUID of a provider; adds an error if it does not exist."""
@@ -144,10 +114,7 @@ class ProviderIndex:
 
     def uuid_of(self, text: str) -> str | None:
         """The UUID of the provider with this name or UUID, None if it does not exist."""
-        if text in self._by_name:
-            return self._by_name[text]
-        uuid = canonical_uuid(text) if is_uuid(text) else ""
-        return uuid if uuid in self.nodes else None
+        return self._by_name.get(text, text if text in self.nodes else None)
 
     def add_problem(self, line: int, what: str) -> None:
         """Add an error of the document."""
@@ -156,231 +123,166 @@ class ProviderIndex:
     def name_of(self, uuid: str) -> str:
         return self.nodes[uuid].provider.name
 
-    def add(self, target: documents.MoveTarget, source: str | None) -> None:
-        """Add a target, existing or described; ``source`` is the provider that moves to it."""
-        uuid = self.uuid_of(target.text)
-        if uuid is None and not target.described:
+    def add(self, item: documents.ProviderDescription, source: str | None) -> None:
+        """Add a provider, existing or described; ``source`` is the provider that moves to it."""
+        uuid = self.uuid_of(item.text)
+        if uuid is not None:
+            self._check_existing(uuid, item, source)
+        elif not item.described or not item.name:
             self.add_problem(
-                target.line,
-                f"provider {target.name!r} does not exist: {_HINT}; to create it,"
-                f" describe it: {{name: {target.name}}}",
+                item.line,
+                f"provider {item.text!r} does not exist: {_HINT}; to create it, describe it:"
+                f" {{name: {item.name or '<name>'}}}",
             )
             return
-        if uuid is None:
-            uuid = self._create(target, source)
         else:
-            self._check_existing(uuid, target, source)
-        if uuid is not None:
-            self._describe(uuid, target)
+            uuid = item.uuid or snapshot.new_uuid(item.name)
+            if uuid in self.nodes:
+                what = f"{self.name_of(uuid)!r} has the UUID that {item.name!r} would get"
+                self.add_problem(item.line, f"{what}: give one")
+                return
+            self.nodes[uuid] = snapshot.Node(provider.Provider(uuid, item.name, 0, None, None))
+            self._by_name.setdefault(item.name, uuid)
+            self._default_parents[uuid] = source, item.line
+        self._describe(uuid, item)
 
-    def _describe(self, uuid: str, target: documents.MoveTarget) -> None:
-        """Apply the traits, aggregates and inventory fields of a description."""
+    def _describe(self, uuid: str, item: documents.ProviderDescription) -> None:
+        """Apply the parent, the traits, aggregates and inventory fields of a description."""
+        if item.parent != documents.DEFAULT_PARENT:
+            first, _ = self._parents.setdefault(uuid, (item.parent, item.line))
+            if first != item.parent:
+                what = f"{first or 'no provider'} and {item.parent or 'no provider'}"
+                self.add_problem(item.line, f"{self.name_of(uuid)} has two parents, {what}")
         node = self.nodes[uuid]
-        aggregates = {canonical_uuid(text) for text in target.aggregates}
+        traits = frozenset() if "traits" in item.only else node.traits
+        aggregates = frozenset() if "aggregates" in item.only else node.aggregates
         self.nodes[uuid] = dataclasses.replace(
             node,
-            traits=frozenset(target.traits)
-            | (frozenset() if "traits" in target.only else node.traits),
-            aggregates=frozenset(aggregates)
-            | (frozenset() if "aggregates" in target.only else node.aggregates),
+            traits=traits.union(item.traits),
+            aggregates=aggregates.union(map(canonical_uuid, item.aggregates)),
         )
-        for resource_class, fields in target.inventories.items():
+        for resource_class, fields in item.inventories.items():
             described = self.fields.setdefault((uuid, resource_class), {})
             for field, value in fields.items():
                 if described.setdefault(field, value) != value:
                     what = f"{field} of {resource_class} of {self.name_of(uuid)}"
                     self.add_problem(
-                        target.line, f"{what} is given as {described[field]} and {value}"
+                        item.line, f"{what} is given as {described[field]} and {value}"
                     )
 
-    def _check_existing(self, uuid: str, target: documents.MoveTarget, source: str | None) -> None:
+    def _check_existing(
+        self, uuid: str, item: documents.ProviderDescription, source: str | None
+    ) -> None:
         """Check that a description and the existing provider are the same."""
         name = self.name_of(uuid)
-        renamed = self._renames.get(name) or self._renames.get(uuid)
-        if target.uuid and target.name and target.name not in (name, renamed):
-            self.add_problem(
-                target.line, f"provider {uuid} has the name {name!r}, not {target.name!r}"
-            )
+        renames = [named.name for named in self._document.rename if named.text in (name, uuid)]
+        if item.uuid and item.name and item.name not in (name, *renames):
+            self.add_problem(item.line, f"provider {uuid} has the name {name!r}, not {item.name!r}")
         origin = self.uuid_of(source or "")
-        has_parent = not target.described or target.parent != documents.DEFAULT_PARENT
+        has_parent = not item.described or item.parent != documents.DEFAULT_PARENT
         if has_parent or uuid not in self._existing or origin not in self._existing:
             return
         # A child that is described without its parent is expected in the tree of the source.
         root = self._existing[uuid].provider.root_uuid
         if root not in (None, uuid) and root != self._existing[origin].provider.root_uuid:
             self.add_problem(
-                target.line,
+                item.line,
                 f"{name!r} exists in another tree: give another name, or its parent if you mean"
                 " that provider",
             )
 
-    def _create(self, target: documents.MoveTarget, source: str | None) -> str | None:
-        """Add a described provider that does not exist. None if that is an error."""
-        if not target.name:
-            self.add_problem(
-                target.line, f"provider {target.uuid} does not exist: to create it, give its name"
-            )
-            return None
-        uuid = target.uuid or snapshot.new_uuid(target.name)
-        if uuid in self.nodes:
-            self.add_problem(
-                target.line,
-                f"{self.name_of(uuid)!r} has the UUID that {target.name!r} would get: give one",
-            )
-            return None
-        self.nodes[uuid] = snapshot.Node(provider.Provider(uuid, target.name, 0, None, None))
-        owner = self._by_name.setdefault(target.name, uuid)
-        if owner != uuid and not {target.name, owner} & self._renames.keys():
-            self.add_problem(target.line, f"there is another provider {target.name!r}")
-        parent = source if target.parent == documents.DEFAULT_PARENT else target.parent
-        self._parents[uuid] = parent, target.line
-        return uuid
-
     def set_parents(self) -> None:
-        """Set the parent of each target, when all targets are known."""
-        described: dict[str, tuple[str | None, int]] = {}
-        for target in self._document.targets:
-            uuid = self.uuid_of(target.text)
-            if uuid is None or target.parent == documents.DEFAULT_PARENT:
-                continue
-            first = described.setdefault(uuid, (target.parent, target.line))[0]
-            if self.uuid_of(first or "") != self.uuid_of(target.parent or ""):
-                what = f"{first or 'no provider'} and {target.parent or 'no provider'}"
-                self.add_problem(target.line, f"{self.name_of(uuid)} has two parents, {what}")
-        self._parents |= described
-        for uuid, (text, line) in self._parents.items():
+        """Set the parents, when all providers are known."""
+        parents = self._default_parents | self._parents
+        for uuid, (text, line) in parents.items():
             parent = None if text is None else self.find(text, line)
             if text is None or parent is not None:
                 node = self.nodes[uuid]
                 placed = dataclasses.replace(node.provider, parent_uuid=parent)
                 self.nodes[uuid] = dataclasses.replace(node, provider=placed)
-        for uuid, (_, line) in self._parents.items():
-            if uuid in self._ancestors(uuid):
+        for uuid, (_, line) in parents.items():
+            above: list[str | None] = [uuid]
+            while (parent := self.nodes[above[-1] or ""].provider.parent_uuid) not in (
+                None,
+                *above,
+            ):
+                above.append(parent)
+            if parent == uuid:
                 self.add_problem(line, f"{self.name_of(uuid)} would be its own ancestor")
-
-    def _ancestors(self, uuid: str) -> set[str]:
-        ancestors: set[str] = set()
-        parent = self.nodes[uuid].provider.parent_uuid
-        while parent is not None and parent not in ancestors:
-            ancestors.add(parent)
-            parent = self.nodes[parent].provider.parent_uuid
-        return ancestors
 
     def rename(self, named: documents.Named) -> None:
         """Give a provider another name."""
         uuid = self.find(named.text, named.line)
-        if uuid is None:
-            return
-        node = self.nodes[uuid]
-        if uuid in self._renamed:
-            self.add_problem(named.line, f"{node.provider.name} is renamed twice")
-        self._renamed.add(uuid)
-        renamed = dataclasses.replace(node.provider, name=named.name)
-        self.nodes[uuid] = dataclasses.replace(node, provider=renamed)
+        if uuid is not None:
+            node = self.nodes[uuid]
+            renamed = dataclasses.replace(node.provider, name=named.name)
+            self.nodes[uuid] = dataclasses.replace(node, provider=renamed)
 
     def check_names(self) -> None:
-        """Check that no two providers have the same name, before, during or after the plan."""
-        owners: dict[str, str] = {}
-        for uuid, node in self.nodes.items():
-            if owners.setdefault(node.provider.name, uuid) != uuid:
-                self.add_problem(0, f"two providers would have the name {node.provider.name!r}")
-        before = {node.provider.name: uuid for uuid, node in self._existing.items()}
+        """Check the names after the plan; and during it, because all renames are one stage."""
+        names: dict[str, str] = {}
+        had = {node.provider.name: uuid for uuid, node in self._existing.items()}
         for uuid, node in self.nodes.items():
             name = node.provider.name
-            owner = before.get(name, uuid)
-            if owner == uuid or self.name_of(owner) == name:
-                continue
-            # All renames are one stage, and come before providers are created or get new parents.
-            if uuid in self._existing or self._has_new_parent(owner):
-                what = self._existing[uuid].provider.name if uuid in self._existing else "a new one"
+            if names.setdefault(name, uuid) != uuid:
+                self.add_problem(0, f"two providers would have the name {name!r}")
+            elif uuid in self._existing and had.get(name, uuid) != uuid:
+                before = self._existing[uuid].provider.name
                 self.add_problem(
                     0,
-                    f"{what} cannot take the name {name!r} in the same plan: rename the other"
+                    f"{before} cannot take the name {name!r} in the same plan: rename the other"
                     " provider before",
                 )
-
-    @property
-    def new(self) -> dict[str, str]:
-        """``{uuid: name}`` of the providers to create."""
-        return {uuid: self.name_of(uuid) for uuid in self.nodes.keys() - self._existing.keys()}
-
-    def check_new(self, taken: Collection[str]) -> None:
-        """Check that the providers to create take no name and no UUID of another tree."""
-        for uuid, name in sorted(self.new.items()):
-            if uuid in taken or name in taken:
-                self.reasons.append(
-                    f"another provider has or gets the name {name!r} or its UUID: put $root into"
-                    " its name, and give no uuid"
-                )
-
-    def _has_new_parent(self, uuid: str) -> bool:
-        before, after = self._existing[uuid].provider, self.nodes[uuid].provider
-        return before.parent_uuid != after.parent_uuid
 
 
 def _moves(item: documents.ResourceMove, index: ProviderIndex) -> Iterator[InventoryMove]:
     """The inventory moves of one move; an amount of 0 stands for ``all``."""
-    source, target = index.find(item.source, item.line), index.uuid_of(item.target.text)
-    if source is None or target is None:
+    source, to = index.find(item.source, item.line), index.uuid_of(item.to.text)
+    if source is None or to is None:
         return
     offered = index.nodes[source].inventories
     for name, amount in item.resources.items():
         becomes = item.classes.get(name, name)
-        if (source, name) == (target, becomes):
+        if (source, name) == (to, becomes):
             index.add_problem(item.line, f"{name} would move from {item.source} to itself")
         elif name not in offered:
             present = ", ".join(sorted(offered)) or "no inventory"
             index.add_problem(item.line, f"{item.source} has no {name}: it has {present}")
         else:
             number = 0 if amount == documents.ALL else int(amount)
-            yield InventoryMove(source, name, number, target, becomes, item.line)
+            yield InventoryMove((source, name), number, (to, becomes), item.line)
 
 
 def _with_amounts(moves: Iterable[InventoryMove], index: ProviderIndex) -> Iterator[InventoryMove]:
     """The moves with their amounts; ``all`` is what the other moves leave."""
     by_source: dict[Slot, list[InventoryMove]] = {}
     for move in moves:
-        by_source.setdefault(move.source_slot, []).append(move)
+        by_source.setdefault(move.source, []).append(move)
     for (source, name), group in by_source.items():
         total = index.nodes[source].inventories[name].total
         left = total - sum(move.amount for move in group)
         count_all = sum(not move.amount for move in group)
-        if left < 0 or count_all > 1 or (count_all and not left):
+        problem = ""
+        if left < 0:
+            problem = f"the moves need {-left} more"
+        elif count_all and (count_all > 1 or not left):
+            problem = "nothing is left for 'all'" if not left else "more than one move takes all"
+        if problem:
             what = f"{index.name_of(source)} has {total} {name}"
-            index.add_problem(group[-1].line, f"{what}, and {_excess(left, count_all)}")
+            index.add_problem(group[-1].line, f"{what}, and {problem}")
             continue
         for move in group:
             yield move if move.amount else dataclasses.replace(move, amount=left)
 
 
-def _excess(left: int, count_all: int) -> str:
-    if left < 0:
-        return f"the moves need {-left} more"
-    return "more than one move takes all" if count_all > 1 else "nothing is left for 'all'"
-
-
 def _merge(moves: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
-    """One move for each source slot and target slot."""
+    """One move for each pair of slots."""
     merged: dict[tuple[Slot, Slot], InventoryMove] = {}
     for move in moves:
-        key = move.source_slot, move.target_slot
+        key = move.source, move.to
         amount = move.amount + (merged[key].amount if key in merged else 0)
         merged[key] = dataclasses.replace(merged.get(key, move), amount=amount)
     return merged.values()
-
-
-def _circular(moves: Sequence[InventoryMove]) -> Iterator[InventoryMove]:
-    """The moves that lead back to their origin, directly or over other moves."""
-    target_slots: dict[Slot, set[Slot]] = {}
-    for move in moves:
-        target_slots.setdefault(move.source_slot, set()).add(move.target_slot)
-    for move in moves:
-        reached = pending = {move.target_slot}
-        while pending:
-            pending = set().union(*(target_slots.get(slot, ()) for slot in pending)) - reached
-            reached = reached | pending
-        if move.source_slot in reached:
-            yield move
 
 
 def _growth(moves: Iterable[InventoryMove], index: ProviderIndex) -> dict[Slot, int]:
@@ -392,10 +294,10 @@ def _growth(moves: Iterable[InventoryMove], index: ProviderIndex) -> dict[Slot, 
             before = item.total if item is not None else 0
             growth[uuid, resource_class] = int(fields["total"]) - before
     for move in moves:
-        if move.source_slot in growth:
-            growth[move.source_slot] += move.amount
-        if move.target_slot in growth:
-            growth[move.target_slot] -= move.amount
+        if move.source in growth:
+            growth[move.source] += move.amount
+        if move.to in growth:
+            growth[move.to] -= move.amount
     return {slot: amount for slot, amount in growth.items() if amount}
 
 
@@ -407,12 +309,12 @@ def _inventories(moves: Iterable[InventoryMove], index: ProviderIndex) -> Invent
     """The inventories of the named trees after the reshape; adds what is wrong with them."""
     after = {uuid: dict(node.inventories) for uuid, node in index.nodes.items()}
     by_source: dict[Slot, list[InventoryMove]] = {}
-    by_target: dict[Slot, list[InventoryMove]] = {}
+    by_slot: dict[Slot, list[InventoryMove]] = {}
     for move in moves:
-        by_source.setdefault(move.source_slot, []).append(move)
-        by_target.setdefault(move.target_slot, []).append(move)
-    for target_slot, moves_to in by_target.items():
-        _check_sources(target_slot, moves_to, index)
+        by_source.setdefault(move.source, []).append(move)
+        by_slot.setdefault(move.to, []).append(move)
+    for slot, moves_to in by_slot.items():
+        _check_sources(slot, moves_to, index)
     for origin, moves_from in by_source.items():
         _move(after, origin, moves_from, index)
     for (uuid, name), fields in index.fields.items():
@@ -452,38 +354,38 @@ def _move(
     if not kept and before.reserved:
         if len(moves) == 1:
             reserved = before.reserved
-        elif not any("reserved" in index.fields.get(move.target_slot, {}) for move in moves):
+        elif not any("reserved" in index.fields.get(move.to, {}) for move in moves):
             index.add_problem(
                 moves[0].line,
                 f"{index.name_of(source)} reserves {before.reserved} {name}: say where that moves,"
-                f" with inventories: {{{moves[0].becomes}: {{reserved: {before.reserved}}}}} of a"
+                f" with inventories: {{{moves[0].to[1]}: {{reserved: {before.reserved}}}}} of a"
                 " target",
             )
     for move in moves:
-        item = after[move.target].get(move.becomes)
-        after[move.target][move.becomes] = _add(before, item, move, reserved)
+        uuid, becomes = move.to
+        after[uuid][becomes] = _add(before, after[uuid].get(becomes), move, reserved)
 
 
 #: The fields of an inventory that a new one takes from its source.
 _INHERITED = ("min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
-def _check_sources(target_slot: Slot, moves: Sequence[InventoryMove], index: ProviderIndex) -> None:
+def _check_sources(slot: Slot, moves: Sequence[InventoryMove], index: ProviderIndex) -> None:
     """Add a problem for fields in which the sources of a new inventory differ.
 
     A field that the document gives may differ.
     """
-    target, name = target_slot
-    if name in index.nodes[target].inventories:
+    uuid, name = slot
+    if name in index.nodes[uuid].inventories:
         return
     inherited = [_inherited(move, index) for move in moves]
     for field in _INHERITED:
         values = {fields[field] for fields in inherited}
-        if len(values) > 1 and field not in index.fields.get(target_slot, {}):
-            sources = ", ".join(index.name_of(move.source) for move in moves)
+        if len(values) > 1 and field not in index.fields.get(slot, {}):
+            sources = ", ".join(index.name_of(move.source[0]) for move in moves)
             index.add_problem(
                 moves[-1].line,
-                f"{index.name_of(target)} gets {name} from {sources}, whose {field} differ"
+                f"{index.name_of(uuid)} gets {name} from {sources}, whose {field} differ"
                 f" ({', '.join(sorted(map(str, values)))}): give it, with"
                 f" inventories: {{{name}: {{{field}: ...}}}}",
             )
@@ -491,8 +393,9 @@ def _check_sources(target_slot: Slot, moves: Sequence[InventoryMove], index: Pro
 
 def _inherited(move: InventoryMove, index: ProviderIndex) -> Mapping[str, int | float | str]:
     """The fields that a new inventory takes from one source; max_unit may be "the total"."""
-    item = index.nodes[move.source].inventories[move.resource_class]
-    if move.becomes != move.resource_class:
+    source, name = move.source
+    item = index.nodes[source].inventories[name]
+    if move.to[1] != name:
         item = inventory.Inventory(item.total, max_unit=item.total)
     max_unit = "the total" if item.max_unit == item.total else item.max_unit
     return {**item.as_dict(), "max_unit": max_unit}
@@ -520,10 +423,10 @@ def _add(
     move: InventoryMove,
     reserved: int,
 ) -> inventory.Inventory:
-    """The inventory of a target after an amount was added."""
+    """The inventory of a slot after an amount was added."""
     if item is not None:
         grown = _resize(item, item.total + move.amount)
         return dataclasses.replace(grown, reserved=item.reserved + reserved)
-    if move.becomes != move.resource_class:
+    if move.to[1] != move.source[1]:
         return inventory.Inventory(move.amount, reserved, max_unit=move.amount)
     return dataclasses.replace(_resize(before, move.amount), reserved=reserved)

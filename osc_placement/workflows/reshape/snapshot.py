@@ -75,10 +75,6 @@ class TreeSnapshot:
         """``{provider uuid: name}``"""
         return {uuid: node.provider.name for uuid, node in self.nodes.items()}
 
-    def names_and_uuids(self) -> frozenset[str]:
-        """All names and UUIDs of providers."""
-        return frozenset(self.nodes).union(self.names().values())
-
     def offers(self, uuid: str) -> inventory.Inventories:
         """The inventories of a provider; empty if it does not exist."""
         return self.nodes[uuid].inventories if uuid in self.nodes else {}

@@ -125,13 +125,16 @@ def _moves(providers: dict[str, Any]) -> Any:
 
 
 def check_laws(case: Case, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Check the sums, owner and type of each consumer, the capacities and the given totals."""
+    """Check the sums, owner and type of each consumer, the totals and the capacities."""
     assert before["consumers"].keys() == after["consumers"].keys()
     for uuid, consumer in before["consumers"].items():
         now = after["consumers"][uuid]
         assert _summed(consumer, case.changes) == _summed(now, case.changes)
         assert all(consumer[key] == now[key] for key in ("project", "user", "type"))
     assert after["providers"][uuid_of("share")]["inventories"]
+    if not case.totals:
+        was, now = (_totals_of(state["providers"], case.changes) for state in (before, after))
+        assert was == now
     for (name, resource_class), total in case.totals.items():
         offered = after["providers"][uuid_of(name)]["inventories"]
         assert offered.get(resource_class, {"total": 0})["total"] == total
@@ -142,6 +145,15 @@ def check_laws(case: Case, before: dict[str, Any], after: dict[str, Any]) -> Non
                 for item in after["consumers"].values()
             )
             assert used <= inventory.Inventory.from_dict(fields).capacity
+
+
+def _totals_of(providers: dict[str, dict[str, Any]], changes: bool) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for provider in providers.values():
+        for resource_class, fields in provider["inventories"].items():
+            name = "VGPU" if changes and resource_class == "CUSTOM_FPGA" else resource_class
+            total[name] = total.get(name, 0) + fields["total"]
+    return total
 
 
 def _summed(consumer: dict[str, Any], changes: bool) -> dict[str, int]:

@@ -12,13 +12,13 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import yaml_lines
 from osc_placement.nova import provider_config
-from osc_placement.workflows.reshape import documents, target_tree
+from osc_placement.workflows.reshape import documents
 
 #: The readers of YAML files in the product; ``test_architecture`` finds a new one.
 READERS: dict[str, Callable[[pathlib.Path], object]] = {
     "--provider-config": lambda path: provider_config.read([path]),
     "reshape": lambda path: documents.parse(path.read_text(), str(path)),
-    "reshape --to-tree": lambda path: target_tree.parse(path.read_text(), str(path)),
+    "reshape --to-tree": lambda path: documents.parse_tree(path.read_text(), str(path)),
 }
 
 REFUSED = {

@@ -16,7 +16,6 @@ from osc_placement.workflows.reshape import (
     documents,
     reshape_plan,
     snapshot,
-    target_tree,
 )
 from osc_placement.workflows.reshape.changes import make_plan
 from osc_placement.workflows.reshape.decision import ReshapeDecision
@@ -304,7 +303,7 @@ def test_a_change_that_fails_in_the_rehearsal_is_an_error() -> None:
 
 
 def to_tree(text: str, before: snapshot.TreeSnapshot) -> list[change.Change]:
-    request = reshape_plan.ReshapeRequest(target_tree.parse(text, "t"), options=PACK)
+    request = reshape_plan.ReshapeRequest(documents.parse_tree(text, "t"), options=PACK)
     return reshape_changes.list_changes(reshape_plan.decide(request, before)[0])
 
 
@@ -344,12 +343,6 @@ def test_a_target_tree_that_is_reached_needs_no_evidence(consumer: str, target: 
     assert to_tree(REACHED % (uuid_of(consumer), target), _reached()) == []
 
 
-@pytest.mark.parametrize("target", ["gpu1", "{VGPU: gpu1}", "{VGPU: {gpu0: 2}}", "{VCPU: gpu0}"])
-def test_evidence_that_a_reached_tree_contradicts_is_an_error(target: str) -> None:
-    with pytest.raises(errors.InvalidInput, match="has no allocation that moves"):
-        to_tree(REACHED % (uuid_of("one"), target), _reached())
-
-
 def _reached() -> snapshot.TreeSnapshot:
     providers = {name: ("cn1", {"VGPU": 2}) for name in ("gpu0", "gpu1")}
     return cloud({"cn1": (None, {"VCPU": 4}), **providers}, {"one": {"gpu0": {"VGPU": 1}}})
@@ -371,13 +364,6 @@ def test_a_target_tree_keeps_the_sums() -> None:
     ):
         with pytest.raises(errors.InvalidInput, match=reason):
             to_tree(f"tree: {tree_text}", cloud())
-
-
-def test_a_surplus_names_the_provider_whose_inventories_are_not_given() -> None:
-    text = "tree: {name: cn1, children: [{name: gpu, inventories: {VGPU: 8}}]}"
-    with pytest.raises(errors.InvalidInput, match=r"8 VGPU more.*cn1 keeps its 8 VGPU") as caught:
-        to_tree(text, cloud({"cn1": (None, {"VGPU": 8})}, {}))
-    assert "inventories: {} for none" in str(caught.value)
 
 
 MERGED = """\
@@ -426,7 +412,7 @@ moves:
         documents.parse(text, "m"), roots=tuple(roots), options=PACK
     )
     found, skipped = reshape_plan.decide(request, before)
-    assert {move.source for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
+    assert {move.source[0] for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
     assert {(item.subject.name, item.refused, item.code) for item in skipped} == {
         ("b", True, "reshape-refused"),
         ("c", False, "nothing-to-move"),

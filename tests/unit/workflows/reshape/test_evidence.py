@@ -33,24 +33,11 @@ def domain(server: str, *mdevs: str, pins: tuple[str, ...] = ()) -> str:
 """
 
 
-NODEDEV = f"""\
-<device>
-  <name>mdev_{MDEV.replace("-", "_")}_0000_84_00_0</name>
-  <path>/sys/devices/pci0000:80/0000:84:00.0/{MDEV}</path>
-  <parent>pci_0000_84_00_0</parent>
-  <driver><name>vfio_mdev</name></driver>
-  <capability type='mdev'><type id='nvidia-35'/><uuid>{MDEV}</uuid><iommuGroup number='12'/>
-  </capability>
-</device>
-"""
 PCI_DEVICE = """\
 <device><name>pci_0000_84_00_0</name><parent>computer</parent>
 <capability type='pci'><domain>0</domain><bus>132</bus></capability></device>
 """
 MDEVCTL = f"{MDEV} 0000:84:00.0 nvidia-35 manual (defined)\n{SECOND} 0000:85:00.0 nvidia-35\n"
-NAMES = (
-    f"mdev_{MDEV.replace('-', '_')}_0000_84_00_0\nmdev_{SECOND.replace('-', '_')}_0000_85_00_0\n"
-)
 
 
 def read(*texts: str, reader: evidence.Reader = evidence.mediated_devices) -> list[tuple[str, str]]:
@@ -60,18 +47,11 @@ def read(*texts: str, reader: evidence.Reader = evidence.mediated_devices) -> li
     return pairs
 
 
-@pytest.mark.parametrize("devices", [MDEVCTL, NAMES], ids=["mdevctl", "nodedev-list"])
-def test_domains_and_lists_of_devices_name_the_gpus(devices: str) -> None:
+def test_domains_and_a_list_of_devices_name_the_gpus() -> None:
     domains = "<?xml version='1.0'?>\n" + domain(SERVER, MDEV, SECOND) + domain(OTHER)
     expected = [(SERVER, "0000:84:00.0"), (SERVER, "0000:85:00.0")]
-    assert read(domains, devices) == expected
-    assert read(devices + domains) == expected
-
-
-def test_the_xml_of_a_device_names_its_parent() -> None:
-    assert read(domain(SERVER, MDEV), PCI_DEVICE + NODEDEV) == [(SERVER, "pci_0000_84_00_0")]
-    older = NODEDEV.replace(f"<uuid>{MDEV}</uuid>", "")
-    assert read(domain(SERVER, MDEV), older) == [(SERVER, "pci_0000_84_00_0")]
+    assert read(domains, MDEVCTL) == expected
+    assert read(MDEVCTL + domains) == expected
 
 
 def test_lines_may_be_among_the_output() -> None:
@@ -147,18 +127,6 @@ def test_a_virtual_function_becomes_its_physical_function() -> None:
 def test_the_launch_security_of_a_domain_is_its_model(security: str, models: list[str]) -> None:
     found = read(with_parts(security), reader=evidence.encryption_model)
     assert [model for _, model in found] == models
-
-
-@pytest.mark.parametrize(
-    "part",
-    ["<domain ", "<device>", "<!--", "<?xml ", "</domain>", "<domain><device><!--", "<domain>a="],
-)
-@pytest.mark.timeout(20)
-def test_a_file_of_many_beginnings_is_refused(part: str) -> None:
-    """In linear time: a search from each beginning to the end would take hours."""
-    text = part * (400_000 // len(part)) + "\n"
-    with pytest.raises(errors.InvalidInput, match="file0"):
-        read(text)
 
 
 def test_a_commented_domain_is_no_server() -> None:
