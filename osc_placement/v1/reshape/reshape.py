@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from osc_placement.model.provider import Provider
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.reshape import reshape_plan
+    from osc_placement.workflows.reshape import reshape_plan, reshape_rows
 
 COLUMNS = ("uuid", "before", "after", "status", "reason", "code")
 
@@ -121,6 +121,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             assignment,
             documents,
             reshape_plan,
+            target_tree,
         )
 
         selected = self.selected
@@ -133,7 +134,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             document = documents.parse_tree(text, source)
         else:
             document = documents.parse(text, source)
-            if documents.is_template(document) != bool(selected):
+            if target_tree.is_template(document) != bool(selected):
                 self.usage_error(
                     "the file contains $root: select providers"
                     if not selected
@@ -155,9 +156,9 @@ def _document(path: pathlib.Path) -> tuple[str, str]:
 def _rows(
     prepared: reshape_plan.Prepared, report: result.RunReport, *, is_table: bool
 ) -> Iterator[rows.Row]:
-    from osc_placement.workflows.reshape import reshape_plan
+    from osc_placement.workflows.reshape import reshape_rows
 
-    lines = reshape_plan.ReshapeRows(
+    lines = reshape_rows.ReshapeRows(
         prepared.before, prepared.after, prepared.placed, report.results
     )
     for branches, item in provider.draw(lines.tree()):
@@ -182,7 +183,7 @@ def _rows(
             )
 
 
-def _row(line: reshape_plan.ReshapeRow) -> rows.Row:
+def _row(line: reshape_rows.ReshapeRow) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
     reasons = rows.reasons(line.reason, line.code)
     usages = rows.usages(before), rows.usages(after)

@@ -2,8 +2,7 @@
 """The files of ``placement reshape`` as values: documents of moves, and target trees.
 
 They name providers by name or UUID as the operator wrote them. ``line`` is the line in the file,
-for errors that are found later. A template is one document for many trees, with ``$root`` for the
-name of each tree's root.
+for errors that are found later.
 """
 
 from __future__ import annotations
@@ -124,7 +123,11 @@ class Document:
             texts += (item.uuid, item.name, item.parent or "")
         for named in (*self.rename, *self.delete):
             texts += (named.text, named.name)
-        return [text for text in dict.fromkeys(texts) if text and _fill(text, "") == text]
+        return [
+            text
+            for text in dict.fromkeys(texts)
+            if text and not any(word in text for word in ROOT_WORDS)
+        ]
 
     @property
     def classes(self) -> set[str]:
@@ -220,32 +223,6 @@ def parse_tree(text: str, source: str) -> Tree:
     ]
     errors.InputErrors([*reasons, *_invalid(items, source)]).check()
     return Tree(items, assign, source, frozenset(read.data.get("change_totals", ())))
-
-
-def is_template(document: Document) -> bool:
-    """Whether a document contains ``$root``."""
-    return fill(document, "") != document
-
-
-def fill(document: Document, root: str) -> Document:
-    """The document for the tree of one root, named ``root``."""
-    filled: Document = _fill(document, root)
-    return dataclasses.replace(filled, source=document.source)
-
-
-def _fill(part: Any, root: str) -> Any:
-    if isinstance(part, str):
-        for word in ROOT_WORDS:
-            part = part.replace(word, root)
-        return part
-    if isinstance(part, tuple):
-        return tuple(_fill(item, root) for item in part)
-    if isinstance(part, dict):
-        return {_fill(key, root): _fill(value, root) for key, value in part.items()}
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-        return type(part)(**{key: _fill(value, root) for key, value in fields.items()})
-    return part
 
 
 @functools.cache

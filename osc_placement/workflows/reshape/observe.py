@@ -53,37 +53,35 @@ def observe(
     Errors: ChangedDuringRead; InvalidInput for unknown traits and classes.
     """
     trees = read_trees(client, {item.root_uuid or item.uuid for item in providers}, context)
-    _check_classes(client, document.classes, trees)
-    custom_traits = _check_traits(client, document.descriptions)
-    return dataclasses.replace(trees, traits=custom_traits)
+    return dataclasses.replace(trees, traits=_check_names(client, document, trees))
 
 
-def _check_traits(
-    client: api.Client, items: Iterable[documents.ProviderDescription]
+def _check_names(
+    client: api.Client, document: documents.Document | documents.Tree, trees: snapshot.TreeSnapshot
 ) -> frozenset[str]:
-    """The custom traits that exist. An unknown standard trait is an error."""
-    traits = sorted({trait for item in items for trait in item.traits})
-    if not traits:
-        return frozenset()
-    existing = frozenset(retry.read(lambda: client.list_traits(f"in:{','.join(traits)}")))
+    """Check that the traits and classes of a document exist; the existing custom traits.
+
+    Custom traits are created.
+    """
+    traits = sorted({trait for item in document.descriptions for trait in item.traits})
+    offered = {name for node in trees.nodes.values() for name in node.inventories}
+    classes = sorted(document.classes - offered - set(standard.RESOURCE_CLASSES))
+    existing = frozenset(
+        retry.read(lambda: client.list_traits(f"in:{','.join(traits)}")) if traits else ()
+    )
     errors.InputErrors(
-        f"the cloud does not know the trait {trait}"
-        for trait in traits
-        if trait not in existing and not is_custom(trait)
+        [
+            f"the cloud does not know the trait {trait}"
+            for trait in traits
+            if trait not in existing and not is_custom(trait)
+        ]
+        + [
+            f"unknown resource class {name}: 'openstack resource class create' creates it"
+            for name in classes
+            if not retry.read(functools.partial(client.resource_class_exists, name))
+        ]
     ).check()
     return frozenset(filter(is_custom, existing))
-
-
-def _check_classes(
-    client: api.Client, classes: Collection[str], trees: snapshot.TreeSnapshot
-) -> None:
-    """A class that resources change to must exist."""
-    offered = {name for node in trees.nodes.values() for name in node.inventories}
-    errors.InputErrors(
-        f"unknown resource class {name}: 'openstack resource class create' creates it"
-        for name in sorted(set(classes) - offered - set(standard.RESOURCE_CLASSES))
-        if not retry.read(functools.partial(client.resource_class_exists, name))
-    ).check()
 
 
 def read_trees(

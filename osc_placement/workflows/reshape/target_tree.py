@@ -2,13 +2,15 @@
 """The moves that lead to a target tree, and the documents that a template has for each tree. Pure.
 
 What a target tree does not give stays. A provider of the present tree that is not in the target
-tree is deleted, and its resources move to providers that have more of them in the target tree.
+tree is deleted, and its resources move to providers that have more of them in the target tree. A
+template is one document for many trees, with ``$root`` for the name of each tree's root.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
@@ -62,9 +64,35 @@ def parts(
     trees = before.split()
     for root in sorted(roots, key=lambda item: (item.name, item.uuid)):
         tree = trees[root.root_uuid or root.uuid]
-        filled = documents.fill(document, root.name)
+        filled = fill(document, root.name)
         own = tuple(item for item in filled.assign if item.consumer in tree.consumers)
         yield Part(dataclasses.replace(filled, assign=own), tree, root)
+
+
+def is_template(document: documents.Document) -> bool:
+    """Whether a document contains ``$root``."""
+    return fill(document, "") != document
+
+
+def fill(document: documents.Document, root: str) -> documents.Document:
+    """The document for the tree of one root, named ``root``."""
+    filled: documents.Document = _fill(document, root)
+    return dataclasses.replace(filled, source=document.source)
+
+
+def _fill(part: Any, root: str) -> Any:
+    if isinstance(part, str):
+        for word in documents.ROOT_WORDS:
+            part = part.replace(word, root)
+        return part
+    if isinstance(part, tuple):
+        return tuple(_fill(item, root) for item in part)
+    if isinstance(part, dict):
+        return {_fill(key, root): _fill(value, root) for key, value in part.items()}
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        return type(part)(**{key: _fill(value, root) for key, value in fields.items()})
+    return part
 
 
 def moves(tree: documents.Tree, before: snapshot.TreeSnapshot) -> documents.Document:

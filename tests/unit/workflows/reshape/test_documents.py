@@ -10,7 +10,7 @@ import re
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows.reshape import documents
+from osc_placement.workflows.reshape import documents, target_tree
 
 CONSUMER = "0c57cadb-fc21-585e-9f39-000d38c633c0"
 MOVES = f"""\
@@ -178,9 +178,9 @@ assign: {{{CONSUMER}: cn1_gpu}}
 def test_root_is_replaced_by_the_name_of_each_tree() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: all}, to: {name: "${root}_gpu"}}]'
     found = documents.parse(text, "moves.yaml")
-    assert documents.is_template(found)
-    assert not documents.is_template(documents.parse(MOVES, "moves.yaml"))
-    (filled,) = documents.fill(found, "cn7").moves
+    assert target_tree.is_template(found)
+    assert not target_tree.is_template(documents.parse(MOVES, "moves.yaml"))
+    (filled,) = target_tree.fill(found, "cn7").moves
     assert (filled.source, filled.to.name) == ("cn7", "cn7_gpu")
 
 

@@ -20,6 +20,7 @@ from osc_placement.workflows.reshape import (
     documents,
     observe,
     reshape_plan,
+    reshape_rows,
 )
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cases, cloud_builder
@@ -38,9 +39,9 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
         )
 
 
-def shown(found: reshape_plan.Prepared) -> reshape_plan.ReshapeRows:
+def shown(found: reshape_plan.Prepared) -> reshape_rows.ReshapeRows:
     outcomes = result.of_plan(found.planned.plan)
-    return reshape_plan.ReshapeRows(found.before, found.after, found.placed, outcomes)
+    return reshape_rows.ReshapeRows(found.before, found.after, found.placed, outcomes)
 
 
 def test_providers_and_consumers_are_shown_before_and_after() -> None:
