@@ -1,209 +1,332 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement reshape`` on every target: VGPU to children, undo, stale plans, refusals."""
+"""``placement reshape`` and the recipes: what is applied and undone, and what is refused."""
 
 from __future__ import annotations
 
-import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.functional_cloud import allocate, create
-from tests.support.peer import fixtures, shell, target as targets
+from osc_placement import testing
+from osc_placement.testing.cloud import uuid_of
+from tests.support.functional_cloud import nova_of, server
+from tests.support.peer import target as targets
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, differences, table
 
-RESHAPE = "placement reshape"
-A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
+RESHAPE, RECIPE = "placement reshape", "placement recipe"
+A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
+CONTEXT, GPU = "MEM_ENCRYPTION_CONTEXT", "CUSTOM_PCI_10DE_1EB8"
+ONE, TWO, THREE, EVACUATED = (uuid_of(name) for name in ("one", "two", "three", "evacuated"))
+NEW = "5d3ab1f8-0e66-4c7e-9f0d-7b1f5a1ab001"
+MDEV = "4b20d080-1b54-4048-85b3-a6a62d165c01"
+
+NODE = {"VCPU": 16, "VGPU": 8, "SRIOV_NET_VF": 2, CONTEXT: 15, "CUSTOM_GPU": 2}
+
+
+def cloud(**more: Any) -> testing.Cloud:
+    """A node with all inventories of its own, and servers; one is being evacuated."""
+    return (
+        testing.Cloud()
+        .host("cn1", **{**NODE, **more})
+        .child("cn1", f"cn1_{B}")
+        .host("cn2", VCPU=16)
+        .server("one", {"cn1": {"VCPU": 1, "VGPU": 1, CONTEXT: 1, "CUSTOM_GPU": 1}})
+        .server("two", {"cn1": {"VCPU": 1, "VGPU": 3, "SRIOV_NET_VF": 1, "CUSTOM_GPU": 1}})
+        .server("three", {"cn1": {"VCPU": 2}})
+        .server("evacuated", {"cn1": {"VGPU": 1, "VCPU": 1}, "cn2": {"VCPU": 3}})
+    )
+
+
 MOVES = f"""\
 moves:
-- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}, parent: cn1, traits: [CUSTOM_VGPU_A]}}}}
-- {{from: cn1, resources: {{VGPU: 4, CUSTOM_VF: 2}}, to: {B}}}
+- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: cn1_{A}, traits: [CUSTOM_VGPU_A]}}}}
+- {{from: cn1, resources: {{VGPU: 4, SRIOV_NET_VF: 2}}, to: cn1_{B}}}
 """
-CONSUMERS = {name: f"0c57cadb-fc21-585e-9f39-{number:012}" for number, name in enumerate("abcde")}
+TREE = f"""\
+tree:
+  name: cn1
+  inventories: {{VCPU: 16, SRIOV_NET_VF: 2, {CONTEXT}: 15, CUSTOM_GPU: 2}}
+  children: [{{name: cn1_{B}, inventories: {{VGPU: 8}}}}]
+"""
+NUMA = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: all}}, to: {{name: numa0, parent: cn1}}}}
+- {{from: cn1, resources: {{SRIOV_NET_VF: all}}, to: {{name: cn1_{B}, parent: numa0}}}}
+rename: {{cn1_{B}: function}}
+"""
+ADDRESS = f"<hostdev type='mdev'><source><address uuid='{MDEV}'/></source></hostdev>"
+FILES = {
+    "moves.yaml": MOVES,
+    "assigned.yaml": f"{MOVES}assign: {{{TWO}: cn1_{B}, {ONE}: cn1_{A}, {EVACUATED}: cn1_{A}}}\n",
+    "tree.yaml": TREE,
+    "numa.yaml": NUMA,
+    "gpus": f"{ONE}={A}\n{EVACUATED}=0000:84:00.0\n",
+    "devices": f"{ONE}=0000:82:00.0\n{TWO}=pci_0000_81_00_0\n",
+    "domains.xml": f"<domain><uuid>{TWO}</uuid><devices>{ADDRESS}</devices></domain>",
+    "mdevs": f"{MDEV} 0000:85:00.0 nvidia-35 manual (defined)\n",
+    "mine.yaml": "mine",
+    "each.yaml": 'moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]\n',
+}
+PINNED = {"vcpus": 2, "extra_specs": {"hw:cpu_policy": "dedicated"}}
 
 
-@pytest.fixture
-def uuids(openstack: shell.OpenStack, target: targets.Target) -> dict[str, str]:
-    """A compute node with all inventories of its own, and servers; one is being evacuated."""
-    openstack.do("resource class create", "CUSTOM_VF")
-    found = {"cn1": create(openstack, "cn1", VCPU=16, VGPU=8, CUSTOM_VF=2)}
-    found[B] = create(openstack, B, "cn1")
-    found["cn2"] = create(openstack, "cn2", VCPU=16)
-    for name, amounts in (
-        ("a", "VCPU=1,VGPU=4"),
-        ("b", "VCPU=1,VGPU=2,CUSTOM_VF=1"),
-        ("c", "VCPU=2"),
-    ):
-        allocate(openstack, found["cn1"], amounts, CONSUMERS[name])
-    openstack.do(
-        "resource provider allocation set",
-        CONSUMERS["d"],
-        *("--allocation", f"rp={found['cn1']},VGPU=1,VCPU=1"),
-        *("--allocation", f"rp={found['cn2']},VCPU=3"),
-        *("--project-id", "project", "--user-id", "user"),
+def nova(**service: str) -> dict[str, Any]:
+    flavor = server(THREE, "cn1")["flavor"]
+    return nova_of(
+        "cn1",
+        "cn2",
+        servers=[
+            server(ONE, "cn1"),
+            server(TWO, "cn1"),
+            server(THREE, "cn1", flavor={**flavor, **PINNED}),
+        ],
+        services={"cn1": service},
     )
-    allocate(openstack, found["cn2"], "VCPU=1", CONSUMERS["e"])
-    pathlib.Path("moves.yaml").write_text(MOVES)
-    return found
 
 
-def allocations(target: targets.Target) -> dict[str, dict[str, dict[str, int]]]:
-    """``{consumer: {provider uuid: resources}}``"""
+def owned() -> testing.Cloud:
+    """A node of nova-compute with a child, in an aggregate."""
+    return (
+        testing.Cloud()
+        .host("cn1", VCPU=16, traits=["COMPUTE_NODE"], aggregates=["rack"])
+        .child("cn1", "cn1:agent")
+        .server("one", {"cn1": {"VCPU": 1}})
+    )
+
+
+def stopped() -> dict[str, Any]:
+    down = {"state": "down", "status": "disabled"}
+    return nova_of("cn1", servers=[server(ONE, "cn1")], services={"cn1": down})
+
+
+STATES = {
+    "node": State(cloud(), None, FILES),
+    "nova": State(cloud(), nova(), FILES),
+    "new class": State(cloud(), None, FILES, [f"resource class create {GPU}"]),
+    "tree reached": State(cloud(), None, FILES, [f"{RESHAPE} --to-tree tree.yaml"]),
+    "three trees": State(
+        testing.Cloud()
+        .host("cn2", VCPU=2)
+        .host("cn3", VGPU=2)
+        .host("cn4", VGPU=2, traits=["COMPUTE_NODE"]),
+        None,
+        FILES,
+    ),
+    "stopped": State(owned(), stopped()),
+    "up": State(owned(), nova_of("cn1", servers=[server(ONE, "cn1")])),
+}
+
+
+class Flow(NamedTuple):
+    """Commands, of which the last one is a reshape, and the providers after it, by name."""
+
+    state: str
+    lines: list[str]
+    shows: dict[str, Any]
+
+
+REPLACE = f"{RECIPE} replace-host cn1 %s --uuid {NEW} --out out.yaml"
+FLOWS = {
+    "moves": Flow(
+        "node",
+        [f"{RESHAPE} moves.yaml --strategy pack"],
+        {
+            "cn1": {"inventories": {"VGPU": None, "SRIOV_NET_VF": None, "VCPU": {"total": 16}}},
+            f"cn1_{A}": {
+                "parent": "cn1",
+                "traits": ["CUSTOM_VGPU_A"],
+                "inventories": {"VGPU": {"total": 4}},
+                "allocations": {TWO: {"VGPU": 3}},
+            },
+            f"cn1_{B}": {"allocations": {TWO: {"SRIOV_NET_VF": 1}}},
+            "cn2": {"allocations": {EVACUATED: {"VCPU": 3}}},
+        },
+    ),
+    "assigned": Flow(
+        "node",
+        [f"{RESHAPE} assigned.yaml"],
+        {f"cn1_{A}": {"allocations": {ONE: {"VGPU": 1}, EVACUATED: {"VGPU": 1}}}},
+    ),
+    "another name and parent": Flow(
+        "node",
+        [f"{RESHAPE} numa.yaml"],
+        {"function": {"parent": "numa0", "allocations": {TWO: {"SRIOV_NET_VF": 1}}}},
+    ),
+    "vgpu": Flow(
+        "node",
+        [
+            f"{RECIPE} vgpu cn1 --device {A}=4 --device 0000:85:00.0=VGPU:4,SRIOV_NET_VF:2"
+            f" --trait {A}=CUSTOM_VGPU_A --assign @gpus --assign @domains.xml --assign @mdevs"
+            " --out out.yaml",
+            f"{RESHAPE} out.yaml",
+        ],
+        {
+            f"cn1_{A}": {
+                "traits": ["CUSTOM_VGPU_A"],
+                "inventories": {"VGPU": {"total": 4, "max_unit": 4, "allocation_ratio": 1.0}},
+                "allocations": {ONE: {"VGPU": 1}, EVACUATED: {"VGPU": 1}},
+            },
+            f"cn1_{B}": {"allocations": {TWO: {"VGPU": 3, "SRIOV_NET_VF": 1}}},
+        },
+    ),
+    "sev": Flow(
+        "node",
+        [f"{RECIPE} sev cn1 --out out.yaml", f"{RESHAPE} out.yaml"],
+        {
+            "cn1_amd_sev": {
+                "traits": ["HW_CPU_X86_AMD_SEV", "OWNER_NOVA"],
+                "allocations": {ONE: {CONTEXT: 1}},
+            }
+        },
+    ),
+    "pci": Flow(
+        "new class",
+        [
+            f"{RECIPE} pci cn1 --device 0000:81:00.0=CUSTOM_GPU:1"
+            " --device pci_0000_82_00_0=CUSTOM_GPU:1 --as CUSTOM_GPU=10de:1eb8"
+            " --trait 0000:81:00.0=CUSTOM_FAST --assign @devices --out out.yaml",
+            f"{RESHAPE} out.yaml",
+        ],
+        {
+            "cn1": {"inventories": {"CUSTOM_GPU": None}},
+            "cn1_0000:81:00.0": {
+                "traits": ["COMPUTE_MANAGED_PCI_DEVICE", "CUSTOM_FAST", "OWNER_NOVA"],
+                "allocations": {TWO: {GPU: 1}},
+            },
+            "cn1_0000:82:00.0": {"allocations": {ONE: {GPU: 1}}},
+        },
+    ),
+    "pcpu": Flow(
+        "nova",
+        [
+            f"{RECIPE} pcpu cn1 --cpu-dedicated-set 4-11 --assign {ONE}=VCPU --assign {TWO}=VCPU"
+            f" --assign {EVACUATED}=VCPU --out out.yaml",
+            f"{RESHAPE} out.yaml",
+        ],
+        {
+            "cn1": {
+                "inventories": {"PCPU": {"total": 8}, "VCPU": {"total": 8}},
+                "allocations": {THREE: {"PCPU": 2}},
+            }
+        },
+    ),
+    "a renamed host": Flow(
+        "stopped",
+        [REPLACE % "cn1.example.net", f"{RESHAPE} out.yaml --allow nova-owned"],
+        {
+            "cn1": None,
+            "cn1.example.net": {
+                "uuid": NEW,
+                "traits": ["COMPUTE_NODE"],
+                "aggregates": [uuid_of("rack")],
+                "inventories": {"VCPU": {"total": 16}},
+                "allocations": {ONE: {"VCPU": 1}},
+            },
+            "cn1.example.net:agent": {"parent": "cn1.example.net"},
+        },
+    ),
+    "a rebuilt host": Flow(
+        "stopped",
+        [REPLACE % "cn1", f"{RESHAPE} out.yaml --allow nova-owned"],
+        {
+            "cn1": {"uuid": NEW, "allocations": {ONE: {"VCPU": 1}}},
+            f"cn1-replaced-{uuid_of('cn1')[:8]}": {"inventories": {"VCPU": None}},
+        },
+    ),
+}
+
+
+def providers(target: targets.Target) -> dict[str, Any]:
+    """Everything of each provider, by its name."""
+    listed = target.ask("GET", "/resource_providers")["resource_providers"]
+    names = {item["uuid"]: item["name"] for item in listed}
+
+    def ask(uuid: str, part: str) -> Any:
+        return target.ask("GET", f"/resource_providers/{uuid}/{part}")[part]
+
     return {
         name: {
-            uuid: held["resources"]
-            for uuid, held in target.ask("GET", f"/allocations/{consumer}")["allocations"].items()
+            "uuid": uuid,
+            "parent": names.get(item["parent_provider_uuid"]),
+            "inventories": ask(uuid, "inventories"),
+            "traits": sorted(ask(uuid, "traits")),
+            "aggregates": ask(uuid, "aggregates"),
+            "allocations": {
+                consumer: part["resources"] for consumer, part in ask(uuid, "allocations").items()
+            },
         }
-        for name, consumer in CONSUMERS.items()
+        for item in listed
+        for uuid, name in [(item["uuid"], item["name"])]
     }
 
 
-def offered(target: targets.Target) -> dict[str, Any]:
-    """``{provider's name: (inventories, traits, parent)}``"""
-    found = {}
-    for item in target.ask("GET", "/resource_providers")["resource_providers"]:
-        path = f"/resource_providers/{item['uuid']}"
-        found[item["name"]] = (
-            target.ask("GET", f"{path}/inventories")["inventories"],
-            target.ask("GET", f"{path}/traits")["traits"],
-            item["parent_provider_uuid"],
-        )
-    return found
-
-
-def rows(
-    openstack: shell.OpenStack, *arguments: str, code: int = 0, command: str = RESHAPE
-) -> list[dict[str, Any]]:
-    return openstack.rows(command, *arguments, code=code)
-
-
-def test_a_reshape_is_rehearsed_applied_and_undone(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+@pytest.mark.parametrize("name", FLOWS)
+def test_a_reshape_is_applied_and_undone(
+    name: str, openstack: OpenStack, target: targets.Target
 ) -> None:
-    before = offered(target), allocations(target)
-    check = ("moves.yaml", "--strategy", "pack", "--dry-run")
-    planned = openstack.run(RESHAPE, *check, "--detailed-exitcode")
-    assert planned.code == 3
-    assert "guessed (pack)" in planned.stdout
-    assert (offered(target), allocations(target)) == before
-
-    found = rows(openstack, "moves.yaml", "--strategy", "pack", "--undo-out", "undo.json")
-    assert {row["status"] for row in found} == {"applied"}
-    child = next(row["uuid"] for row in found if row["name"].endswith(A))
-    after = allocations(target)
-    assert after["a"] == {uuids["cn1"]: {"VCPU": 1}, child: {"VGPU": 4}}
-    assert after["d"][uuids["cn2"]] == {"VCPU": 3}
-    assert after["c"] == before[1]["c"]
-    assert after["b"][uuids[B]]["CUSTOM_VF"] == 1
-    now = offered(target)
-    assert {name: fields["total"] for name, fields in now[B][0].items()} == {
-        "CUSTOM_VF": 2,
-        "VGPU": 4,
-    }
-    assert now[A][1:] == (["CUSTOM_VGPU_A"], uuids["cn1"])
-    assert list(now["cn1"][0]) == ["VCPU"]
-
+    flow = FLOWS[name]
+    state = STATES[flow.state]
+    state.arrange(openstack)
+    before = providers(target)
+    for line in flow.lines[:-1]:
+        assert state.run(openstack, line).code == 0
+    assert providers(target) == before
+    # A recording of nova is no reason to change a real Placement.
+    reshape = state._replace(nova=None)
+    outcome = reshape.run(openstack, flow.lines[-1], "--undo-out", "undo.json")
+    assert outcome.code == 0, outcome
+    assert [*differences(flow.shows, providers(target))] == []
     openstack.do("placement plan undo", "undo.json")
-    assert (offered(target), allocations(target)) == before
+    assert providers(target) == before
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.37", "1.39"])
 def test_a_reshape_is_the_same_at_every_supported_version(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str], version: str
+    openstack: OpenStack, target: targets.Target, version: str
 ) -> None:
-    types = {
-        name: target.ask("GET", f"/allocations/{consumer}").get("consumer_type")
-        for name, consumer in CONSUMERS.items()
-    }
+    def types() -> list[str]:
+        return [
+            target.ask("GET", f"/allocations/{uuid}").get("consumer_type") for uuid in (ONE, TWO)
+        ]
+
+    STATES["node"].arrange(openstack)
+    before = types()
     openstack.do(RESHAPE, "moves.yaml", "--strategy", "pack", version=version)
-    assert allocations(target)["b"][uuids[B]]["CUSTOM_VF"] == 1
-    for name, consumer in CONSUMERS.items():
-        assert target.ask("GET", f"/allocations/{consumer}").get("consumer_type") == types[name]
+    assert providers(target)[f"cn1_{B}"]["allocations"][TWO] == {"SRIOV_NET_VF": 1}
+    assert types() == before
     code, error = openstack.fails(RESHAPE, "moves.yaml", version="1.29")
     assert (code, "at least version 1.30" in error) == (1, True)
 
 
-def test_an_undecided_consumer_is_refused_until_evidence_decides(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    before = offered(target), allocations(target)
-    code, error = openstack.fails(RESHAPE, "moves.yaml")
-    assert code == 1
-    assert all(CONSUMERS[name] in error for name in "abd")
-    assert (offered(target), allocations(target)) == before
-    evidence = f"{MOVES}assign: {{{CONSUMERS['a']}: {B}}}\n"
-    pathlib.Path("moves.yaml").write_text(evidence)
-    found = rows(openstack, "moves.yaml")
-    assert {row["reason"] for row in found if row["name"].endswith(CONSUMERS["a"])} == {
-        "",
-        "assigned",
-    }
-    assert allocations(target)["a"][uuids[B]] == {"VGPU": 4}
+UNCHANGED = {"status": "unchanged"}
+# fmt: off
+TABLE = [
+    Row(f"{RESHAPE} moves.yaml", "node", 1, ("several possible targets", ONE, TWO, EVACUATED)),
+    Row(f"{RESHAPE} moves.yaml --strategy pack --dry-run --detailed-exitcode", "node", 3,
+        ("guessed (pack)", "planned")),
+    Row(f"{RESHAPE} --to-tree tree.yaml --dry-run --detailed-exitcode", "tree reached", 0,
+        [UNCHANGED, UNCHANGED]),
+    Row(f"{RESHAPE} each.yaml cn2 cn3 cn4", "three trees", 6, [
+        {"name": "cn3", "status": "applied"},
+        {"name": "gpu-of-cn3", "status": "applied"},
+        {"name": "cn2", "status": "skipped", "code": "nothing-to-move",
+         "reason": ("no inventory that the document moves",)},
+        {"name": "cn4", "status": "refused", "code": "nova-owned",
+         "reason": ("nova-compute owns the tree of cn4",)},
+    ]),
+    Row(f"{RESHAPE} each.yaml", "node", 2, "the file contains $root: select providers"),
+    Row(f"{RESHAPE} moves.yaml cn1", "node", 2, "the file does not contain $root"),
+    Row(f"{RESHAPE} --to-tree tree.yaml --member-of {NEW}", "node", 2,
+        "--to-tree contains its tree"),
+    Row(f"{RESHAPE} moves.yaml --to-tree tree.yaml", "node", 2, "give a file of moves, or"),
+    Row(f"{RESHAPE} nofile.yaml", "node", 1, "cannot be read"),
+    Row(f"{RECIPE} replace-host cn1 cn1.example.net --uuid {NEW}", "up", 1,
+        ("nova-compute on nova-cn1 is up", "is enabled")),
+]
+# fmt: on
 
 
-def test_a_target_tree_is_reached_and_then_unchanged(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    pathlib.Path("tree.yaml").write_text(
-        f"""\
-tree:
-  name: cn1
-  inventories: {{VCPU: 16, CUSTOM_VF: 2}}
-  children: [{{name: {B}, inventories: {{VGPU: 8}}}}]
-"""
-    )
-    rows(openstack, "--to-tree", "tree.yaml")
-    assert allocations(target)["a"][uuids[B]] == {"VGPU": 4}
-    again = rows(openstack, "--to-tree", "tree.yaml", "--dry-run", "--detailed-exitcode")
-    assert {row["status"] for row in again} == {"unchanged"}
-
-
-def test_a_provider_gets_another_name_and_parent(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    pathlib.Path("move.yaml").write_text(
-        f"""\
-moves:
-- {{from: cn1, resources: {{VGPU: all}}, to: {{name: numa0, parent: cn1}}}}
-- {{from: cn1, resources: {{CUSTOM_VF: all}}, to: {{name: {B}, parent: numa0}}}}
-rename: {{{B}: function}}
-"""
-    )
-    before = offered(target)
-    rows(openstack, "move.yaml", "--undo-out", "undo.json")
-    now = {row["uuid"]: row for row in openstack("resource provider list")}
-    assert now[uuids[B]]["name"] == "function"
-    assert now[now[uuids[B]]["parent_provider_uuid"]]["name"] == "numa0"
-    openstack.do("placement plan undo", "undo.json")
-    assert offered(target) == before
-
-
-def test_a_template_reshapes_each_tree_separately(
-    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
-) -> None:
-    create(openstack, "cn3", VGPU=2)
-    create(openstack, "cn4", VGPU=2)
-    openstack.do("resource provider trait set", "cn4", "--trait", "COMPUTE_NODE")
-    pathlib.Path("each.yaml").write_text(
-        """\
-moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
-"""
-    )
-    selected = ("cn1", "cn2", "cn3", "cn4", B)
-    found = {row["name"]: row for row in rows(openstack, "each.yaml", *selected, code=6)}
-    assert {name: found[name]["status"] for name in ("cn1", "cn2", "cn3", "cn4")} == {
-        "cn1": "applied",
-        "cn2": "skipped",
-        "cn3": "applied",
-        "cn4": "refused",
-    }
-    assert (found["cn2"]["code"], found["cn4"]["code"]) == ("nothing-to-move", "nova-owned")
-    assert "no inventory that the document moves" in found["cn2"]["reason"]
-    assert "nova-compute owns the tree" in found["cn4"]["reason"]
-    now = offered(target)
-    assert {"gpu-of-cn1", "gpu-of-cn3"} <= now.keys()
-    assert "gpu-of-cn4" not in now
-
-
-@fixtures.ON_ONE_TARGET
-def test_an_unreadable_file_is_reported(openstack: shell.OpenStack) -> None:
-    assert "cannot be read" in openstack.fails(RESHAPE, "nofile.yaml")[1]
+@table(TABLE)
+def test_reshape(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)

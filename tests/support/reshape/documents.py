@@ -57,8 +57,11 @@ def decided(
     text: str,
     before: snapshot.TreeSnapshot | None = None,
     options: assignment.AssignOptions = PLAIN,
+    *allow: str,
 ) -> decision.ReshapeDecision:
-    request = reshape_plan.ReshapeRequest(documents.parse(text, "m"), options=options)
+    """The decision about a document of moves, or about a target tree."""
+    parse = documents.parse_tree if text.startswith("tree:") else documents.parse
+    request = reshape_plan.ReshapeRequest(parse(text, "m"), (), options, frozenset(allow))
     return reshape_plan.decide(request, before or cloud())[0]
 
 
@@ -77,7 +80,6 @@ def changes(
     before: snapshot.TreeSnapshot | None = None,
     options: assignment.AssignOptions = PACK,
 ) -> list[change.Change]:
-    before = before or cloud()
     found = reshape_changes.list_changes(decided(text, before, options))
     return sorted(found, key=change.Change.sort_key)
 
