@@ -169,7 +169,10 @@ class EventLog:
         self._path, self._command = path, command
         self._lock, self._has_warned = threading.Lock(), False
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            size = os.stat(path).st_size
+            #: Whether the last line has no end, because the disk was full.
+            self._is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         except OSError as error:
             raise errors.PlacementError(
                 f"--log-json {path} cannot be written: {error.strerror}; nothing was changed"
@@ -188,15 +191,18 @@ class EventLog:
             "attempt": event.attempt,
         }
         with self._lock:
+            line = b"\n" * self._is_cut + json.dumps(document).encode() + b"\n"
             try:
-                self._file.write(json.dumps(document).encode() + b"\n")
+                self._is_cut = self._file.write(line) != len(line)
+                reason = "the last line is not complete" if self._is_cut else ""
             except OSError as error:
-                if not self._has_warned:
-                    streams.write_message(
-                        f"Warning: --log-json {self._path}: {error.strerror}; the run continues,"
-                        " and its changes are in its journal"
-                    )
+                reason = str(error.strerror)
+            if reason and not self._has_warned:
                 self._has_warned = True
+                streams.write_message(
+                    f"Warning: --log-json {self._path}: {reason}; the run continues, and its"
+                    " changes are in its journal"
+                )
 
     def close(self) -> None:
         """Close the file."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import resource
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +34,44 @@ def test_each_change_is_a_line(openstack: shell.OpenStack) -> None:
     assert pathlib.Path("log").stat().st_mode & 0o777 == 0o600
     openstack.run(AMEND, "VCPU:allocation_ratio=4", "--log-json", "log")
     assert len(events("log")) == 2 * len(logged)
+
+
+@pytest.fixture
+def room() -> Iterator[Callable[[int], None]]:
+    """Limits how long a file of this process may be; 0 for no limit."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size or before[0], before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_line_that_a_full_disk_cut_off_does_not_take_the_next_one_with_it(
+    tmp_path: pathlib.Path, room: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+
+    def write(log: progress.EventLog, *names: str) -> None:
+        for name in names:
+            log.write(ChangeEvent("inventories", "u", name, "applied", "", "", 1))
+
+    for number in range(2):
+        log = progress.EventLog(path, "a command")
+        write(log, f"{number} whole")
+        room(path.stat().st_size + 40)
+        write(log, f"{number} cut", f"{number} lost")
+        room(0)
+        if number:
+            write(log, "1 in the same run")
+        log.close()
+    log = progress.EventLog(path, "a command")
+    write(log, "2 in the next run")
+    log.close()
+    lines = path.read_text().splitlines()
+    is_whole = [line.endswith("}") for line in lines]
+    assert is_whole == [True, False, True, False, True, True]
+    names = [json.loads(line)["change"]["name"] for line in lines if line.endswith("}")]
+    assert names == ["0 whole", "1 whole", "1 in the same run", "2 in the next run"]
+    # One warning for each run.
+    assert capsys.readouterr().err.count("the last line is not complete; the run continues") == 2
 
 
 def test_a_full_disk_does_not_stop_a_run(openstack: shell.OpenStack) -> None:
