@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.peer import shell
+from tests.support.peer import fixtures, shell
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -65,6 +65,7 @@ def test_known_problems_are_muted_and_a_snapshot_is_compared(
     assert changed == {"missing-member": "-11"}
 
 
+@fixtures.ON_ONE_TARGET
 def test_what_was_not_checked_fails_only_a_strict_run(openstack: shell.OpenStack) -> None:
     problems = [row["code"] for row in rows(openstack, "placement health show") if row["count"]]
     mutes = [word for code in sorted(set(problems)) for word in ("--mute", code)]

@@ -9,7 +9,7 @@ import pathlib
 import pytest
 from prometheus_client import parser
 
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -55,15 +55,20 @@ def test_the_cloud_its_snapshot_and_its_textfile_have_the_same_metrics(
         assert values(file.stdout) == live
 
 
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("link.prom", "link.prom is a symbolic link, and is not replaced"),
+        ("/dev/full", "/dev/full is not a regular file"),
+        ("target.prom", "target.prom exists and is not a file of metrics"),
+    ],
+)
 def test_what_cannot_be_written_is_refused(
-    openstack: shell.OpenStack, target: targets.Target
+    file: str, reason: str, openstack: shell.OpenStack
 ) -> None:
     pathlib.Path("target.prom").write_text("old")
     pathlib.Path("link.prom").symlink_to("target.prom")
-    code, text = openstack.fails(WRITE, *RECORDED, "--textfile", "link.prom")
-    assert (code, "link.prom is a symbolic link, and is not replaced" in text) == (1, True)
-    code, text = openstack.fails(WRITE, *RECORDED, "--textfile", "/dev/full")
-    assert (code, "/dev/full is not a regular file" in text) == (1, True)
-    code, text = openstack.fails(WRITE, *RECORDED, "--textfile", "target.prom")
-    assert (code, "target.prom exists and is not a file of metrics" in text) == (1, True)
+    code, text = openstack.fails(WRITE, *RECORDED, "--textfile", file)
+    assert (code, reason in text) == (1, True)
     assert pathlib.Path("target.prom").read_text() == "old"

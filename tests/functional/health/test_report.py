@@ -138,6 +138,7 @@ def test_the_page_has_what_the_commands_show(
     assert "Zone az1" in page.text
 
 
+@ONE_TARGET
 def test_the_page_is_one_file_with_an_order(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
