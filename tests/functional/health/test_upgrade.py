@@ -3,137 +3,85 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
 from typing import Any
 
-import pytest
-
 from osc_placement import testing
-from tests.support.clouds import compute_services
-from tests.support.peer import shell
+from tests.support.functional_cloud import flavor, nova_of
+from tests.support.peer import fixtures
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
 
-FLAVORS = "GET /v2.1/flavors/detail?is_public=None"
-UUID = "00000000-0000-4000-8000-000000000001"
-TPM = {
-    "id": "tpm", "name": "tpm", "vcpus": 1, "ram": 64, "disk": 0, "swap": 0,
-    "OS-FLV-EXT-DATA:ephemeral": 0, "extra_specs": {"hw:tpm_version": "2.0"},
-}  # fmt: skip
+CHECK = "placement upgrade check"
+TRAITS = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
+CONF = {"nova.conf": "[placement]\nusername = nova\nproject_name = service\n"}
+SPEC = '[pci]\ndevice_spec = {"vendor_id": "10de", "one_time_use": "true"}\n'
 
 
-def small_cloud(maximum: str) -> dict[str, Any]:
-    """Nova with this maximum of its API, one host, no server and one flavor."""
-    return {
-        **compute_services.compute_hosts([("host", "host", UUID)]),
+def at(maximum: str, **inventories: int) -> State:
+    """One host that can serve a virtual TPM until 2025.2; the maximum of nova's API."""
+    cloud = testing.Cloud().host("host", traits=TRAITS, VCPU=4, MEMORY_MB=512, **inventories)
+    tpm = flavor("tpm", 1) | {"extra_specs": {"hw:tpm_version": "2.0"}}
+    nova: dict[str, Any] = {
         "GET /v2.1/": {"version": {"version": maximum}},
-        FLAVORS: {"flavors": [TPM]},
-        "GET /v2.1/os-aggregates": {"aggregates": []},
-        "GET /v2.1/os-migrations": {"migrations": []},
-        "GET /v2.1/os-server-groups?all_projects=True": {"server_groups": []},
-        "GET /v2.1/servers/detail?all_tenants=1": {"servers": []},
         "GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": []},
     }
+    return State(cloud, nova_of("host", flavors=[tpm]) | nova, CONF)
 
 
-def recorded(folder: pathlib.Path, nova: dict[str, Any]) -> tuple[str, str]:
-    path = folder / "nova.json"
-    path.write_text(json.dumps(nova))
-    return "--os-nova-recording", str(path)
+STATES = {
+    "nova 31": at("2.100"),
+    "nova 33": at("2.103"),
+    "nova 34": at("2.104"),
+    "encrypted memory": at("2.100", MEM_ENCRYPTION_CONTEXT=1),
+    "sample": State("12-hosts", files={"nova.conf": SPEC}),
+}
+SUCCESS = {"code": "flavors", "result": "success", "subjects": []}
+LOST = {"code": "flavors", "result": "warning", "subjects": ["flavor tpm"]}
+# A recording does not say who has the role service: the reshape is never a success.
+ENCRYPTION = {"code": "encryption", "result": "warning",
+              "details": ("a recording of nova has no role assignments",)}  # fmt: skip
+
+# fmt: off
+TABLE = [
+    Row(f"{CHECK} --to 2025.2", "nova 31", 0,
+        [..., SUCCESS, {"code": "images", "result": "not checked"}]),
+    Row(f"{CHECK} --to 2025.2 --strict", "nova 31", 1, [..., SUCCESS]),
+    Row(f"{CHECK} --to 2026.1 --from 2025.2", "nova 31", 1,
+        [..., LOST, {"code": "step", "result": "success"}]),
+    Row(f"{CHECK} --to 2026.2", "nova 31", 2, [..., LOST, {"code": "step", "result": "failure"}]),
+    Row(f"{CHECK} --to 2026.2", "nova 33", 0, [..., SUCCESS]),
+    Row(f"{CHECK} --to 2025.2", "encrypted memory", 1, [..., ENCRYPTION]),
+    Row(f"{CHECK} --to 2025.2 --nova-conf nova.conf", "encrypted memory", 1, [..., ENCRYPTION]),
+]
+#: A step that is none.
+REFUSED = [
+    Row(f"{CHECK} --to 2027.1", "nova 31", 255,
+        "'2027.1' is not a known release of nova: 2023.1, "),
+    Row(f"{CHECK} --to 2024.1", "nova 31", 255, "it is not newer than nova 31 (2025.1)"),
+    Row(f"{CHECK} --to 2026.2 --from 2025.1", "nova 34", 255, "nova-api is nova 34 (2026.2)"),
+    Row(f"{CHECK} --to 2026.2 --nova-conf absent", "nova 31", 255, "absent"),
+    Row(f"{CHECK} --from 2025.1", "nova 31", 2, "--to"),
+]
+# fmt: on
 
 
-@pytest.fixture
-def host(openstack: shell.OpenStack) -> None:
-    """One host that can serve a virtual TPM by the rules until 2025.2."""
-    target = openstack.target
-    target.ask("POST", "/resource_providers", {"name": "host", "uuid": UUID})
-    offered = {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 512}}
-    body = {"resource_provider_generation": 0, "inventories": offered}
-    target.ask("PUT", f"/resource_providers/{UUID}/inventories", body)
-    traits = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
-    body = {"resource_provider_generation": 1, "traits": traits}
-    target.ask("PUT", f"/resource_providers/{UUID}/traits", body)
+@table(TABLE)
+def test_the_worst_result_is_the_exit_code(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
 
 
-@pytest.mark.usefixtures("host")
-@pytest.mark.parametrize(
-    ("line", "maximum", "code", "results"),
-    [
-        ("--to 2025.2", "2.100", 0, {"flavors": "success", "images": "not checked"}),
-        ("--to 2025.2 --strict", "2.100", 1, {"flavors": "success"}),
-        ("--to 2026.1 --from 2025.2", "2.100", 1, {"flavors": "warning", "step": "success"}),
-        ("--to 2026.2", "2.100", 2, {"step": "failure", "flavors": "warning"}),
-        ("--to 2026.2", "2.103", 0, {"flavors": "success"}),
-    ],
-)
-def test_the_worst_result_is_the_exit_code(
-    openstack: shell.OpenStack,
-    tmp_path: pathlib.Path,
-    line: str,
-    maximum: str,
-    code: int,
-    results: dict[str, str],
-) -> None:
-    options = recorded(tmp_path, small_cloud(maximum))
-    checked = openstack.rows("placement upgrade check", *line.split(), *options, code=code)
-    by_code = {row["code"]: row for row in checked}
-    assert {name: by_code[name]["result"] for name in results} == results, checked
-    assert by_code["flavors"]["subjects"] == (
-        ["flavor tpm"] if results["flavors"] == "warning" else []
-    )
+@fixtures.ON_ONE_TARGET
+@table(REFUSED)
+def test_a_step_that_is_none_is_an_error(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
 
 
-@pytest.mark.parametrize(
-    ("line", "maximum", "code", "text"),
-    [
-        ("--to 2027.1", "2.100", 255, "'2027.1' is not a known release of nova: 2023.1, "),
-        ("--to 2024.1", "2.100", 255, "it is not newer than nova 31 (2025.1)"),
-        ("--to 2026.2 --from 2025.1", "2.104", 255, "nova-api is nova 34 (2026.2)"),
-        ("--to 2026.2 --nova-conf absent", "2.100", 255, "absent"),
-        ("--from 2025.1", "2.100", 2, "--to"),
-    ],
-)
-def test_a_step_that_is_none_is_an_error(
-    openstack: shell.OpenStack,
-    tmp_path: pathlib.Path,
-    line: str,
-    maximum: str,
-    code: int,
-    text: str,
-) -> None:
-    options = recorded(tmp_path, small_cloud(maximum))
-    outcome = openstack.run("placement upgrade check", *line.split(), *options)
-    assert (outcome.code, text in outcome.stderr, outcome.stdout) == (code, True, ""), outcome
-
-
-@pytest.mark.usefixtures("host")
-@pytest.mark.parametrize("with_conf", [False, True])
-def test_a_recording_does_not_say_who_has_the_role_service(
-    openstack: shell.OpenStack, tmp_path: pathlib.Path, with_conf: bool
-) -> None:
-    """The reshape is a warning then, and never a success."""
-    path = f"/resource_providers/{UUID}/inventories"
-    body = openstack.target.ask("GET", path)
-    body["inventories"]["MEM_ENCRYPTION_CONTEXT"] = {"total": 1}
-    openstack.target.ask("PUT", path, body)
-    conf = tmp_path / "nova.conf"
-    conf.write_text("[placement]\nusername = nova\nproject_name = service\n")
-    line = ("--to", "2025.2", *(("--nova-conf", str(conf)) if with_conf else ()))
-    options = recorded(tmp_path, small_cloud("2.100"))
-    rows = openstack.rows("placement upgrade check", *line, *options, code=1)
-    (row,) = (item for item in rows if item["code"] == "encryption")
-    assert row["result"] == "warning"
-    assert "a recording of nova has no role assignments" in " ".join(row["details"])
-
-
-@pytest.mark.usefixtures("sample")
 def test_the_sample_cloud_has_servers_that_the_scheduler_does_not_see(
-    openstack: shell.OpenStack, tmp_path: pathlib.Path
+    openstack: OpenStack,
 ) -> None:
-    conf = tmp_path / "nova.conf"
-    conf.write_text('[pci]\ndevice_spec = {"vendor_id": "10de", "one_time_use": "true"}\n')
-    options = ("--from", "2025.1", "--to", "2025.2", "--nova-conf", str(conf))
-    nova = recorded(tmp_path, testing.sample_nova("12-hosts"))
-    checked = openstack.rows("placement upgrade check", *options, *nova, code=2)
+    STATES["sample"].arrange(openstack)
+    line = f"{CHECK} --from 2025.1 --to 2025.2 --nova-conf nova.conf"
+    checked = openstack.rows(line, "--os-nova-recording", "12-hosts", code=2)
     by_code = {row["code"]: row for row in checked}
     assert by_code["one-time-use"]["result"] == "failure"
     assert len(by_code["allocations"]["subjects"]) == 58
