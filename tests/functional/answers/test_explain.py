@@ -4,103 +4,80 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pytest
 
-from osc_placement import microversion
+from osc_placement import microversion, testing
 from osc_placement.client import query as queries
 from osc_placement.model import candidate, constraint
+from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.answers.explain import changes, commands as explain_commands, explain
 from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, comparison, explained
-from tests.support.functional_cloud import AGGREGATE, create
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
 
-TYPED = "openstack resource provider "
 EXPLAIN = "allocation candidate explain"
+AVX, RACK = "HW_CPU_X86_AVX", uuid_of("rack")
+TYPED = "openstack resource provider"
+
+STATES = {
+    # big has the trait, small has room for little, and a child.
+    "hosts": State(
+        testing.Cloud()
+        .host("big", VCPU=8, MEMORY_MB=64, traits=[AVX])
+        .host("small", VCPU=2, MEMORY_MB=64, aggregates=["rack"])
+        .child("small", "nic", SRIOV_NET_VF=4)
+    )
+}
+SHORT = "VCPU: 2 free, 4 requested (total 2, ratio 1, used 0)"
+
+# fmt: off
+TABLE = [
+    Row(f"{EXPLAIN} --resource VCPU=4 --required {AVX} --member-of {RACK}", "hosts", 3,
+        {"constraint": [{"text": "resources=VCPU:4", "hosts": 1},
+                        {"text": f"required={AVX}", "hosts": 1},
+                        {"text": f"member_of={RACK}", "hosts": 0}],
+         "failure": [{"host": "big", "text": f"not in aggregate {RACK}"},
+                     {"host": "small", "text": SHORT},
+                     {"host": "small", "text": f"lacks {AVX}"}],
+         "change": [
+             {"text": f"add big to the aggregate {RACK}", "hosts": 1,
+              "commands": [f"{TYPED} aggregate add --aggregate={RACK} big"]},
+             {"text": f"add the trait {AVX} to small; raise the ratio of VCPU on small to 2",
+              "hosts": 1,
+              "commands": [f"{TYPED} trait add --trait={AVX} small",
+                           f"{TYPED} inventory amend --resource=VCPU:allocation_ratio=2 small"]},
+             {"text": f"remove member_of={RACK}", "hosts": 1, "commands": []},
+             {"text": f"remove required={AVX}; request 2 VCPU instead of 4", "hosts": 1,
+              "commands": []}]}),
+    Row(f"{EXPLAIN} --query resources=VCPU:4 --host small", "hosts", 0,
+        {"candidate": [{"host": "big"}], "failure": [{"free": 2}]}),
+    Row(f"--os-placement-api-version 1.20 {EXPLAIN} --resource VCPU=1", "hosts", 1, "1.29"),
+]
+ON_ONE_TARGET = [
+    Row(f"{EXPLAIN} --group 1 --resource VCPU=4", "hosts", 0, {"candidate": [{"host": "big"}]}),
+    Row("placement capacity show --group 1 --resource VCPU=4", "hosts", 0, [{"fits": 2}]),
+    # A child provider stands for its host.
+    Row(f"{EXPLAIN} --resource VCPU=4 --host nic", "hosts", 0, {"failure": [{"host": "small"}]}),
+    Row(f"{EXPLAIN} --resource VCPU=2 --host nic", "hosts", 0, {"failure": None},
+        "nic is part of small, which can serve the request"),
+]
+# fmt: on
 
 
-@pytest.fixture
-def hosts(openstack: OpenStack) -> dict[str, str]:
-    """``{name: uuid}``: big has the trait, small has room for little, tree has a child."""
-    found = {
-        "big": create(openstack, "big", VCPU=8, MEMORY_MB=64),
-        "small": create(openstack, "small", VCPU=2, MEMORY_MB=64),
-        "nic": create(openstack, "nic", parent="small", SRIOV_NET_VF=4),
-    }
-    openstack("resource provider trait set", "big", "--trait=HW_CPU_X86_AVX")
-    openstack("resource provider aggregate set", "small", "--aggregate", AGGREGATE, version="1.18")
-    return found
-
-
-def section(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    return [row for row in rows if row["section"] == name]
-
-
-def test_a_request_without_candidates_is_explained(
-    openstack: OpenStack, hosts: dict[str, str]
-) -> None:
-    arguments = ("--resource=VCPU=4", "--required=HW_CPU_X86_AVX", f"--member-of={AGGREGATE}")
-    rows = openstack.rows(EXPLAIN, *arguments, code=3)
-    assert [(row["text"], row["hosts"]) for row in section(rows, "constraint")] == [
-        ("resources=VCPU:4", 1),
-        ("required=HW_CPU_X86_AVX", 1),
-        (f"member_of={AGGREGATE}", 0),
-    ]
-    assert {(row["host"], row["text"]) for row in section(rows, "failure")} == {
-        ("big", f"not in aggregate {AGGREGATE}"),
-        ("small", "VCPU: 2 free, 4 requested (total 2, ratio 1, used 0)"),
-        ("small", "lacks HW_CPU_X86_AVX"),
-    }
-    join = f"aggregate add --aggregate={AGGREGATE} big"
-    trait = "trait add --trait=HW_CPU_X86_AVX small"
-    ratio = "inventory amend --resource=VCPU:allocation_ratio=2 small"
-    assert [
-        (row["text"], row["hosts"], [c.removeprefix(TYPED) for c in row["commands"] or ()])
-        for row in section(rows, "change")
-    ] == [
-        (f"add big to the aggregate {AGGREGATE}", 1, [join]),
-        (
-            "add the trait HW_CPU_X86_AVX to small; raise the ratio of VCPU on small to 2",
-            1,
-            [trait, ratio],
-        ),
-        (f"remove member_of={AGGREGATE}", 1, []),
-        ("remove required=HW_CPU_X86_AVX; request 2 VCPU instead of 4", 1, []),
-    ]
-
-
-@fixtures.ON_ONE_TARGET
-def test_a_request_of_groups_only_is_explained(openstack: OpenStack, hosts: dict[str, str]) -> None:
-    options = ("--group", "1", "--resource", "VCPU=4")
-    rows = openstack(EXPLAIN, *options)
-    assert [row["host"] for row in section(rows, "candidate")] == ["big"]
-    (row,) = openstack("placement capacity show", *options)
-    assert row["fits"] == 2
+@table(TABLE)
+def test_allocation_candidate_explain(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
 
 
 @fixtures.ON_ONE_TARGET
-def test_a_child_provider_stands_for_its_host(openstack: OpenStack, hosts: dict[str, str]) -> None:
-    ended = openstack.run(EXPLAIN, "--resource=VCPU=4", "--host=nic", "-f", "json")
-    assert {row["host"] for row in section(json.loads(ended.stdout), "failure")} == {"small"}
-    ended = openstack.run(EXPLAIN, "--resource=VCPU=2", "--host=nic", "-f", "json")
-    assert section(json.loads(ended.stdout), "failure") == []
-    assert "nic is part of small, which can serve the request" in ended.stderr
-
-
-def test_a_request_with_candidates_names_them(openstack: OpenStack, hosts: dict[str, str]) -> None:
-    rows = openstack(EXPLAIN, "--query=resources=VCPU:4", "--host=small")
-    assert [row["host"] for row in section(rows, "candidate")] == ["big"]
-    assert [row["free"] for row in section(rows, "failure")] == [2]
-
-
-def test_an_old_microversion_is_an_error_that_names_it(openstack: OpenStack) -> None:
-    assert "1.29" in openstack.fails(EXPLAIN, "--resource=VCPU=1", version="1.20")[1]
+@table(ON_ONE_TARGET)
+def test_explain_of_groups_and_children(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
 
 
 class RandomCloud:

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The requests of answers: exact numbers, which the size of the cloud does not change."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from osc_placement.client import transport
+from osc_placement.neutron.api import RecordedNeutron
+from osc_placement.nova import api
+from osc_placement.testing.cloud import uuid_of
+from tests.support.functional_cloud import flavor, migration, nova_of, nova_recording, server
+from tests.support.peer import target as targets
+
+SERVERS, MIGRATIONS, SERVICES = "/servers/detail", "/os-migrations", "/os-services"
+NODES, AGGREGATES, GROUPS = "/os-hypervisors/detail", "/os-aggregates", "/os-server-groups"
+FLAVORS = "/flavors/detail"
+DRAIN, ROOM = "placement host drain", "placement capacity make-room"
+
+
+class CountedNova(api.RecordedNova, api.SessionNova):
+    """A recording that is asked as a service is, and the paths of the requests."""
+
+    def __init__(self, recorded: api.RecordedNova, sent: list[str]) -> None:
+        super().__init__(recorded.recorded, recorded.source)
+        self.answers, self.sent = transport.Answers(repeats=False), sent
+        self._clock_offset = datetime.timedelta()
+
+    def ask(self, path: str, version: str) -> Any:
+        return api.SessionNova.ask(self, path, version)
+
+    def _send(self, path: str, version: str) -> Any:
+        self.sent.append(path.partition("?")[0])
+        return api.RecordedNova.ask(self, path, version)
+
+
+class Counted:
+    """Runs commands on a cloud, and counts the requests to each service."""
+
+    def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(folder)
+        self.nova: list[str] = []
+        self.neutron: list[str] = []
+        read, ask = api.read_recording, RecordedNeutron.ask
+
+        def counted(neutron: RecordedNeutron, path: str) -> Any:
+            self.neutron.append(path.partition("?")[0])
+            return ask(neutron, path)
+
+        monkeypatch.setattr(api, "read_recording", lambda path: CountedNova(read(path), self.nova))
+        monkeypatch.setattr(RecordedNeutron, "ask", counted)
+
+    def start(
+        self,
+        hosts: Iterable[str],
+        sizes: Mapping[str, int],
+        answers: Mapping[str, Any],
+        vcpus: int,
+    ) -> testing.LoopbackPlacement:
+        """A Placement with hosts, and with a consumer of so many VCPU for each ``host server``."""
+        cloud = testing.Cloud()
+        for name in hosts:
+            cloud.host(name, VCPU=vcpus, traits=["COMPUTE_NODE"])
+        for name, size in sizes.items():
+            cloud.server(name, {name.split()[0]: {"VCPU": size}})
+        self.recording = nova_recording(answers)
+        return testing.LoopbackPlacement(load=cloud, legacy_rbac=True)
+
+    def run(self, placement: testing.LoopbackPlacement, line: str) -> dict[str, int]:
+        """``{request: number}`` to Placement, without that for the version."""
+        placement.requests.clear()
+        self.ended = targets.run_at(placement.url, line, *self.recording, "-f", "json")
+        assert self.ended.code in (0, 3, 4), self.ended
+        return {path: number for path, number in placement.count().items() if path != "GET /"}
+
+
+@pytest.fixture
+def counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    return Counted(tmp_path, monkeypatch)
+
+
+#: Servers of each of the first two hosts.
+EACH = 4
+ALLOCATIONS = "GET /resource_providers/{}/allocations"
+#: What reads all hosts: listings of providers, and requests for the candidates of all.
+WIDE = {"GET /resource_providers": 8, "GET /allocation_candidates": 1}
+
+
+def of_hosts(number: int) -> dict[str, int]:
+    """The requests for so many hosts that are emptied: within 60, 3 per host and 2 per server."""
+    expected = {**WIDE, ALLOCATIONS: number, "GET /allocations/{}": number * EACH}
+    assert sum(expected.values()) <= 60 + 3 * number + 2 * number * EACH
+    return expected
+
+
+@pytest.mark.parametrize("hosts", [12, 60])
+def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
+    hosts: int, counted: Counted
+) -> None:
+    names = [f"host{number}" for number in range(hosts)]
+    sizes = {f"{name} {number}": 3 for name in names[:2] for number in range(EACH)}
+    servers = [server(uuid_of(name), name.split()[0]) for name in sizes]
+    # What needs every record reads each once.
+    every = {
+        "GET /resource_providers": 4,
+        "GET /resource_classes": 1,
+        "GET /traits": 1,
+        "GET /resource_providers/{}/inventories": 2 * hosts,
+        **{f"GET /resource_providers/{{}}/{part}": hosts for part in ("traits", "aggregates")},
+        ALLOCATIONS: hosts,
+        "GET /allocations/{}": 2 * EACH,
+    }
+    retired = {"GET /resource_providers": 1, ALLOCATIONS: 1, "GET /allocations/{}": EACH}
+    answers = nova_of(*names, servers=servers, flavors=[flavor("f", 3)])
+    with counted.start(names, sizes, answers, 64) as placement:
+        for line, expected in {
+            f"{DRAIN} host0 --plan-out plan.json": of_hosts(1),
+            f"{DRAIN} host0 host1": of_hosts(2),
+            f"{DRAIN} --continue plan.json": of_hosts(1),
+            f"{DRAIN} --continue plan.json --verify-empty": of_hosts(1),
+            "placement host retire host0 --dry-run": retired,
+            f"{DRAIN} host0 --keep 1": every,
+            f"{ROOM} --flavor f": every,
+        }.items():
+            assert counted.run(placement, line) == expected, line
+
+
+#: The VCPUs of each host, and of the flavor that is to fit.
+WHOLE = 8
+
+
+@pytest.mark.parametrize("moves", [0, 1, 2])
+@pytest.mark.parametrize(("hosts", "staying"), [(12, 1), (60, 1), (12, 4), (60, 4)])
+def test_make_room_sends_as_many_requests_to_nova_whatever_stays(
+    hosts: int, staying: int, moves: int, counted: Counted
+) -> None:
+    """The first host has ``moves`` small servers, the next so many have room for one each.
+
+    The others are full, with ``staying`` servers.
+    """
+    names = [f"host{number}" for number in range(hosts)]
+    sizes = {f"host0 {number}": 1 for number in range(moves)}
+    sizes |= {f"host{number} 0": WHOLE - 1 for number in range(1, moves + 1)}
+    for number in range(moves + 1, hosts):
+        sizes |= {f"host{number} {one}": 1 for one in range(staying - 1)}
+        sizes[f"host{number} last"] = WHOLE - staying + 1
+    own = server("", "")["flavor"]
+    servers = [
+        server(uuid_of(name), name.split()[0], flavor={**own, "vcpus": size})
+        for name, size in sizes.items()
+    ]
+    whole = {**flavor("whole", WHOLE), "ram": 0}
+    answers = nova_of(*names, servers=servers, flavors=[whole])
+    with counted.start(names, sizes, answers, WHOLE) as placement:
+        counted.run(placement, f"{ROOM} --flavor whole")
+    assert counted.ended.code == 0, counted.ended
+    assert len(json.loads(counted.ended.stdout)["moves"]) == moves
+    # For the flavor, for all servers, and for those that move.
+    questions = 2 + (moves > 0)
+    assert collections.Counter(counted.nova) == {
+        **dict.fromkeys((FLAVORS, SERVICES, NODES, MIGRATIONS, SERVERS), 1),
+        **dict.fromkeys(("/", AGGREGATES), questions),
+        GROUPS: questions - 1,
+    }
+    # The ports of all servers, 64 in a request, and of those that move.
+    ports = -(-len(sizes) // 64) + (moves > 0)
+    assert collections.Counter(counted.neutron) == {"/ports": ports}
+
+
+#: One listing of what each host check reads.
+_HOSTS = {SERVICES: 1, NODES: 1, MIGRATIONS: 1}
+_CHECK = {**_HOSTS, SERVERS: 1, AGGREGATES: 1, GROUPS: 1, "/": 1}
+#: Servers and deleted servers.
+_AUDIT = {**_HOSTS, SERVERS: 2}
+
+
+@pytest.mark.parametrize("count", [2, 30])
+def test_the_requests_to_nova_are_those_of_listings_while_servers_move(
+    count: int, counted: Counted
+) -> None:
+    sizes, servers, migrations = {}, [], []
+    for number in range(count):
+        sizes |= {f"target s{number}": 3, f"full m{number}": 3}
+        uuid = uuid_of(f"target s{number}")
+        servers.append(server(uuid, "full", **{"OS-EXT-STS:task_state": "migrating"}))
+        own = (uuid_of(f"full m{number}"), uuid, "live-migration", "running", "full", "target")
+        migrations.append(migration(*own))
+    listed = {f"uuid={each['id']}": [each] for each in servers} | {
+        "host=nova-target": [],
+        "deleted=true": [],
+    }
+    answers = {
+        **nova_of("full", "target", servers=servers, migrations=migrations),
+        **{f"GET /v2.1{SERVERS}?{key}": {"servers": some} for key, some in listed.items()},
+        "GET /v2.0/ports": {"ports": []},
+        "GET /v2.0/agents": {"agents": []},
+    }
+    with counted.start(["full", "target"], sizes, answers, 99) as placement:
+        for line, expected in {
+            "placement host check full": _CHECK,
+            # The servers that move there are not its own: up to five one each, or one listing.
+            "placement host check target": {**_CHECK, SERVERS: 3 if count <= 5 else 2},
+            "placement allocation audit": _AUDIT,
+            "placement allocation heal --dry-run": {**_HOSTS, SERVERS: 1},
+            # Each area needs the hosts, which are read once.
+            "placement health show": {**_AUDIT, AGGREGATES: 1, FLAVORS: 1, "/": 1},
+        }.items():
+            counted.nova.clear()
+            counted.run(placement, line)
+            assert counted.ended.code in (0, 3), counted.ended
+            assert collections.Counter(counted.nova) == expected, line
