@@ -45,23 +45,27 @@ CLOUDS: dict[str, tuple[Callable[[Answers], object], set[str]]] = {
 }
 
 
+def planned(nova: Answers) -> tuple[shell.OpenStack, tuple[str, ...]]:
+    """Commands on a file with a plan, ``plan.json``; the options for nova."""
+    target = targets.OnFile(pathlib.Path("cloud.sqlite"))
+    target.load("12-hosts")
+    openstack = shell.OpenStack(target)
+    pathlib.Path("nova.json").write_text(json.dumps(nova))
+    amend = "resource provider inventory amend --name-glob cmp-000* --resource VCPU:reserved=63"
+    openstack.do(amend, "--dry-run", "--plan-out", "plan.json", "--max-percent=100")
+    return openstack, ("--os-nova-recording", "nova.json")
+
+
 @pytest.fixture(params=CLOUDS)
 def cloud(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[shell.OpenStack, tuple[str, ...], set[str]]:
-    """Commands on a file with a plan, ``plan.json``; nova's answers; the kinds of notes."""
+    """Commands on a file with a plan, nova's answers, and the kinds of notes."""
     change, kinds = CLOUDS[request.param]
     monkeypatch.chdir(tmp_path)
-    target = targets.OnFile(tmp_path / "cloud.sqlite")
-    target.load("12-hosts")
-    openstack = shell.OpenStack(target)
     nova = testing.sample_nova("12-hosts")
     change(nova)
-    (tmp_path / "nova.json").write_text(json.dumps(nova))
-    amend = "resource provider inventory amend --name-glob cmp-000* --resource VCPU:reserved=63"
-    planned = openstack.run(amend, "--dry-run", "--plan-out", "plan.json", "--max-percent=100")
-    assert planned.code == 0, planned
-    return openstack, ("--os-nova-recording", str(tmp_path / "nova.json")), kinds
+    return *planned(nova), kinds
 
 
 @pytest.mark.parametrize(
@@ -71,16 +75,9 @@ def test_the_report_of_a_plan_says_what_nova_did_not_show(
     listing: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    target = targets.OnFile(tmp_path / "cloud.sqlite")
-    target.load("12-hosts")
-    openstack = shell.OpenStack(target)
     nova = testing.sample_nova("12-hosts")
     left = {name: answer for name, answer in nova.items() if not name.startswith(listing)}
-    pathlib.Path("nova.json").write_text(json.dumps(left))
-    amend = "resource provider inventory amend --name-glob cmp-000* --resource VCPU:reserved=63"
-    planned = openstack.run(amend, "--dry-run", "--plan-out", "plan.json", "--max-percent=100")
-    assert planned.code == 0, planned
-    recorded = ("--os-nova-recording", "nova.json")
+    openstack, recorded = planned(left)
     openstack.do("placement report write --no-health --plan plan.json --output r.html", *recorded)
     page = one_line(ReportPage(pathlib.Path("r.html").read_text("utf-8")).text)
     answer = f"nova.json holds no response to {listing.replace('/v2.1', '')}"
