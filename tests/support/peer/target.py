@@ -201,6 +201,10 @@ class OnRealDatabase(Target):
         document = plain_reading.comparable(self.database.document())
         return cloud_builder.without_generations(document)
 
+    def inventories(self) -> dict[str, dict[str, dict[str, float]]]:
+        providers = self.database.document()["providers"].values()
+        return {item["name"]: item["inventories"] for item in providers}
+
     def _fill(self, document: Mapping[str, Any]) -> None:
         # Tests that load a cloud of their own leave it in the service.
         self.reset()
