@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import html.parser
 import itertools
 import json
@@ -11,6 +12,7 @@ import pathlib
 import re
 import stat
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -83,6 +85,8 @@ class ReportPage(html.parser.HTMLParser):
 
 RECORDED = ("--os-nova-recording", "12-hosts")
 WRITE = "placement report write"
+#: The page of a kind of names.
+Written = Callable[[str], pathlib.Path]
 ONE_TARGET = fixtures.ON_ONE_TARGET
 
 #: Names that a page could take for something else, and those that do not fit.
@@ -274,29 +278,37 @@ def hostile_cloud(names: tuple[str, ...]) -> tuple[dict[str, object], dict[str, 
     return document, nova
 
 
-def written_with(
-    names: tuple[str, ...], folder: pathlib.Path, *, with_plan: bool = False
-) -> pathlib.Path:
-    """The page of the sample cloud with these names, and a plan that fills hosts if asked."""
-    folder.mkdir()
-    document, nova = hostile_cloud(names)
-    database, recording = folder / "cloud.sqlite", folder / "nova.json"
-    with testing.InProcessPlacement(database=str(database), load=document):
-        pass
-    recording.write_text(json.dumps(nova))
-    openstack = shell.OpenStack(targets.OnFile(database))
-    path, plan = folder / "report.html", str(folder / "plan.json")
-    amend = ("--resource", "VCPU:reserved=63", "--all", "--plan-out", plan, "--dry-run")
-    openstack.run("resource provider inventory amend", *amend)
-    more = ("--plan", plan) if with_plan else ()
-    openstack.do(WRITE, "--output", str(path), "--os-nova-recording", str(recording), *more)
-    return path
+NAMES = {
+    "sample": (),
+    "plain": tuple(f"name-{number}" for number in range(len(HOSTILE))),
+    "hostile": HOSTILE,
+}
 
 
-def test_no_element_or_attribute_comes_from_a_name(tmp_path: pathlib.Path) -> None:
-    plain = tuple(f"name-{number}" for number in range(len(HOSTILE)))
-    page = ReportPage(written_with(HOSTILE, tmp_path / "hostile").read_text("utf-8"))
-    reference = ReportPage(written_with(plain, tmp_path / "plain").read_text("utf-8"))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """The page of the sample cloud with names of this kind, and with a plan that fills hosts."""
+
+    @functools.cache
+    def write_page(kind: str) -> pathlib.Path:
+        folder = tmp_path_factory.mktemp(kind)
+        document, nova = hostile_cloud(NAMES[kind])
+        openstack = shell.OpenStack(targets.OnFile(folder / "cloud.sqlite"))
+        openstack.target.load(document)
+        recording, path, plan = (folder / name for name in ("nova.json", "r.html", "plan.json"))
+        recording.write_text(json.dumps(nova))
+        amend = ("--resource", "VCPU:reserved=63", "--all", "--plan-out", str(plan), "--dry-run")
+        openstack.run("resource provider inventory amend", *amend)
+        files = ("--output", str(path), "--plan", str(plan), "--os-nova-recording", str(recording))
+        openstack.do(WRITE, *files)
+        return path
+
+    return write_page
+
+
+def test_no_element_or_attribute_comes_from_a_name(written: Written) -> None:
+    page = ReportPage(written("hostile").read_text("utf-8"))
+    reference = ReportPage(written("plain").read_text("utf-8"))
     assert page.errors == []
 
     def shape(of: ReportPage) -> collections.Counter[str]:
@@ -333,11 +345,11 @@ SHOWN = """(() => { const box = document.querySelector(".hosts a:focus > span")
 
 
 @needs_chromium
-@pytest.mark.parametrize("names", ["plain", "hostile"])
+@pytest.mark.parametrize("kind", ["sample", "hostile"])
 def test_a_browser_shows_it_without_requests_errors_and_overflow(
-    names: str, tmp_path: pathlib.Path
+    kind: str, written: Written
 ) -> None:
-    path = written_with(HOSTILE if names == "hostile" else (), tmp_path / names, with_plan=True)
+    path = written(kind)
     with browser.opened() as tab:
         for width in (360, 390, 760, 1280):
             for dark in (False, True):
@@ -347,8 +359,10 @@ def test_a_browser_shows_it_without_requests_errors_and_overflow(
 
 
 @needs_chromium
-def test_the_keyboard_reaches_the_details_of_a_host_and_its_class(tmp_path: pathlib.Path) -> None:
-    path = written_with((), tmp_path / "sample")
+def test_the_keyboard_reaches_the_details_of_a_host_and_its_class(
+    written: Written,
+) -> None:
+    path = written("sample")
     with browser.opened() as tab:
         tab.open(path, 390)
         tab.press("Tab", 9)
@@ -370,8 +384,10 @@ def test_the_keyboard_reaches_the_details_of_a_host_and_its_class(tmp_path: path
 
 
 @needs_chromium
-def test_on_paper_the_legend_begins_a_page_together_with_its_map(tmp_path: pathlib.Path) -> None:
-    path = written_with((), tmp_path / "sample")
+def test_on_paper_the_legend_begins_a_page_together_with_its_map(
+    written: Written,
+) -> None:
+    path = written("sample")
     breaks = "getComputedStyle(document.querySelector('.legend').closest('.map')).breakBefore"
     with browser.opened() as tab:
         for printed, value in ((True, "page"), (False, "auto")):
