@@ -212,6 +212,8 @@ TABLE = [
     Row(CONTINUE, "waits", 0, {"steps": [{"state": "waits"}]}),
 ]
 REFUSED = [
+    Row(DRAIN, "wrong", 2, "name a host, or give --continue"),
+    Row(f"{CONTINUE} old", "wrong", 2, "argument --continue: not allowed with hosts"),
     Row(f"{DRAIN} nohost", "wrong", 1, "nohost"),
     Row(f"{DRAIN} old new last", "wrong", 1, "none is left as a target"),
     Row(f"{DRAIN} new", "wrong", 1, "openstack server evacuate"),

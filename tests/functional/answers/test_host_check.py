@@ -47,6 +47,10 @@ def staying(node: str = "", **fields: str) -> State:
     return State(FREE, nova_of(*THREE, servers=listed, nodes=nodes))
 
 
+AGGREGATES = [
+    {"id": number, "name": name, "uuid": uuid_of(name), "hosts": hosts, "metadata": {}}
+    for number, (name, hosts) in enumerate({"rack": ["nova-full"], "none": []}.items())
+]
 STATES = {
     "servers of 3 and 6": State(
         testing.Cloud()
@@ -67,6 +71,10 @@ STATES = {
     "moving": State(
         cloud_of(PAIR, mover="target 3", move="full 3", gone="full 1"),
         nova_of(*PAIR, servers=[server(MOVER, "full", **MIGRATING)], migrations=[RUNNING]),
+    ),
+    "in aggregates": State(
+        testing.Cloud().host("full", VCPU=8).host("target", VCPU=8, aggregates=["pool"]),
+        nova_of(*PAIR) | {"GET /v2.1/os-aggregates": {"aggregates": AGGREGATES}},
     ),
     "empty": State(cloud_of(PAIR), nova_of(*PAIR)),
     "no migrations": State(cloud_of(PAIR), nova_of(*PAIR, hidden=["os-migrations"])),
@@ -103,6 +111,9 @@ TABLE = [
          "reason": "9 VCPU are needed, and there is room for 6"}),
     Row(f"{CHECK} --aggregate {uuid_of('rack')} --max-count 2 --no-nova", SMALL, 0,
         {"answer": "yes", "hosts": [("host",)]}),
+    Row(f"{CHECK} host0 host1 --no-nova", SMALL, 3,
+        ("| no | host0 | 2 | 1 |", "Servers without a place",
+         "| host1 | it fits only without other servers |")),
     # A yes without nova is Placement's alone: it counts only where the operator asks for it.
     Row(f"{CHECK} host0", SMALL, 4),
     Row(f"{CHECK} host0 --no-nova --strict", SMALL, 4),
@@ -126,6 +137,13 @@ TABLE = [
     Row(f"{CHECK} full", "moving", 3, moves("full") | {"not_checked": (GONE,)}),
     Row(f"{CHECK} target", "moving", 3, moves("target")),
     Row(f"{CHECK} full", "empty", 0, {"answer": "yes"}),
+    # Nova's host aggregates by name, Placement's by UUID, and both.
+    Row(f"{CHECK} --aggregate rack", "in aggregates", 0, {"hosts": ["full"]}),
+    Row(f"{CHECK} --aggregate {uuid_of('pool')}", "in aggregates", 0, {"hosts": ["target"]}),
+    Row(f"{CHECK} --aggregate rack --aggregate {uuid_of('pool')} --max-count 1", "in aggregates",
+        0, {"hosts": [("",)]}),
+    Row(f"{CHECK} --aggregate none", "in aggregates", 1,
+        "nova's host aggregate 'none' has no hosts"),
     Row(f"{CHECK} full", "no migrations", 4, HIDDEN),
     Row(f"{CHECK} full", "no servers", 4, HIDDEN),
     Row(f"{CHECK} full", "rescued", 3, stays("a server that is rescued")),

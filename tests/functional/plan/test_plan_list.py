@@ -5,44 +5,81 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Iterator
 
 import pytest
 
 from osc_placement.plan import journal
-from tests.functional.batch.test_batch import AMEND, HOSTS
-from tests.support.peer import fixtures, shell, target as targets
+from tests.support.peer import fixtures, shell
+from tests.support.rows import Row, State, table
 
-LIST = "placement plan list"
-PRUNE = "placement plan prune"
+pytestmark = fixtures.ON_ONE_TARGET
+
+LIST, PRUNE = "placement plan list", "placement plan prune"
+HOSTS = "cmp-0001.lab.example.org cmp-0002.lab.example.org"
+AMEND = f"resource provider inventory amend {HOSTS} --resource"
+UNDO = "placement plan undo"
+
+#: An unfinished relative plan and an applied one.
+PLANS = State(
+    "12-hosts",
+    before=[f"{AMEND} VCPU:reserved+=2 --max-count 1", f"{AMEND} DISK_GB:reserved=3"],
+)
+STATES = {
+    "two plans": PLANS,
+    "pruned": PLANS._replace(before=[*PLANS.before, f"{PRUNE} --older-than 0 --delete"]),
+    "none": State("12-hosts"),
+}
+APPLIED = {"status": "applied", "changes": 2, "to_continue": "", "undoable": True}
+UNFINISHED = {
+    "status": "unfinished",
+    "applied": 1,
+    "command": ("resource provider inventory amend",),
+    "target": ("placement.sqlite",),
+}
+NO_PLAN = "no file, and no plan of this user on this machine has this id"
+
+# fmt: off
+TABLE = [
+    Row(LIST, "two plans", 0, [APPLIED, UNFINISHED]),
+    Row(f"{LIST} --status undone", "two plans", 0, []),
+    Row(LIST, "none", 0, "No plan of this user on this machine ("),
+    Row(f"{LIST} --status undone", "none", 0, "with the status undone"),
+    Row(f"{UNDO} ffffffff", "two plans", 1, NO_PLAN),
+    Row(f"{UNDO} placement.sqlite", "two plans", 1, "is not a plan file"),
+    Row(PRUNE, "two plans", 0, []),
+    Row(f"{PRUNE} --older-than 0", "two plans", 0,
+        [{"result": "would be deleted"}, {"result": "kept"}], "Nothing was deleted"),
+    Row(f"{PRUNE} --older-than 0 --delete", "two plans", 0,
+        [{"result": "deleted"}, {"result": "kept"}]),
+    Row(LIST, "pruned", 0, [UNFINISHED]),
+    Row(f"{PRUNE} --older-than 0 --delete --unfinished", "pruned", 0,
+        [{"status": "unfinished", "result": "deleted"}]),
+]
+# fmt: on
+
+
+@table(TABLE)
+def test_plan_list_and_prune(row: Row, openstack: shell.OpenStack) -> None:
+    row.check(openstack, STATES)
 
 
 @pytest.fixture
-def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
-    yield from fixtures.embedded("embedded", tmp_path)
-
-
-@pytest.fixture
-def cloud(openstack: shell.OpenStack, target: targets.Target) -> shell.OpenStack:
-    """The sample cloud with an unfinished relative plan and an applied one."""
-    target.load("12-hosts")
-    openstack.run(AMEND, *HOSTS, "--resource", "VCPU:reserved+=2", "--max-count", "1")
-    openstack.do(AMEND, *HOSTS, "--resource", "DISK_GB:reserved=3")
+def cloud(openstack: shell.OpenStack) -> shell.OpenStack:
+    """The sample cloud with the two plans."""
+    PLANS.arrange(openstack)
     return openstack
 
 
-def local(command: str, *arguments: str) -> shell.Outcome:
-    """The outcome of a command without a cloud."""
-    return shell.run([*command.split(), *arguments])
+def after(outcome: shell.Outcome, words: str) -> str:
+    """The command that follows these words in the output, without "openstack"."""
+    (line,) = (line for line in outcome.stderr.splitlines() if words in line)
+    return line.partition(f"{words}: openstack ")[2]
 
 
 def test_the_list_names_the_commands_that_continue_and_undo(cloud: shell.OpenStack) -> None:
     applied, unfinished = cloud(LIST)
-    assert (applied["status"], applied["changes"], applied["to_continue"]) == ("applied", 2, "")
-    assert (unfinished["status"], unfinished["applied"]) == ("unfinished", 1)
-    assert unfinished["command"].startswith("resource provider inventory amend")
-    assert unfinished["target"].endswith("placement.sqlite")
-    table = local(LIST)
+    # Neither list nor prune needs a cloud.
+    table = shell.run(LIST.split())
     assert table.stderr.splitlines()[:3] == [
         f"To continue: {unfinished['to_continue']}",
         f"To undo the newest: openstack placement plan undo {applied['id']}",
@@ -50,96 +87,40 @@ def test_the_list_names_the_commands_that_continue_and_undo(cloud: shell.OpenSta
     ]
     cloud.do(unfinished["to_continue"].removeprefix("openstack "))
     cloud.do(unfinished["to_undo"].removeprefix("openstack "))
-    assert [row["status"] for row in cloud(LIST)] == ["applied", "undone"]
-    assert [row["undoable"] for row in cloud(LIST)] == [True, False]
+    assert [(row["status"], row["undoable"]) for row in cloud(LIST)] == [
+        ("applied", True), ("undone", False)
+    ]  # fmt: skip
     assert len(cloud(LIST, "--status", "undone")) == 1
+    cloud.do(after(table, "To undo the newest"))
+    assert [row["status"] for row in cloud(LIST)] == ["undone", "undone"]
+    assert "nothing to undo" in cloud.run(UNDO, applied["id"]).stderr
 
 
-def test_the_printed_line_undoes_the_newest_run(cloud: shell.OpenStack) -> None:
-    (line,) = (item for item in local(LIST).stderr.splitlines() if "To undo the newest" in item)
-    cloud.do(line.partition("openstack ")[2])
-    assert [row["status"] for row in cloud(LIST)] == ["undone", "unfinished"]
-
-
-@pytest.mark.parametrize(
-    ("argument", "reason"),
-    [
-        ("ffffffff", "no file, and no plan of this user on this machine has this id"),
-        ("placement.sqlite", "is not a plan file"),
-    ],
-)
-def test_what_is_no_plan_is_not_undone(
-    cloud: shell.OpenStack, target: targets.Target, argument: str, reason: str
-) -> None:
-    target.load("12-hosts")
-    path = pathlib.Path(cloud(LIST)[0]["target"]).with_name(argument)
-    outcome = cloud.run("placement plan undo", str(path) if "." in argument else argument)
-    assert outcome.code == 1
-    assert reason in outcome.stderr
-
-
-def test_an_undone_plan_is_refused(cloud: shell.OpenStack) -> None:
-    applied = cloud(LIST)[0]
-    cloud.do("placement plan undo", applied["id"])
-    assert "nothing to undo" in cloud.run("placement plan undo", applied["id"]).stderr
-
-
-def test_an_empty_list_says_whose_and_where(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    outcome = local(LIST)
-    assert outcome.stderr.startswith(f"No plan of this user on this machine ({tmp_path}")
-    assert "with the status undone" in local(LIST, "--status", "undone").stderr
-
-
-def test_a_limited_run_names_the_command_that_continues(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    target.load("12-hosts")
-    limit = ("--max-count", "1")
-    outcome = openstack.run(AMEND, *HOSTS, "--resource", "DISK_GB:reserved=3", *limit)
-    command = to_continue(outcome)
+def test_a_limited_run_names_the_command_that_continues(cloud: shell.OpenStack) -> None:
+    outcome = cloud.run(f"{AMEND} DISK_GB:reserved=4 --max-count 1")
+    command = after(outcome, "To continue")
     assert " --max-count=1 " in command
-    assert openstack.run(command).code == 0
+    assert cloud.run(command).code == 0
     (file,) = (line.split()[-1] for line in outcome.stderr.splitlines() if "To undo" in line)
-    again = openstack.run("placement plan undo", file, "--dry-run")
+    again = cloud.run(UNDO, file, "--dry-run")
     assert again.code == 0, again
 
 
-def test_a_limited_undo_continues_with_undo(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    target.load("12-hosts")
-    plan = ("--plan-out", "plan.json")
-    openstack.do(AMEND, *HOSTS, "--resource", "DISK_GB:reserved=3", *plan)
-    outcome = openstack.run("placement plan undo plan.json --max-count 1")
-    assert to_continue(outcome) == "placement plan undo --max-count=1 plan.json"
-    assert openstack.run(to_continue(outcome)).code == 0
-    assert openstack(LIST)[0]["status"] == "undone"
+def test_a_limited_undo_continues_with_undo(cloud: shell.OpenStack) -> None:
+    cloud.do(f"{AMEND} DISK_GB:reserved=4 --plan-out plan.json")
+    outcome = cloud.run(f"{UNDO} plan.json --max-count 1")
+    command = after(outcome, "To continue")
+    assert command == f"{UNDO} --max-count=1 plan.json"
+    assert cloud.run(command).code == 0
+    assert cloud(LIST)[0]["status"] == "undone"
 
 
-def to_continue(outcome: shell.Outcome) -> str:
-    """The command that the output names, without "openstack"."""
-    (line,) = (line for line in outcome.stderr.splitlines() if "To continue: " in line)
-    return line.partition("To continue: openstack ")[2]
-
-
-def test_prune_shows_first_and_keeps_unfinished_plans(cloud: shell.OpenStack) -> None:
-    old = ("--older-than", "0")
-    assert cloud(PRUNE) == []
-    shown = cloud(PRUNE, *old)
-    assert [row["result"] for row in shown] == ["would be deleted", "kept"]
-    assert "Nothing was deleted" in local(PRUNE, *old).stderr
+def test_prune_deletes_the_files_that_it_shows(cloud: shell.OpenStack) -> None:
+    shown = cloud(PRUNE, "--older-than", "0")
     assert all(pathlib.Path(path).exists() for row in shown for path in row["files"])
-    done = cloud(PRUNE, *old, "--delete")
-    assert [row["result"] for row in done] == ["deleted", "kept"]
+    done = cloud(PRUNE, "--older-than", "0", "--delete")
     assert not any(pathlib.Path(path).exists() for path in done[0]["files"])
-    assert [row["status"] for row in cloud(LIST)] == ["unfinished"]
-    (row,) = cloud(PRUNE, *old, "--delete", "--unfinished")
-    assert (row["status"], row["result"]) == ("unfinished", "deleted")
-    assert cloud(LIST) == []
-    assert local(LIST).code == 0
+    assert all(pathlib.Path(path).exists() for path in done[1]["files"])
 
 
 def test_prune_fails_for_a_file_that_cannot_be_deleted(
@@ -149,7 +130,7 @@ def test_prune_fails_for_a_file_that_cannot_be_deleted(
         raise PermissionError(13, "Permission denied", str(item.journal))
 
     monkeypatch.setattr(journal, "delete", refuse)
-    outcome = local(PRUNE, "--older-than", "0", "--delete", "-f", "json")
+    outcome = shell.run(f"{PRUNE} --older-than 0 --delete -f json".split())
     assert outcome.code == 1
     assert [row["result"] for row in json.loads(outcome.stdout)] == ["failed", "kept"]
     assert "Permission denied" in outcome.stderr

@@ -3,23 +3,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from osc_placement import testing
 from tests.support.peer import fixtures, process, shell
+from tests.support.rows import Row, State, table
 
 POLICY = process.ROOT / "doc" / "source" / "user" / "reference" / "policy" / "test_plan.py"
 TRAIT = "resource provider trait add --trait HW_CPU_X86_AVX512F cmp-0009.lab.example.org"
 
-pytestmark = [fixtures.ON_ONE_TARGET, pytest.mark.usefixtures("sample")]
+pytestmark = fixtures.ON_ONE_TARGET
 
 
+@pytest.mark.usefixtures("sample")
 @pytest.mark.parametrize(
     ("command", "failed"),
     [
@@ -53,46 +54,42 @@ def test_the_policy_of_the_documentation_judges_plans(
     assert ended.returncode == (1 if failed else 0)
 
 
-def test_a_plan_is_shown_as_markdown(openstack: shell.OpenStack) -> None:
-    openstack.run(*TRAIT.split(), "--dry-run", "--plan-out", "plan.json")
-    shown = openstack.run("placement plan show plan.json --format markdown")
-    assert shown.code == 0, shown
-    assert shown.stdout.startswith("## Plan: 1 to change; ")
-    assert "<summary>1 change</summary>" in shown.stdout
-    assert "<code>cmp-0009.lab.example.org</code>" in shown.stdout
-    plain = openstack.run("placement plan show plan.json -f table")
-    assert "| name" in plain.stdout
-
-
-def test_the_impact_is_part_of_the_markdown(openstack: shell.OpenStack) -> None:
-    remove = "resource provider trait remove --trait HW_CPU_X86_AVX2 --name-glob cmp-000*"
-    guards = "--allow standard-traits --max-percent 100 --dry-run --plan-out plan.json"
-    assert openstack.run(*remove.split(), *guards.split()).code == 0
-    recorded = ("--os-nova-recording", "12-hosts")
-    shown = openstack.run("placement plan show plan.json --impact -f markdown", *recorded)
-    assert shown.code == 0, shown
-    assert "| <code>t1.trait</code> | 11 → 2 |" in shown.stdout
-    assert "unchanged flavors</summary>" in shown.stdout
-
-
-def test_a_gate_does_not_pass_while_no_host_is_counted(
-    openstack: shell.OpenStack, tmp_path: pathlib.Path
-) -> None:
+def services_down() -> dict[str, Any]:
     nova = testing.sample_nova("12-hosts")
     for service in nova["GET /v2.1/os-services"]["services"]:
         service["state"] = "down"
-    (tmp_path / "nova.json").write_text(json.dumps(nova))
-    amend = "resource provider inventory amend --all --resource VCPU:reserved=1"
-    planned = openstack.run(amend, "--dry-run", "--plan-out", "plan.json", "--max-percent", "100")
-    assert planned.code == 0, planned
-    show = "placement plan show plan.json --impact --fail-on flavor-lost"
-    recorded = ("--os-nova-recording", str(tmp_path / "nova.json"))
-    shown = openstack.run(show, "-f", "markdown", *recorded)
-    assert shown.code == 4, shown
-    assert "not counted: <code>" in shown.stdout
-    assert "cmp-0001.lab.example.org" in shown.stdout
-    rows = json.loads(openstack.run(show, "-f", "json", *recorded).stdout)
-    (small,) = (row for row in rows if row["flavor"] == "m1.small")
-    assert {"host": "cmp-0001.lab.example.org", "reason": "nova-compute down"} in small[
-        "not_counted"
-    ]
+    return nova
+
+
+AVX2 = "resource provider trait remove --trait HW_CPU_X86_AVX2 --name-glob cmp-000*"
+RESERVED = "resource provider inventory amend --all --resource VCPU:reserved=1"
+PLAN, ALL = "--dry-run --plan-out plan.json", "--max-percent 100"
+SHOW = "placement plan show plan.json"
+GATE = f"{SHOW} --impact --fail-on flavor-lost"
+RECORDED = "--os-nova-recording 12-hosts"
+STATES = {
+    "trait": State("12-hosts", before=[f"{TRAIT} {PLAN}"]),
+    "trait of nine": State("12-hosts", before=[f"{AVX2} --allow standard-traits {ALL} {PLAN}"]),
+    "all down": State("12-hosts", services_down(), before=[f"{RESERVED} {ALL} {PLAN}"]),
+}
+HOST = "cmp-0001.lab.example.org"
+DOWN = {"host": HOST, "reason": "nova-compute down"}
+
+# fmt: off
+TABLE = [
+    Row(f"{SHOW} --format markdown", "trait", 0,
+        ("## Plan: 1 to change; ", "<summary>1 change</summary>",
+         "<code>cmp-0009.lab.example.org</code>")),
+    Row(SHOW, "trait", 0, "| name"),
+    Row(f"{SHOW} --impact -f markdown {RECORDED}", "trait of nine", 0,
+        ("| <code>t1.trait</code> | 11 → 2 |", "unchanged flavors</summary>")),
+    # A gate does not pass while no host is counted.
+    Row(f"{GATE} -f markdown", "all down", 4, ("not counted: <code>", HOST)),
+    Row(GATE, "all down", 4, [..., {"flavor": "m1.small", "not_counted": [..., DOWN]}]),
+]
+# fmt: on
+
+
+@table(TABLE)
+def test_plan_show(row: Row, openstack: shell.OpenStack) -> None:
+    row.check(openstack, STATES)
