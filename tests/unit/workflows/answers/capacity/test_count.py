@@ -233,6 +233,18 @@ def test_servers_of_one_size_give_an_exact_number() -> None:
     assert found == reserve.Reserve(1, 10, 10)
 
 
+def test_a_request_moves_only_when_its_own_host_fails() -> None:
+    base = clouds.cloud(*(provider(f"h{n}", VCPU=size) for n, size in enumerate((8, 4, 6, 5))))
+    for number, (host, size) in enumerate([("h0", 3), ("h0", 4), ("h2", 1), ("h2", 5)]):
+        base = brute_force.claim(base, f"s{number}", {host: {"VCPU": size}})
+    request = query(group(VCPU=2))
+    moves = moves_for(base, request)
+    # Beside the servers of h0 it fits on h3 only, beside those of h2 on h1 only.
+    found = reserve.capacity_with_failures(moves, request, count.hosts_of(base), 1)
+    assert found == reserve.Reserve(1, 0, 1)
+    assert brute_keep(moves, request, 1) == 0
+
+
 def test_a_host_whose_servers_find_no_room_is_named() -> None:
     base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=2))
     base = brute_force.claim(base, "s", {"a": {"VCPU": 4}})
