@@ -103,7 +103,9 @@ def test_a_placement_exists_exactly_if_brute_force_finds_one(seed: int) -> None:
         assert _all_fit(found.values(), left)
 
 
-def test_without_effort_the_count_is_a_bound() -> None:
+def test_without_effort_or_with_many_options_the_count_is_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # One class alone allows three, and each host alone one; the truth needs a search.
     options = [
         option("a", a_VCPU=2, shared_DISK=1),
@@ -112,11 +114,10 @@ def test_without_effort_the_count_is_a_bound() -> None:
     ]
     left = free(a_VCPU=6, b_VCPU=2, shared_DISK=2, b_DISK=9)
     assert placing.most(options, left) == placing.FitCount(3, 3, placing.most(options, left).chosen)
-    assert (
-        placing.most(options, left, effort=0).least
-        <= 3
-        <= placing.most(options, left, effort=0).most
-    )
+    bound = placing.most(options, left, effort=0)
+    assert (bound.least, bound.most) == (3, 4)
+    monkeypatch.setattr(placing, "_MOST_OPTIONS", 2)
+    assert placing.most(options, left) == bound
 
 
 def test_many_equal_hosts_without_room_are_proved_at_once() -> None:
@@ -130,6 +131,21 @@ def test_many_equal_hosts_without_room_are_proved_at_once() -> None:
     budget = budgets.SearchBudget(seconds=20)
     assert placing.place(placing.Problem(requests, kinds, left), budget) is not None
     assert placing.place(placing.Problem({**requests, "more": 2}, kinds, left), budget) is None
+
+
+def test_amounts_that_no_sum_fills_are_proved_at_once() -> None:
+    # Sums of 5 and 7 fill 5 of 6, 7 of 9, 10 of 11 and 12 of 13; no two hosts are alike.
+    sizes = {f"h{n}": size for n, size in enumerate((6, 9, 11, 13) * 5)}
+    left = {(host, "VCPU"): size for host, size in sizes.items()}
+    left |= {(host, "DISK_GB"): 100 + n for n, host in enumerate(sizes)}
+    kinds = {
+        size: [Option(host, {(host, "VCPU"): size, (host, "DISK_GB"): 1}) for host in sizes]
+        for size in (5, 7)
+    }
+    requests = {f"small{n}": 5 for n in range(20)} | {f"large{n}": 7 for n in range(10)}
+    assert sum(requests.values()) == 5 * (5 + 7 + 10 + 12)
+    budget = budgets.SearchBudget(seconds=20)
+    assert placing.place(placing.Problem({**requests, "more": 5}, kinds, left), budget) is None
 
 
 def test_a_search_ends_with_its_budget() -> None:
