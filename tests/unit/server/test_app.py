@@ -131,6 +131,27 @@ def test_a_list_is_in_order_of_creation_after_changes() -> None:
         assert [provider["uuid"] for provider in found] == expected
 
 
+@pytest.mark.parametrize(
+    ("path", "seconds"),
+    [
+        ("/resource_providers", 1000),
+        ("/resource_providers?name=other", 2000),
+        (f"/resource_providers/{UUID}", 1000),
+        (f"/resource_providers/{UUID}/inventories", None),
+        (f"/allocations/{UUID}", 2000),
+    ],
+)
+def test_a_response_is_as_old_as_its_latest_record(
+    monkeypatch: pytest.MonkeyPatch, path: str, seconds: int | None
+) -> None:
+    monkeypatch.setattr("time.time", lambda: 1000.0)
+    app = server.create_app()
+    ask(app, "/resource_providers", "POST", {"name": "a", "uuid": UUID})
+    monkeypatch.setattr("time.time", lambda: 2000.0)
+    date = ask(app, path).last_modified
+    assert (date and date.timestamp()) == seconds
+
+
 @pytest.mark.parametrize("name", ["vcpu", "VCPU\n", "", "CUSTOM-A"])
 @pytest.mark.parametrize("fields", [{}, [], None, "x", {"total": "x"}, {"allocation_ratio": "x"}])
 def test_an_inventory_of_an_invalid_class_name_is_refused_for_the_name(

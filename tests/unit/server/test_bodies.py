@@ -191,6 +191,62 @@ def test_a_document_is_valid_where_jsonschema_says_so(name: str) -> None:
     check()
 
 
+FIELDS = {
+    "allocations": {UUID: {"resources": {"VCPU": 1}}},
+    "project_id": "p",
+    "user_id": "u",
+    "consumer_generation": None,
+    "mappings": {"_A": [UUID]},
+    "consumer_type": "A",
+}
+OF_1_12 = ("allocations", "project_id", "user_id")
+OF_1_28 = (*OF_1_12, "consumer_generation")
+
+
+@pytest.mark.parametrize(
+    ("minor", "required", "optional"),
+    [
+        (12, OF_1_12, ()),
+        (28, OF_1_28, ()),
+        (34, OF_1_28, ("mappings",)),
+        (38, (*OF_1_28, "consumer_type"), ("mappings",)),
+    ],
+)
+def test_allocations_have_exactly_the_fields_of_their_version(
+    minor: int, required: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    schema = schemas.ALLOCATIONS_WRITE[minor]
+    document = {name: FIELDS[name] for name in required}
+    assert accepts(schema, document)
+    assert accepts(schema, {**document, "allocations": {}}) == (minor >= 28)
+    for name, value in FIELDS.items():
+        rest = {key: other for key, other in document.items() if key != name}
+        assert accepts(schema, rest) == (name not in required)
+        assert accepts(schema, {**rest, name: value}) == (name in required + optional)
+
+
+@pytest.mark.parametrize(
+    ("schema", "document", "is_valid"),
+    [
+        (schemas.ALLOCATIONS_WRITE[0], {"allocations": []}, False),
+        (schemas.ALLOCATIONS_WRITE_MANY[13], {}, False),
+        (schemas.RESHAPE[30], {"inventories": {}, "allocations": {}}, False),
+        (
+            schemas.RESHAPE[30],
+            {
+                "inventories": {UUID: {"resource_provider_generation": 0, "inventories": {}}},
+                "allocations": {},
+            },
+            True,
+        ),
+    ],
+)
+def test_only_the_allocations_of_a_reshape_may_be_empty(
+    schema: validation.Schema, document: Any, is_valid: bool
+) -> None:
+    assert accepts(schema, document) == is_valid
+
+
 def test_equal_items_are_not_unique_whatever_their_type() -> None:
     aggregates = {"aggregates": [{"a": 1}, {"a": 1.0}], "resource_provider_generation": 0}
     assert not accepts(schemas.AGGREGATES[19], aggregates)
