@@ -274,6 +274,21 @@ def test_a_query_is_read_as_it_was_formatted(number: int) -> None:
     assert set(constraint.constraints_of(found)) == set(constraint.constraints_of(request))
 
 
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("resources=VCPU:1&resources=VCPU:2", "resources=VCPU:2"),
+        ("in_tree=a&in_tree=b", "in_tree=b"),
+        ("root_required=A&root_required=B,!C", "root_required=B,!C"),
+        ("limit=1&limit=2", "limit=1"),
+        ("group_policy=none&group_policy=isolate", "group_policy=none"),
+        ("required=A&required=B", "required=A,B"),
+    ],
+)
+def test_of_equal_parameters_one_counts_or_all(text: str, counts: str) -> None:
+    assert query.read_candidates(query.parse(text)) == query.read_candidates(query.parse(counts))
+
+
 def test_every_parameter_that_cannot_be_read_is_named() -> None:
     pairs = query.parse("resources=VCPU,MEMORY_MB:x,DISK_GB:0&resource=VCPU:1&limit=many")
     with pytest.raises(errors.InvalidInput) as raised:

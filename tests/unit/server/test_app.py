@@ -152,6 +152,29 @@ def test_a_response_is_as_old_as_its_latest_record(
     assert (date and date.timestamp()) == seconds
 
 
+def test_usages_are_of_the_consumers_with_allocations_of_a_project_or_one_user(
+    occupied: server.App,
+) -> None:
+    added = {"resource_class": "VCPU", "total": 8}
+    path = f"/resource_providers/{UUID}/inventories"
+    assert ask(occupied, path, "POST", added).status_int == 201
+    # A claim on an unknown provider leaves a consumer.
+    claims = [("ann", UUID, 204), ("bob", UUID, 204), ("bob", UUID.replace("1", "9"), 400)]
+    for number, (user, uuid, status) in enumerate(claims):
+        body = {
+            "allocations": {uuid: {"resources": {"VCPU": 1}}},
+            "project_id": "p",
+            "user_id": user,
+            "consumer_type": "A",
+            "consumer_generation": None,
+        }
+        path = f"/allocations/{UUID[:-1]}{number}"
+        assert ask(occupied, path, "PUT", body).status_int == status
+    for query, number in (("", 2), ("&user_id=bob", 1), ("&user_id=eve", 0)):
+        usages = ask(occupied, f"/usages?project_id=p{query}").json["usages"]
+        assert sum(each["consumer_count"] for each in usages.values()) == number
+
+
 @pytest.mark.parametrize("name", ["vcpu", "VCPU\n", "", "CUSTOM-A"])
 @pytest.mark.parametrize("fields", [{}, [], None, "x", {"total": "x"}, {"allocation_ratio": "x"}])
 def test_an_inventory_of_an_invalid_class_name_is_refused_for_the_name(
