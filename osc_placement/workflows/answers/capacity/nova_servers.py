@@ -147,8 +147,8 @@ def list_servers_on(
 
 def needs_allocations(server: values.Server) -> bool:
     """Whether a server requests anything, as far as nova shows it."""
-    if server.is_deleted or server.flavor is None:
-        return not server.is_deleted
+    if server.flavor is None:
+        return True
     requested = flavor.request_of(
         server.flavor, server.image_properties, booted_from_volume=server.from_volume
     )
