@@ -98,13 +98,24 @@ def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
     assert planned.names == {"n-a.": "a.", "u-nfs": "nfs"}
 
 
+def with_two_disks(one: values.Server, **more: int) -> CloudSnapshot:
+    """A server on c., whose disk is on one of two sharing providers."""
+    snapshot = cloud([one], sharing={"n-c.": ("u-nfs", "n-gone.")})
+    totals = {name: OFFERED[name] for name in ("VCPU", "MEMORY_MB")} | more
+    offered = {name: inventory.Inventory(total=total) for name, total in totals.items()}
+    return dataclasses.replace(snapshot, inventories={**snapshot.inventories, "n-c.": offered})
+
+
 def test_two_sharing_providers_are_ambiguous() -> None:
-    snapshot = cloud([server("c")], sharing={"n-c.": ("u-nfs", "n-gone.")})
-    inventories = {**snapshot.inventories, "n-c.": {}}
-    for name in ("VCPU", "MEMORY_MB"):
-        inventories["n-c."][name] = inventory.Inventory(total=OFFERED[name])  # type: ignore[index]
-    snapshot = dataclasses.replace(snapshot, inventories=inventories)
+    snapshot = with_two_disks(server("c"))
     assert "ambiguous: it is on nfs or gone." in only_reason(plan_heal(snapshot))
+
+
+def test_what_else_is_uncertain_comes_after_the_alternatives() -> None:
+    snapshot = with_two_disks(server("c", image_properties=None), PCPU=4)
+    assert only_reason(plan_heal(snapshot)).startswith(
+        "ambiguous: it is on nfs or gone.; the image may pin CPUs"
+    )
 
 
 @pytest.mark.parametrize("flavor", [WITH_GPU, GRANULAR])
