@@ -165,6 +165,23 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
     }
 
 
+def test_one_of_many_hosts_with_the_same_small_max_unit_is_read(
+    placement: service.InProcessPlacement,
+) -> None:
+    small = inventory.Inventory(16, max_unit=4)
+    base = clouds.cloud(
+        *(
+            clouds.provider(NAME.format(at), VCPU=small if at % 2 else 16, MEMORY_MB=128)
+            for at in range(50)
+        )
+    )
+    client = as_service(placement, base)
+    cloud = wide.read(client, CONTEXT, [clouds.query(clouds.group(VCPU=2, MEMORY_MB=64))])
+    assert cloud.refine((), [REQUEST])
+    assert serving(cloud.base) == serving(base)
+    assert client.sent["resource_providers/inventories/"] == 1
+
+
 def a_cloud(number: int, aggregates: Mapping[int, Sequence[int]] | None = None) -> state.CloudState:
     """Hosts; ``aggregates``: the numbers of the aggregates of each."""
     return clouds.cloud(
