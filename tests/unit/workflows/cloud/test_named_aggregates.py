@@ -195,7 +195,7 @@ def test_nothing_is_compared_where_nova_was_not_read() -> None:
 
 
 def test_hosts_of_a_cell_that_is_down_are_not_taken_for_missing() -> None:
-    client, nova = cloud(["h0", "h1"], ["h0", "h1"])
+    client, nova = cloud(["h0", "h1", "h2"], ["h0", "h1"], missing=("h2",))
     listed = nova.ask
 
     def with_a_cell_down(path: str, version: str) -> object:
@@ -208,7 +208,8 @@ def test_hosts_of_a_cell_that_is_down_are_not_taken_for_missing() -> None:
         return answer
 
     nova.ask = with_a_cell_down  # type: ignore[method-assign]
-    with pytest.raises(errors.InvalidInput, match="cannot list the compute nodes of h1 now"):
+    text = "cannot list the compute nodes of h1 now; no provider has h2"
+    with pytest.raises(errors.InvalidInput, match=text):
         selector.select(
             client, selector.Selector(member_of=("rack",)), names_of(nova, changes=True)[0]
         )

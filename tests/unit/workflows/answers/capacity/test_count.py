@@ -221,6 +221,22 @@ def test_hosts_that_the_compute_filter_refuses_are_no_reserve(seed: int) -> None
     assert bool(kept.unsafe) == (expected < 0)
 
 
+@pytest.mark.parametrize("disks", ["a-disks", "z-disks"])
+def test_a_class_on_the_host_and_on_shared_disks_is_requested_twice(disks: str) -> None:
+    base = clouds.cloud(
+        provider("host", aggregates="A", VCPU=4, DISK_GB=10),
+        provider("gpu", "host", VGPU=1),
+        provider(disks, traits=clouds.SHARES, aggregates="A", DISK_GB=100),
+    )
+    allocated = {disks: {"DISK_GB": 50}, "gpu": {"VGPU": 1}, "host": {"VCPU": 1, "DISK_GB": 5}}
+    groups = servers.query_of(base, "host", allocated).groups
+    assert [(group.suffix, group.resources) for group in groups] == [
+        ("", {"DISK_GB": 5, "VCPU": 1}),
+        ("1", {"DISK_GB": 50}),
+        ("2", {"VGPU": 1}),
+    ]
+
+
 def test_servers_of_one_size_give_an_exact_number() -> None:
     base = clouds.cloud(*(provider(f"h{n}", VCPU=8) for n in range(4)))
     base = brute_force.claim(base, "s0", {"h0": {"VCPU": 2}})
