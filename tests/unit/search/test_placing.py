@@ -148,6 +148,28 @@ def test_amounts_that_no_sum_fills_are_proved_at_once() -> None:
     assert placing.place(placing.Problem({**requests, "more": 5}, kinds, left), budget) is None
 
 
+def test_the_sums_of_an_owner_are_checked_when_all_its_requests_are_placed() -> None:
+    left = free(a_VCPU=6, b_VCPU=4)
+    amounts = {"A4": 4, "B3": 3, "A2": 2, "B1": 1}
+    kinds = {
+        # The first options of A lead away from the only placement: A on a, B on b.
+        name: [option(host, **{f"{host}_VCPU": amount}) for host in ("b", "a")]
+        for name, amount in amounts.items()
+    }
+    sums = {
+        (owner, slot): placing.SumRule(0, least, least, 1)
+        for owner, least in (("A", 6), ("B", 4))
+        for slot in left
+    }
+    requests = {name: name for name in amounts}
+    owners = {name: name[0] for name in amounts}
+    problem = placing.Problem(requests, kinds, left, owners, sums)
+    found = placing.place(problem, budgets.SearchBudget())
+    assert found is not None
+    hosts = {name: each.root_uuid for name, each in found.items()}
+    assert hosts == {"A4": "a", "A2": "a", "B3": "b", "B1": "b"}
+
+
 def test_a_search_ends_with_its_budget() -> None:
     draw = random.Random("hard")
     left = {(f"h{n}", name): draw.randint(40, 60) for n in range(12) for name in CLASSES}
