@@ -438,7 +438,7 @@ class _Repair:
         }
         chosen = itertools.islice(itertools.product(*names.values()), _MOST_PICKS)
         picks = [_Pick(dict(zip(names, each, strict=True))) for each in chosen]
-        if any(group.root_aggregates_apply and group.member_of for group in self._plan.groups):
+        if any(group.member_of for group in self._plan.groups):
             picks += [dataclasses.replace(each, at_root=False) for each in picks]
         return [_USUAL, *picks]
 

@@ -423,6 +423,15 @@ def test_of_alternatives_a_change_adds_one_that_is_not_forbidden(
     assert found.hosts == 1
 
 
+def test_the_root_joins_an_aggregate_before_the_provider_that_offers() -> None:
+    base = clouds.cloud(clouds.provider("host"), clouds.provider("numa", "host", VCPU=4))
+    query = candidate.CandidateQuery((clouds.group(VCPU=1, member_of="A"),))
+    found = changes.of_host(base, query, "host", {})
+    assert [[(step.action, step.provider) for step in each.steps] for each in found] == [
+        [(changes.Action.JOIN, "host")]
+    ]
+
+
 @pytest.mark.parametrize(
     ("state", "traits", "tenant", "expected"),
     [
