@@ -250,7 +250,7 @@ def _contradicted(uses: Uses, amounts: Amounts, request: ChildrenRequest) -> Ite
     """Evidence that does not agree with the cloud, or with the children."""
     names = {child.name for child in request.children}
     for consumer, used in uses.items():
-        counted = amounts.get(consumer, {}).get(request.counted or "", 0)
+        counted = amounts.get(consumer, {}).get(request.counted or "")
         if consumer not in amounts:
             yield f"consumer {consumer} has no resources that move"
         elif unknown := sorted(used.keys() - names):
