@@ -177,8 +177,10 @@ def test_the_first_response_sets_the_clock_offset(headers: dict[str, str], is_ah
         return answer
 
     opened.compute.request = with_headers
-    found = api.clock_offset(api.SessionNova(opened))
+    nova = api.SessionNova(opened)
+    found = api.clock_offset(nova)
     assert (found > datetime.timedelta(days=1)) is is_ahead
+    assert api.clock_offset(nova) == found
     assert len(opened.requests) == 1
 
 

@@ -71,6 +71,7 @@ def test_an_empty_database_name_is_refused() -> None:
     ("setting", "requested"),
     [
         (None, (None, False)),
+        ("1.0", ((1, 0), False)),
         ("1", (None, False)),
         (1, (None, False)),
         ("latest", (None, True)),

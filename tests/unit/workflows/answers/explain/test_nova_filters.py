@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from osc_placement.nova import api, flavor, request, values
+from osc_placement.nova import api, filters, flavor, request, values
 from osc_placement.workflows.answers.explain import nova_filters
 from osc_placement.workflows.answers.explain.nova_filters import FilterVerdict
 from osc_placement.workflows.cloud import compute_nodes
@@ -124,6 +124,36 @@ def test_only_certain_refusals_are_subtracted() -> None:
     found = judged(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
     assert nova_filters.refused(found)["up.node"] == f"{name}: ssd=true is not false"
     assert nova_filters.not_checked(found, ["other.node"]) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("requirement", "met", "not_met"),
+    [
+        ("", [""], ["4"]),
+        ("ssd", ["ssd"], ["ssd1", ""]),
+        ("<or> a <or> b", ["a", "b"], ["ab", "<or>"]),
+        ("<in> ss", ["ssd", "ss"], ["s"]),
+        ("<in>", [], ["ssd"]),
+        ("<all-in> aes mmx", ["mmx, aes"], ["aes", "sse"]),
+        ("= 4", ["4", "5"], ["3", "x"]),
+        ("== 4", ["4", "4.0"], ["5"]),
+        ("!= 4", ["5"], ["4"]),
+        (">= 4", ["4", "10"], ["3"]),
+        ("<= 4", ["4"], ["10"]),
+        ("s== 4", ["4"], ["4.0"]),
+        ("s!= 4", ["4.0"], ["4"]),
+        ("s>= b", ["b", "c"], ["a"]),
+        ("s> b", ["c"], ["b"]),
+        ("s<= b", ["a", "b"], ["c"]),
+        ("s< b", ["a"], ["b"]),
+        ("==", ["=="], ["4"]),
+        ("s==", ["s=="], ["4"]),
+    ],
+)
+def test_a_value_meets_a_requirement(
+    requirement: str, met: Sequence[str], not_met: Sequence[str]
+) -> None:
+    assert [value for value in (*met, *not_met) if filters.matches(value, requirement)] == met
 
 
 def test_filters_of_aggregates_are_judged_by_metadata() -> None:
