@@ -334,6 +334,8 @@ def refusal(status: int) -> Exception:
         ({at: [99, at // 10] for at in range(60)}, 6, 50),
         # The first ten of an aggregate are known already.
         ({at: [99] for at in range(100)}, 1, 0),
+        # The last eight are too few for a request.
+        ({at: [0 if at < 20 else (at - 20) // 9 + 1] for at in range(10, 100)}, 9, 82),
     ],
 )
 def test_the_hosts_that_a_service_cuts_off_are_read_by_aggregate_and_one_by_one(
