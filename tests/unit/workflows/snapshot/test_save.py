@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
+import sqlite3
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -231,3 +233,26 @@ def test_a_failed_save_leaves_nothing(cloud: Cloud, path: pathlib.Path) -> None:
     with pytest.raises(errors.PlacementError, match="the cloud is gone"):
         cloud.save(path)
     assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_other_state"),
+    [
+        ("UPDATE trait SET name = name || '_X'", True),
+        ("UPDATE resource_class SET name = name || '_X'", True),
+        ("UPDATE provider SET name = name || '.x'", True),
+        ("UPDATE provider SET generation = generation + 1", False),
+        ("UPDATE consumer SET user_id = 'x'", True),
+        ("UPDATE consumer SET generation = generation + 1", False),
+    ],
+)
+def test_a_file_is_changed_by_any_record_and_its_state_not_by_generations(
+    cloud: Cloud, path: pathlib.Path, statement: str, is_other_state: bool
+) -> None:
+    cloud.save(path)
+    before = file.summarize(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        assert connection.execute(statement).rowcount
+    after = file.summarize(path)
+    assert (before.is_unchanged, after.is_unchanged) == (True, False)
+    assert (before.state_hash != after.state_hash) == is_other_state
