@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import pathlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import pytest
@@ -459,14 +459,23 @@ def test_a_change_is_counted_with_all_rules_of_nova_after_it(
     asked = request.request_to_placement(spec, aggregates)
     enabled = ("ComputeFilter", "AggregateMultiTenancyIsolation")
     scheduler = request.SchedulerOptions(enabled_filters=enabled)
+    judge, judged = nova_filters.FilterJudge(nova, scheduler).judge, []
+
+    def judge_once(
+        asked: request.NovaRequest, hosts: Mapping[str, str], services: compute_nodes.ServerHosts
+    ) -> Sequence[nova_filters.FilterJudgement]:
+        judged.append((*sorted(hosts), *sorted(services.refused(hosts.values()))))
+        return judge(asked, hosts, services)
+
     [found] = explain.explain(
         placement.client(VERSION),
         [explain.ExplainedQuery(asked.query, list(asked.sources), [HOST], nova=asked)],
         CONTEXT,
         compute,
         aggregates,
-        nova_filters.FilterJudge(nova, scheduler).judge,
+        judge_once,
     )
+    assert len(judged) == len(set(judged)) > 0
     names = {"enable": "enable the compute service", "remove_trait": "remove the trait"}
     texts = [
         f"{', '.join(names[step.action] for step in change.steps)}: {change.hosts}"
