@@ -33,12 +33,15 @@ def recorded(*, flavor_specs: dict[str, str] | None = None, **fields: Any) -> di
     return nova
 
 
-def evidence(nova: dict[str, Any]) -> tuple[str, list[str]]:
-    """What the audit says about the server, and its broken rules."""
+def audited(nova: dict[str, Any]) -> Any:
     client = embedded.Client(load=testing.sample_cloud("12-hosts"))
     request = audit.AuditRequest(only=frozenset({"missing"}))
-    result = audit.audit_cloud(client, nova_api.RecordedNova(nova, "it"), request, CONTEXT)
-    (found,) = (item for item in result.findings if item.subject.name == NAME)
+    return audit.audit_cloud(client, nova_api.RecordedNova(nova, "it"), request, CONTEXT)
+
+
+def evidence(nova: dict[str, Any]) -> tuple[str, list[str]]:
+    """What the audit says about the server, and its broken rules."""
+    (found,) = (item for item in audited(nova).findings if item.subject.name == NAME)
     return found.evidence.text, found.evidence.fields["broken_rules"]
 
 
@@ -121,12 +124,13 @@ def test_a_request_that_is_not_known_is_no_yes() -> None:
     assert NAME not in {item.subject.name for item in planned.changes}
 
 
-def test_without_the_right_to_host_aggregates_heal_says_what_it_did_not_check() -> None:
+def test_without_the_right_to_host_aggregates_audit_and_heal_say_what_is_not_checked() -> None:
     nova = recorded(pinned_availability_zone="az1")
     del nova[AGGREGATES]
     planned = healed(nova)
     assert NAME in {item.subject.name for item in planned.changes}
-    assert any(note.startswith("whether nova would choose") for note in planned.notes)
+    for notes in (planned.notes, audited(nova).not_checked):
+        assert any(note.startswith("whether nova would choose") for note in notes)
     with pytest.raises(errors.PlacementError, match="os-aggregates"):
         healed(nova, only_allowed=True)
 

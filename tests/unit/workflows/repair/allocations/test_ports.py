@@ -117,6 +117,16 @@ def test_allocation_of_unbound_port_is_not_repeated() -> None:
     assert run.healed()["vm-0003"] == "unchanged"
 
 
+def test_the_allocation_of_a_bound_port_counts_for_no_other_port() -> None:
+    profile = {"allocation": CARDS[0]}
+    run = Run(1, port("p", "vm-0003", **{"binding:profile": profile}), port("q", "vm-0003"))
+    of_one = {HOST: USES, CARDS[0]: BANDWIDTH}
+    run.client.write_allocations([dataclasses.replace(run.cloud.consumer(3), allocations=of_one)])
+    assert run.healed()["vm-0003"] == "applied"
+    twice = {name: 2 * amount for name, amount in BANDWIDTH.items()}
+    assert run.held("vm-0003") == {HOST: USES, CARDS[0]: twice}
+
+
 def test_binding_is_restored_if_placement_refuses() -> None:
     run = Run(1, port("p", "vm-0003"))
     run.client.before_write(embedded.about("vm-0003", embedded.refuse(409, "no")))
