@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from osc_placement.testing.cloud import uuid_of
 from tests.functional.reshape.test_reshape import (
     CONTEXT,
     EVACUATED,
+    NEW,
     ONE,
     RECIPE,
     STATES,
@@ -51,6 +53,12 @@ TABLE = [
     Row(f"{RECIPE} pcpu cn1 --cpu-dedicated-set 4-11 --cpu-shared-set 0-3", "nova", 0,
         ("write 4 VCPU, and this recipe leaves 8", f"{THREE}: PCPU", f"# {EVACUATED}: ?")),
     Row(f"{RECIPE} replace-host cn1 cn1.example.net --uuid x", "up", 2, "'x' is not a UUID"),
+    Row(f"{RECIPE} replace-host cn1 cn3 --uuid {uuid_of('cn2')}", "nova", 1,
+        f"provider {uuid_of('cn2')} has the name 'cn2', not 'cn3'"),
+    Row(f"{RECIPE} replace-host cn1 cn2 --uuid {NEW}", "nova", 1,
+        f"a provider 'cn2' with another UUID, {uuid_of('cn2')}"),
+    Row(f"{RECIPE} replace-host cn1 {uuid_of('cn2')} --uuid {NEW}", "nova", 1,
+        "a provider 'cn2' with another UUID"),
 ]
 # fmt: on
 
