@@ -3,20 +3,21 @@
 
 Placement's error texts are those of jsonschema, which takes up to a millisecond for a document.
 fastjsonschema takes a few microseconds to accept the documents that are valid: most of them. It
-reads ``$`` in patterns more strictly, so jsonschema decides about a document that it refuses.
+reads ``$`` in patterns more strictly, so jsonschema decides about a document that it refuses,
+unless the document is large.
 """
 
 from __future__ import annotations
 
 import functools
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from osc_placement.model.name import is_uuid
 from osc_placement.server import http_errors
 
-#: Values of an invalid part up to which jsonschema explains the error.
+#: Values of a document up to which jsonschema explains the error.
 MAX_EXPLAINED = 1000
 #: Characters of a document that an error text quotes.
 MAX_QUOTED = 1024
@@ -54,19 +55,20 @@ class Schema:
 
         checker = jsonschema.FormatChecker(())
         checker.checks("uuid")(self._is_uuid)
-        return _validator_class()(self.definition, format_checker=checker)
+        return jsonschema.Draft202012Validator(self.definition, format_checker=checker)
 
     def check(self, document: Any, prefix: str) -> None:
         """Raise HttpBadRequest with ``prefix`` and the most relevant error of the document.
 
-        For a large document that is the error of its first invalid part.
+        For a large document that is fastjsonschema's error, which is short.
         """
         from fastjsonschema import JsonSchemaValueException
 
         try:
             self._require_valid(document)
         except JsonSchemaValueException as refusal:
-            text = self._explain(document, refusal)
+            short = http_errors.clip(refusal.message, MAX_QUOTED)
+            text = short if _is_large(document) else self._explain(document)
         except (OverflowError, RecursionError) as unusable:
             text = str(unusable)
         else:
@@ -74,28 +76,19 @@ class Schema:
         if text:
             raise http_errors.InvalidDocument(f"{prefix}{text}")
 
-    def _explain(self, document: Any, refusal: Any) -> str:
+    def _explain(self, document: Any) -> str:
         """The text of the error; empty if jsonschema accepts the document."""
         from jsonschema import exceptions
 
-        schema: Any = self.definition
-        path: list[str | int] = []
-        if _is_large(document):
-            path = _path(document, refusal.path[1:])
-            schema, document = refusal.definition, refusal.value
-        if _is_large(document):
-            return f"{_quote(document)} is not valid"
         try:
-            validator = self._validator.evolve(schema=schema)
-            error = exceptions.best_match(validator.iter_errors(document))
+            error = exceptions.best_match(self._validator.iter_errors(document))
         except (OverflowError, RecursionError) as unusable:
             return str(unusable)
         if error is None:
             return ""
-        error.relative_path.extendleft(reversed(path))
         if len(repr(error.instance)) > MAX_QUOTED:
             error.message = http_errors.clip(error.message, MAX_QUOTED)
-            error.instance = _quote(error.instance)
+            error.instance = http_errors.clip(_SHORT.repr(error.instance), MAX_QUOTED)
         return str(error)
 
 
@@ -110,21 +103,6 @@ def at(schemas: Schemas, minor: int) -> Schema:
     return schemas[max(since for since in schemas if since <= minor)]
 
 
-def _path(document: Any, keys: list[str]) -> list[str | int]:
-    """The keys that lead to a part of a document, with numbers for the members of lists.
-
-    It ends before a key with a dot or a bracket: fastjsonschema splits such a key.
-    """
-    path: list[str | int] = []
-    for key in keys:
-        step = int(key) if isinstance(document, list) else key
-        if isinstance(document, dict) and step not in document:
-            break
-        document = document[step]
-        path.append(step)
-    return path
-
-
 def _is_large(document: Any) -> bool:
     """Whether a document has more than MAX_EXPLAINED values."""
     left = [document]
@@ -136,10 +114,6 @@ def _is_large(document: Any) -> bool:
     return False
 
 
-def _quote(document: Any) -> str:
-    return http_errors.clip(_SHORT.repr(document), MAX_QUOTED)
-
-
 def _is_uuid(value: object) -> bool:
     return not isinstance(value, str) or is_uuid(value)
 
@@ -148,34 +122,3 @@ def _is_dashed_uuid(value: object) -> bool:
     if not isinstance(value, str):
         return True
     return is_uuid(value) and all(value[at : at + 1] == "-" for at in (8, 13, 18, 23))
-
-
-@functools.cache
-def _validator_class() -> Any:
-    """The validators of jsonschema, with a check of unique items in linear time."""
-    import jsonschema
-    from jsonschema import validators
-
-    extend: Any = validators.extend
-    return extend(jsonschema.Draft202012Validator, {"uniqueItems": _check_unique})
-
-
-def _check_unique(validator: Any, unique: bool, instance: Any, _: Any) -> Iterator[Any]:
-    """Replaces the library's check, which takes quadratic time for items that cannot be ordered."""
-    from jsonschema import exceptions
-
-    if not (unique and validator.is_type(instance, "array")):
-        return
-    if len({_hashable(item) for item in instance}) < len(instance):
-        yield exceptions.ValidationError(f"{instance!r} has non-unique elements")
-
-
-def _hashable(item: Any) -> Any:
-    """A value that is equal for equal JSON: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(item, bool):
-        return "bool", item
-    if isinstance(item, list):
-        return tuple(map(_hashable, item))
-    if isinstance(item, dict):
-        return frozenset((key, _hashable(value)) for key, value in item.items())
-    return item

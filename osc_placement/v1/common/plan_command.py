@@ -310,7 +310,7 @@ def add_log_json(group: argparse._ActionsContainer) -> None:
     arguments.add_file(
         group,
         "--log-json",
-        "Add one line of JSON for each change and each retry to this file (mode 0600)",
+        "Add one line of JSON for each change and each retry to this file",
     )
 
 

@@ -257,18 +257,16 @@ def test_a_name_that_ends_with_a_line_feed_is_valid_as_in_placement() -> None:
     assert not accepts(schemas.INVENTORY_ADD, {"resource_class": "CUSTOM-A", "total": 1})
 
 
-@pytest.mark.parametrize("group", ["a", "a.b", "a[0]", "a]"])
-def test_the_error_of_a_large_document_names_its_first_invalid_part(group: str) -> None:
+def test_the_error_of_a_large_document_is_that_of_its_first_invalid_part() -> None:
     claim = {
         "allocations": {},
         "project_id": "p",
         "user_id": "u",
         "consumer_generation": None,
-        "mappings": {group: [*[UUID] * 2000, "not a UUID"]},
+        "mappings": {"a": [*[UUID] * 2000, "not a UUID"]},
         "consumer_type": "A",
     }
-    with pytest.raises(http_errors.InvalidDocument) as refused:
+    with pytest.raises(
+        http_errors.InvalidDocument, match=r"data\.mappings\.a\[2000\] must be uuid"
+    ):
         schemas.ALLOCATIONS_WRITE[38].check(claim, "")
-    assert "'not a UUID' is not a 'uuid'" in refused.value.detail
-    shown = f"instance['mappings']['{group}'][2000]" if group == "a" else "instance['mappings']:"
-    assert shown in refused.value.detail
