@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 _REPEATED = "May be repeated"
 
 _HUNDRED = 100
-
-_SEVERAL = re.compile(r"[\w:]+=[^,=]+(,[\w:]+=[^,=]+)+")
 
 RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
 
@@ -229,19 +226,12 @@ def resources(values: Iterable[str], problems: errors.InputErrors) -> dict[str, 
     return amounts
 
 
-def several_hint(argument: str) -> str:
-    """What to do about ``CLASS=AMOUNT,CLASS=AMOUNT``; empty for another argument."""
-    form = _SEVERAL.fullmatch(argument)
-    options = " ".join(f"--resource {part}" for part in argument.split(",")) if form else ""
-    return f"; repeat the option for each resource class: {options}" if form else ""
-
-
 def integer(text: str, argument: str, problems: errors.InputErrors, minimum: int = 1) -> int:
     """An integer of at least ``minimum``; otherwise 0, and an error in ``problems``."""
     try:
         number = int(text)
     except ValueError:
-        problems.add(f"invalid int value: {text!r} in {argument!r}{several_hint(argument)}")
+        problems.add(f"invalid int value: {text!r} in {argument!r}")
         return 0
     if number < minimum:
         problems.add(f"{number} is less than {minimum} in {argument!r}")

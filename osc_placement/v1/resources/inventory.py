@@ -366,8 +366,7 @@ def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[
         name, colon, field = key.partition(":")
         field = field if colon else "total"
         if not equals or "=" in value:
-            hint = arguments.several_hint(text)
-            problems.add(f'Resource argument must have "name=value" format: {text!r}{hint}')
+            problems.add(f'Resource argument must have "name=value" format: {text!r}')
         elif not (name and field and value):
             problems.add(f"Name, field and value must be not empty: {text!r}")
         elif field not in FIELDS:

@@ -95,6 +95,8 @@ openstack --os-placement-rate 20 placement query replay \\
         arguments.add_flag(parser, "--all", "List all queries, also those that lose nothing")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.plan import file
+        from osc_placement.workflows.cloud import on_a_copy
         from osc_placement.workflows.snapshot import replay
 
         files, plan = parsed_args.files, parsed_args.after
@@ -115,9 +117,14 @@ openstack --os-placement-rate 20 placement query replay \\
             replay.check_comparable(files)
             states = [stack.enter_context(replay.opened(path)) for path in files]
             if plan is not None:
-                copy, report = stack.enter_context(replay.after_plan(files[0], plan))
-                applied = [f"The plan on a copy of {files[0]}: {report.summary()}"]
-                states.append(copy)
+                planned = file.read(plan)
+                _, copy = stack.enter_context(
+                    on_a_copy.after_plan(states[0], planned, plan, "--after")
+                )
+                count = len(planned.changes) - len(copy.failures)
+                applied = [f"The plan on a copy of {files[0]}: {count} applied"]
+                applied += [f"Not applied: {failure}" for failure in copy.failures]
+                states.append(copy.client)
             before, after = states
             comparisons = list(replay.compare(before, after, source, context))
             names = replay.names_of(states)

@@ -204,8 +204,6 @@ def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]
         "source": metadata.target,
         "resource_providers": counts["resource_providers"],
         "consumers": counts["consumers"],
-        "providers_read": report.providers_read,
-        "consumers_read": report.consumers_read,
         "requests": metadata.requests,
         "seconds": round(metadata.finished - metadata.started, 1),
         "notes": _notes(report.notes),

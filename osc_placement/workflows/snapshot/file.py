@@ -127,16 +127,6 @@ class SnapshotFile:
         with database_file.explained(self.path):
             return [row[0] for row in self._connection.execute(query)]
 
-    def copy_to(self, path: str) -> None:
-        """Write a compact copy, which exists completely or not at all, mode 0600."""
-        temporary = f"{path}.copy"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        with database_file.explained(path):
-            database_file.create(temporary)
-            self._connection.execute("VACUUM INTO ?", (temporary,))
-            os.replace(temporary, path)
-
     def state_hash(self, *, generations: bool = False) -> str:
         """SHA-256 of the state; without generations, equal states of two clouds have one hash."""
         with database_file.explained(self.path):

@@ -8,16 +8,12 @@ import dataclasses
 import json
 import pathlib
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors
 from osc_placement.model import json_text
-from osc_placement.plan import apply, executor, file as plan_file, journal
-from osc_placement.plan.plan import ObservedPlan
-from osc_placement.plan.result import RunReport
 from osc_placement.workflows.cloud import on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
@@ -91,30 +87,6 @@ def check_comparable(paths: Sequence[pathlib.Path]) -> None:
     with contextlib.ExitStack() as stack:
         sides = {str(path): stack.enter_context(file.opened(path)) for path in paths}
         file.check_comparable(sides)
-
-
-@contextlib.contextmanager
-def after_plan(
-    path: pathlib.Path, plan_path: pathlib.Path
-) -> Iterator[tuple[api.Client, RunReport]]:
-    """A client of a copy of a snapshot on which a plan was applied, and the report of that.
-
-    Conditions that the plan checks in nova count as met. The snapshot stays unchanged.
-    Errors: PlanRefused for a plan of another cloud, or one that changes ports.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        copy = pathlib.Path(folder) / "copy.sqlite"
-        with file.opened(path) as snapshot, file.explained():
-            snapshot.copy_to(str(copy))
-        name = str(path.resolve())
-        with on_a_copy.opened(lambda: server.create_app(str(copy)), name) as client:
-            planned = ObservedPlan(plan_file.read(plan_path))
-            options = apply.Options(
-                limits=executor.RunLimits(workers=1),
-                journal=journal.MemoryJournal(),
-                check_precondition=lambda _: "",
-            )
-            yield client, apply.apply_plan(client, planned, options, path=plan_path)
 
 
 def compare(

@@ -59,13 +59,11 @@ class SaveRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SaveReport:
-    """What a save did: the metadata of the file, and how much was read."""
+    """The metadata of the file, ``{kind of records: their number}``, and what is not whole."""
 
     metadata: snapshot_file.SnapshotMetadata
     counts: Mapping[str, int]
     notes: Sequence[snapshot_file.SaveNote]
-    providers_read: int
-    consumers_read: int
 
 
 def save(
@@ -89,16 +87,9 @@ def save(
     with snapshot_file.explained():
         snapshot_file.check_new(request.path)
         with snapshot_file.created(request.path) as connection:
-            saving = _Save(client, request, context)
-            metadata = saving.run(connection)
+            metadata = _Save(client, request, context).run(connection)
         with snapshot_file.SnapshotFile(str(request.path)) as finished:
-            return SaveReport(
-                metadata,
-                finished.counts(),
-                finished.notes(),
-                saving.providers_read,
-                saving.consumers_read,
-            )
+            return SaveReport(metadata, finished.counts(), finished.notes())
 
 
 @contextlib.contextmanager
@@ -131,7 +122,6 @@ class _Save:
         self._failures: dict[str, api_errors.ApiError] = {}
         self._notes: list[snapshot_file.SaveNote] = []
         self._metadata = _metadata(client, request)
-        self.providers_read = self.consumers_read = 0
 
     def run(self, connection: sqlite3.Connection) -> snapshot_file.SnapshotMetadata:
         """All steps, from the first listing to the complete file."""
@@ -152,8 +142,6 @@ class _Save:
         """Read all in one transaction; the traits and the resource classes."""
         with tables.reading() as reading:
             self._readings = readings.of_tables(reading, owners=self._request.owners)
-            self.providers_read = len(self._readings.providers)
-            self.consumers_read = len(self._readings.consumers)
             return reading.traits, reading.resource_classes
 
     def _read_service(self) -> tuple[Sequence[str], Sequence[str]]:
@@ -164,7 +152,6 @@ class _Save:
             self._read_hidden_changes()
         self._read_owners()
         self._settle()
-        self.providers_read = len(self._read)
         traits = self._ask(self._client.list_traits)
         return traits, self._ask(self._client.list_resource_classes)
 
@@ -238,7 +225,6 @@ class _Save:
         )
         self._readings.consumers.update((one.uuid, one) for one in consumers)
         self._requests += len(uuids)
-        self.consumers_read += len(uuids)
 
     def _read_hidden_changes(self) -> None:
         """Find allocations that were deleted: that leaves the generation of their provider.

@@ -90,20 +90,3 @@ def test_a_tree_is_drawn_with_its_branches() -> None:
         "└─ b",
         "   └─ b1",
     ]
-
-
-def test_several_classes_in_one_option_get_a_hint() -> None:
-    problems = errors.InputErrors()
-    arguments.resources(["VCPU=1,MEMORY_MB=512"], problems)
-    options = "--resource VCPU=1 --resource MEMORY_MB=512"
-    assert problems.reasons[0].endswith(f"; repeat the option for each resource class: {options}")
-
-
-@pytest.mark.parametrize("argument", ["VCPU=x", "VCPU=1,", "VCPU=1,2", "rp=a", "VCPU", "=1,=2"])
-def test_other_wrong_arguments_get_no_hint(argument: str) -> None:
-    assert arguments.several_hint(argument) == ""
-
-
-def test_several_fields_of_inventories_get_a_hint() -> None:
-    hint = arguments.several_hint("VCPU=2,MEMORY_MB:reserved=512")
-    assert hint.endswith(": --resource VCPU=2 --resource MEMORY_MB:reserved=512")

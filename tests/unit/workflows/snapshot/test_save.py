@@ -115,7 +115,10 @@ def test_a_save_reads_everything_with_the_promised_requests(
         "GET /resource_classes": 1,
     }
     assert report.metadata.requests == sum(cloud.count().values())
-    assert (report.providers_read, report.consumers_read) == (PROVIDERS, CONSUMERS)
+    assert (report.counts["resource_providers"], report.counts["consumers"]) == (
+        PROVIDERS,
+        CONSUMERS,
+    )
     assert saved(path) == cloud.document()
     assert list(path.parent.iterdir()) == [path]
     assert path.stat().st_mode & 0o777 == 0o600
