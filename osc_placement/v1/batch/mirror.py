@@ -78,8 +78,7 @@ openstack placement aggregate mirror --ratios --dry-run"""
             "--forget",
             "<uuid>",
             "Remove compute nodes from this aggregate, which mirrored a host aggregate that"
-            " nova has deleted. Not needed for host aggregates deleted since the last run:"
-            " --prune removes their members.",
+            " nova has deleted.",
         )
         arguments.add_flag(
             group,

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mirror: nova's host aggregates as Placement's aggregates, and the record between runs.
+"""Mirror: nova's host aggregates as Placement's aggregates.
 
 The mirror adds the provider of each host to the placement aggregate with the host aggregate's UUID;
 with ``prune`` it removes members that are not in the host aggregate any more. ``decide_mirror`` is
 pure; ``plan_mirror`` reads nova and Placement.
-
-Nova does not keep the UUID of a deleted host aggregate. So the mirror records the host
-aggregates that it reads, and recognizes the placement aggregates of deleted ones.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from osc_placement.nova.values import find_host_aggregates
 from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import state_file
 from osc_placement.workflows.cloud.compute_nodes import (
     ComputeCloud,
     host_names,
@@ -283,25 +279,23 @@ def plan_mirror(
     """Plan the changes that make Placement's aggregates match nova's host aggregates.
 
     Requests: to Placement, one listing of all providers and one per host aggregate, also for
-    those deleted since the last run; to nova, the host aggregates twice, the services, and
+    those to forget; to nova, the host aggregates twice, the services, and
     the hypervisors in pages. Applying sends two requests per changed provider.
     Errors: InvalidInput with every unknown name, or with every missing permission.
     """
-    snapshot, resolved, record = read_cloud(client, nova, request, context)
+    snapshot, resolved = read_cloud(client, nova, request, context)
     planned = decide_mirror(snapshot, resolved)
-    _update_record(record, snapshot)
     stale = sum(map(is_stale, planned.skipped))
     LOG.info("mirror: %d changes, %d stale compute nodes are kept", len(planned.changes), stale)
-    planned = dataclasses.replace(planned, notes=tuple(_notes(stale, record.error, nova.source)))
+    planned = dataclasses.replace(planned, notes=tuple(_notes(stale, nova.source)))
     return plan.ObservedPlan(planned)
 
 
 class MirrorReading(NamedTuple):
-    """What ``decide_mirror`` needs, and the record of host aggregates before this reading."""
+    """What ``decide_mirror`` needs."""
 
     snapshot: MirrorSnapshot
     request: MirrorRequest
-    record: state_file.StateFile
 
 
 def read_cloud(
@@ -314,23 +308,20 @@ def read_cloud(
     client.require_feature("aggregate generation", "changing aggregates safely")
     cloud = observe_cloud(client, nova)
     resolved = _resolve(cloud, request)
-    record = load_record(client.target)
-    snapshot = _read_members(client, nova, cloud, record.values, resolved, context or ReadContext())
-    return MirrorReading(snapshot, resolved, record)
+    snapshot = _read_members(client, nova, cloud, resolved, context or ReadContext())
+    return MirrorReading(snapshot, resolved)
 
 
 def _read_members(
     client: api.Client,
     nova: nova_api.Nova,
     cloud: ComputeCloud,
-    recorded: Mapping[str, str],
     request: MirrorRequest,
     context: ReadContext,
 ) -> MirrorSnapshot:
-    """The snapshot, with the members of every current and deleted host aggregate."""
+    """The snapshot, with the members of every current host aggregate, and of those to forget."""
     current = {item.uuid: item.name for item in cloud.aggregates}
-    forgotten = {uuid: recorded.get(uuid, uuid) for uuid in request.forget}
-    deleted = forgotten if request.host_aggregates else {**recorded, **forgotten}
+    deleted = {uuid: uuid for uuid in request.forget}
     planned = [
         uuid for uuid in current if not request.host_aggregates or uuid in request.host_aggregates
     ]
@@ -398,27 +389,9 @@ def _deleted_aggregates(
     return frozenset(uuids)
 
 
-def load_record(target: str) -> state_file.StateFile:
-    """``{uuid: name}`` of the recorded host aggregates; empty before the first run."""
-    return state_file.StateFile("host-aggregates", target, "names")
-
-
-def _update_record(record: state_file.StateFile, snapshot: MirrorSnapshot) -> None:
-    """Record current host aggregates, and deleted ones with members."""
-    names = {
-        uuid: title for uuid, title in record.values.items() if snapshot.members.get(uuid, True)
-    }
-    names |= {uuid: title for uuid, title in snapshot.deleted.items() if snapshot.members[uuid]}
-    names |= {item.uuid: item.name for item in snapshot.aggregates}
-    if names != record.values and not record.error:
-        record.save(names)
-
-
-def _notes(stale: int, error: str, source: str) -> Iterable[str]:
+def _notes(stale: int, source: str) -> Iterable[str]:
     if source:
         yield f"nova's responses come from {source}"
     if stale:
         where = "is in aggregates that it" if stale == 1 else "are in aggregates that they"
         yield f"{counted(stale, 'compute node')} {where} should not be in (--prune)"
-    if error:
-        yield f"host aggregates that nova deletes later will not be recognized: {error}"

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mirror: plans of small clouds as lines; requests, the record, errors, missing permissions."""
+"""The mirror: plans of small clouds as lines; requests, errors, missing permissions."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import json
-import pathlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -344,22 +342,7 @@ def test_a_host_added_while_placement_is_read_is_not_removed() -> None:
     assert "h1." in members(client, "even")
 
 
-def test_an_aggregate_deleted_between_two_runs_is_recognized() -> None:
-    client, nova = host_aggregates.cloud()
-    run(client, nova, dry_run=True)
-    run(client, nova)
-    del nova.aggregates["even"]
-    report = run(client, nova, mirror.MirrorRequest())
-    assert [item.reason for item in report.results if "even" in item.reason] == [
-        "in even, but nova has deleted it: --prune removes it"
-    ] * 3
-    run(client, nova)
-    assert members(client, "even") == []
-    run(client, nova)
-    assert mirror.load_record(client.target).values == {embedded.uuid_of("all"): "all"}
-
-
-def test_an_aggregate_deleted_before_the_first_run_is_pruned_by_its_uuid() -> None:
+def test_a_deleted_aggregate_is_pruned_by_its_uuid() -> None:
     client, nova = host_aggregates.cloud()
     gone = embedded.uuid_of("gone")
     client.stored("h1.").set_aggregates(gone)
@@ -367,25 +350,6 @@ def test_an_aggregate_deleted_before_the_first_run_is_pruned_by_its_uuid() -> No
     assert members(client, "gone") == ["h1."]
     run(client, nova, mirror.MirrorRequest(forget=(gone.upper(),)))
     assert members(client, "gone") == []
-
-
-def test_an_unreadable_record_is_reported_and_kept(state_home: pathlib.Path) -> None:
-    client, nova = host_aggregates.cloud()
-    path = mirror.load_record(client.target).path
-    path.parent.mkdir(parents=True)
-    for text in ("no json", "[]", json.dumps({"format_version": 9})):
-        path.write_text(text)
-        assert str(path) in run(client, nova, dry_run=True).notes[0]
-        assert path.read_text() == text
-
-
-def test_a_record_that_cannot_be_written_does_not_stop_the_run(state_home: pathlib.Path) -> None:
-    client, nova = host_aggregates.cloud()
-    state_home.mkdir(parents=True)
-    (state_home / "host-aggregates").write_text("in the way")
-    report = run(client, nova)
-    assert report.count(result.Status.APPLIED) == 6
-    assert "host-aggregates" in report.notes[0]
 
 
 @pytest.mark.parametrize(
