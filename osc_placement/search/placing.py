@@ -3,10 +3,10 @@
 
 A request has options. Each takes amounts from some providers of one tree, and one is chosen.
 ``most`` counts how often one request fits. ``first_fit`` places requests one after the other.
-``place`` finds a place for all of them, or proves that they do not fit::
+``place`` finds an option for all of them, or proves that they do not fit::
 
     hosts a and b with 4 VCPU free each; requests of 3, 3 and 2 VCPU
-    first_fit: 3 on a, 3 on b, nothing has room for 2
+    first_fit: 3 on a, 3 on b, 2 fits nowhere
     place: 8 VCPU are needed, and sums of 3, 3 and 2 fill at most 3 of each host: None
 
     hosts a and b with 8 VCPU free each; requests of 5, 4, 3, 2 and 2 VCPU
@@ -91,12 +91,12 @@ class SumRule(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """``requests`` is ``{name: kind}``. Requests of one kind have the same ``options``.
+    """``requests`` is ``{name: request}``. Equal requests have the same ``options``.
 
-    ``first_fit`` takes the options of a kind in their order. All of them need the same amounts per
-    class. ``free`` has all their slots. ``owners`` is ``{kind: owner}`` for requests whose amounts
-    in one slot count together, under the rule ``sums[owner, slot]``. The placement uses at most
-    ``most_trees`` trees; None sets no limit.
+    ``first_fit`` takes the options of a request in their order. All of them need the same amounts
+    per class. ``free`` has all their slots. ``owners`` is ``{request: owner}`` for requests whose
+    amounts in one slot count together, under the rule ``sums[owner, slot]``. The placement uses at
+    most ``most_trees`` trees; None sets no limit.
     """
 
     requests: Mapping[str, Hashable]
@@ -107,11 +107,11 @@ class Problem:
     most_trees: int | None = None
 
     @functools.cached_property
-    def kinds(self) -> Mapping[Hashable, Sequence[str]]:
-        """``{kind: its requests}``"""
+    def alike(self) -> Mapping[Hashable, Sequence[str]]:
+        """``{request: the names of all that are equal}``"""
         names: dict[Hashable, list[str]] = {}
-        for name, kind in self.requests.items():
-            names.setdefault(kind, []).append(name)
+        for name, request in self.requests.items():
+            names.setdefault(request, []).append(name)
         return names
 
     @functools.cached_property
@@ -124,18 +124,18 @@ class Problem:
         for (_, name), amount in self.free.items():
             largest[name] = max(largest.get(name, 1), amount)
         ranks: dict[Hashable, tuple[float, int]] = {}
-        for kind in self.kinds:
-            amounts = self.amounts_of(kind)
+        for request in self.alike:
+            amounts = self.amounts_of(request)
             share = max((amount / largest[name] for name, amount in amounts.items()), default=0.0)
-            ranks[kind] = (-share, len(self.options[kind]))
+            ranks[request] = (-share, len(self.options[request]))
         return sorted(self.requests, key=lambda name: ranks[self.requests[name]])
 
     @functools.cached_property
     def needed(self) -> Mapping[str, int]:
         """``{resource class: what all requests need}``, classes sorted."""
         total: collections.Counter[str] = collections.Counter()
-        for kind, names in self.kinds.items():
-            for name, amount in self.amounts_of(kind).items():
+        for request, names in self.alike.items():
+            for name, amount in self.amounts_of(request).items():
                 total[name] += amount * len(names)
         return dict(sorted(total.items()))
 
@@ -144,17 +144,17 @@ class Problem:
         """``{resource class: the slots that some option of a request uses}``"""
         by_class: dict[str, list[Slot]] = {name: [] for name in self.needed}
         for slot in sorted(
-            slots_of(option for kind in self.kinds for option in self.options[kind])
+            slots_of(option for request in self.alike for option in self.options[request])
         ):
             by_class[slot[1]].append(slot)
         return by_class
 
-    def amounts_of(self, kind: Hashable) -> Mapping[str, int]:
+    def amounts_of(self, request: Hashable) -> Mapping[str, int]:
         """``{resource class: amount}`` of a request; empty if it has no option."""
-        return totals(self.options[kind][0]) if self.options[kind] else {}
+        return totals(self.options[request][0]) if self.options[request] else {}
 
     def _every_option(self) -> Iterator[Option]:
-        return (option for kind in self.kinds for option in self.options[kind])
+        return (option for request in self.alike for option in self.options[request])
 
     def owner(self, name: str) -> Hashable:
         """The owner of a request; None if its amounts count alone."""
@@ -162,20 +162,20 @@ class Problem:
 
     @functools.cached_property
     def lacking(self) -> tuple[str, int, int] | None:
-        """A class whose sum cannot fit: ``(class, what is needed, the room for it)``."""
+        """A class whose sum cannot fit: ``(class, what is needed, what can be used)``."""
         unit_of = units(option.amounts for option in self._every_option())
         for name, needed in self.needed.items():
             unit = unit_of[name]
-            room = sum(max(self.free[slot], 0) // unit * unit for slot in self.slots[name])
-            if needed > room:
-                return name, needed, room
+            usable = sum(max(self.free[slot], 0) // unit * unit for slot in self.slots[name])
+            if needed > usable:
+                return name, needed, usable
         return None
 
     @functools.cached_property
     def too_many_alike(self) -> tuple[int, int] | None:
-        """Requests of one kind that cannot fit alone: ``(their number, how many may fit)``."""
-        for kind, names in self.kinds.items():
-            options = [option for option in self.options[kind] if option.fits(self.free)]
+        """Equal requests that cannot fit alone: ``(their number, how many may fit)``."""
+        for request, names in self.alike.items():
+            options = [option for option in self.options[request] if option.fits(self.free)]
             fitting = len(options)
             if len(names) > 1:
                 fitting = most(options, self.free, effort=0).most
@@ -202,14 +202,14 @@ class Occupancy:
         for name, option in (placed or {}).items():
             self.put(name, option)
 
-    def fits(self, kind: Hashable, option: Option) -> bool:
+    def fits(self, request: Hashable, option: Option) -> bool:
         """Whether a request fits now; the sum of its owner may still be too small."""
         if not option.fits(self.left):
             return False
         limit = self._problem.most_trees
         if limit is not None and option.root_uuid not in self.trees and len(self.trees) >= limit:
             return False
-        owner = self._problem.owners.get(kind)
+        owner = self._problem.owners.get(request)
         if owner is None:
             return True
         for slot, amount in option.amounts.items():
@@ -264,15 +264,15 @@ def first_fit(
     ``order`` None begins with the large requests.
     """
     occupancy = Occupancy(problem, placed)
-    rest = {kind: iter(problem.options[kind]) for kind in problem.kinds}
-    current = {kind: next(options, None) for kind, options in rest.items()}
+    rest = {request: iter(problem.options[request]) for request in problem.alike}
+    current = {request: next(options, None) for request, options in rest.items()}
     for name in problem.large_first if order is None else order:
         if name in occupancy.placed:
             continue
-        kind = problem.requests[name]
+        request = problem.requests[name]
         # An option that does not fit now does not fit later: amounts only decrease.
-        while (option := current[kind]) is not None and not occupancy.fits(kind, option):
-            current[kind] = next(rest[kind], None)
+        while (option := current[request]) is not None and not occupancy.fits(request, option):
+            current[request] = next(rest[request], None)
         if option is not None:
             occupancy.put(name, option)
     return occupancy
@@ -372,19 +372,19 @@ class _Search:
             more.update(problem.amounts_of(problem.requests[name]))
             needed.append(more)
         amounts: dict[tuple[Hashable, str], set[int]] = {}
-        for kind in problem.kinds:
-            for option in problem.options[kind]:
+        for request in problem.alike:
+            for option in problem.options[request]:
                 for (_, name), amount in option.amounts.items():
-                    amounts.setdefault((kind, name), set()).add(amount)
+                    amounts.setdefault((request, name), set()).add(amount)
         sums: dict[str, list[int]] = {}
         for name, slots in problem.slots.items():
             largest = max((left[slot] for slot in slots), default=0)
             if 0 < largest * len(self._order) <= _MOST_BITS:
                 mask = (2 << largest) - 1
                 possible = [1]
-                for request in reversed(self._order):
+                for item in reversed(self._order):
                     before = after = possible[-1]
-                    for amount in amounts.get((problem.requests[request], name), ()):
+                    for amount in amounts.get((problem.requests[item], name), ()):
                         after |= before << amount & mask
                     possible.append(after)
                 sums[name] = possible[::-1]
@@ -401,11 +401,11 @@ class _Search:
         if state in self._failed:
             return state, iter(())
         distinct: dict[Hashable, Option] = {}
-        kind = self._problem.requests[name]
-        for option in self._problem.options[kind]:
+        request = self._problem.requests[name]
+        for option in self._problem.options[request]:
             self._budget.step()
-            if self._occupancy.fits(kind, option):
-                distinct.setdefault(self._trees.key(kind, option, owner), option)
+            if self._occupancy.fits(request, option):
+                distinct.setdefault(self._trees.key(request, option, owner), option)
         return state, iter(fullest_first(distinct.values(), self._occupancy.left))
 
     def _sums_suit(self, at: int) -> bool:
@@ -420,7 +420,7 @@ class _Search:
         left, used, limit = self._occupancy.left, self._occupancy.trees, self._problem.most_trees
         for name, needed in self._needed[at].items():
             possible = self._sums[name][at] if name in self._sums else 0
-            room = 0
+            usable = 0
             by_tree: dict[str, int] = {}
             for slot in self._problem.slots[name]:
                 free = left[slot]
@@ -430,11 +430,11 @@ class _Search:
                 free = (possible & (2 << free) - 1).bit_length() - 1 if possible else free
                 root = self._trees.root_of.get(slot, "")
                 if limit is None or not root:
-                    room += free
+                    usable += free
                 else:
                     by_tree[root] = by_tree.get(root, 0) + free
             best = sorted(((root in used, free) for root, free in by_tree.items()), reverse=True)
-            if room + sum(free for _, free in best[:limit]) < needed:
+            if usable + sum(free for _, free in best[:limit]) < needed:
                 return False
         return True
 
@@ -445,23 +445,23 @@ class _Trees:
     def __init__(self, problem: Problem, order: Sequence[str], occupancy: Occupancy) -> None:
         self._occupancy, self._start = occupancy, dict(occupancy.left)
         self._limited = problem.most_trees is not None
-        kinds = dict.fromkeys(problem.requests[name] for name in order)
+        alike = dict.fromkeys(problem.requests[name] for name in order)
         users: dict[Slot, set[str]] = {}
-        for kind in kinds:
-            for option in problem.options[kind]:
+        for request in alike:
+            for option in problem.options[request]:
                 for slot in option.amounts:
                     users.setdefault(slot, set()).add(option.root_uuid)
         #: ``{slot: the only tree that uses it}``
         self.root_of = {slot: next(iter(roots)) for slot, roots in users.items() if len(roots) == 1}
         self._shared = [slot for slot, roots in users.items() if len(roots) > 1]
         self._slots: dict[str, dict[Slot, int]] = {}
-        self._places: dict[tuple[Hashable, int], int] = {}
+        self._positions: dict[tuple[Hashable, int], int] = {}
         self._fixed = dict(occupancy.trees)
         forms: dict[str, list[Hashable]] = {}
         counts: collections.Counter[tuple[Hashable, str]] = collections.Counter()
-        for kind in kinds:
-            owner = problem.owners.get(kind)
-            for option in problem.options[kind]:
+        for request in alike:
+            owner = problem.owners.get(request)
+            for option in problem.options[request]:
                 root = option.root_uuid
                 slots = self._slots.setdefault(root, {})
                 form: list[Hashable] = []
@@ -471,9 +471,9 @@ class _Trees:
                     rule = problem.sums[owner, slot] if owner is not None else None
                     form.append((slots.get(slot, slot), amount, rule, occupancy.sums[owner, slot]))
                 default = self._limited and root in occupancy.trees
-                forms.setdefault(root, [default]).append((kind, *form))
-                self._places[kind, id(option)] = counts[kind, root]
-                counts[kind, root] += 1
+                forms.setdefault(root, [default]).append((request, *form))
+                self._positions[request, id(option)] = counts[request, root]
+                counts[request, root] += 1
         numbers: dict[Hashable, int] = {}
         self._forms = {
             root: numbers.setdefault(tuple(form), len(numbers)) for root, form in forms.items()
@@ -482,11 +482,11 @@ class _Trees:
     def __len__(self) -> int:
         return len(self._forms)
 
-    def key(self, kind: Hashable, option: Option, owner: Hashable) -> Hashable:
+    def key(self, request: Hashable, option: Option, owner: Hashable) -> Hashable:
         """Equal for options whose choice has the same effect."""
         root = option.root_uuid
         used = self._limited and root in self._occupancy.trees
-        return self._forms[root], self._places[kind, id(option)], used, self._now(root, owner)
+        return self._forms[root], self._positions[request, id(option)], used, self._now(root, owner)
 
     def state(self, owner: Hashable) -> Hashable:
         """The trees in use, apart from their names, and what is left of shared slots."""

@@ -142,7 +142,7 @@ def _explain(answer: Undecided | Impossible | GaveUp, what: str, options: Assign
     """Why the requests of a group are not placed."""
     if isinstance(answer, Undecided):
         return (
-            f"{what} has several possible targets for these consumers: assign them, or"
+            f"{what} has several options for these consumers: assign them, or"
             f" choose a --strategy: {', '.join(answer.consumers)}"
         )
     if isinstance(answer, Impossible):
@@ -152,7 +152,7 @@ def _explain(answer: Undecided | Impossible | GaveUp, what: str, options: Assign
             f" {', '.join(answer.consumers)}"
         )
     return (
-        f"gave up the search for targets for {what} after {options.timeout:g} seconds, without"
+        f"gave up the search for options for {what} after {options.timeout:g} seconds, without"
         " a solution or a proof that there is none; assign some consumers"
     )
 
@@ -363,13 +363,13 @@ def _place(
 
 
 def _fewest_providers(problem: placing.Problem) -> int:
-    """The number of providers that are needed if each class takes those with the most room."""
+    """The number of providers that are needed if each class takes those with the most free."""
     fewest = 1
     for name, needed in problem.needed.items():
-        room: collections.Counter[str] = collections.Counter()
+        free: collections.Counter[str] = collections.Counter()
         for slot in problem.slots[name]:
-            room[slot[0].partition(" ")[0]] += problem.free[slot]
-        largest_first = itertools.accumulate(sorted(room.values(), reverse=True))
+            free[slot[0].partition(" ")[0]] += problem.free[slot]
+        largest_first = itertools.accumulate(sorted(free.values(), reverse=True))
         fewest = max(fewest, 1 + sum(total < needed for total in largest_first))
     return fewest
 
@@ -382,7 +382,7 @@ def _unique(search: _Search, placement: placing.Placement, budget: SearchBudget)
         key for key, number in counts.items() if key not in problem.owners and len(number) > 1
     }
     for key in counts:
-        names, options = problem.kinds[key], problem.options[key]
+        names, options = problem.alike[key], problem.options[key]
         for option in options if len(options) > 1 else ():
             if key in movable:
                 break
@@ -454,6 +454,6 @@ def _kept(search: _Search, order: Sequence[str]) -> set[str]:
 
 def _why_not_together(problem: placing.Problem) -> str:
     if problem.lacking is None:
-        return "no distribution among the targets fits"
-    name, needed, room = problem.lacking
-    return f"{needed} {name} are to be placed, and there is room for {room}"
+        return "no distribution among the options fits"
+    name, needed, usable = problem.lacking
+    return f"{needed} {name} are to be placed, and there is room for {usable}"

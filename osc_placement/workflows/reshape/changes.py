@@ -93,25 +93,25 @@ class _Changes:
 
     def _custom_traits(self) -> Iterator[change.Change]:
         existing = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
-        target = {name for _, node in self._after.inside.items() for name in node.traits}
-        for name in sorted(filter(is_custom, target - existing)):
+        now = {name for _, node in self._after.inside.items() for name in node.traits}
+        for name in sorted(filter(is_custom, now - existing)):
             yield memberships.creation(name, _NEEDED, _CUSTOM_TRAITS)
 
     def _provider(
         self, uuid: str, node: snapshot.Node, was: snapshot.Node | None
     ) -> Iterator[change.Change]:
-        target = _identity(node.provider)
+        now = _identity(node.provider)
         before = _identity(was.provider) if was else ABSENT
-        if before == target:
+        if before == now:
             return
         # From the top down, so that each parent is in place before its children.
-        stays = was is not None and before.parent == target.parent
+        stays = was is not None and before.parent == now.parent
         # Renames come first, because a new provider may take an old name.
         stage = _RENAMES if stays else _PARENTS + self._depth[uuid]
         if was is not None:
-            target = _changed(before, target)
-            before = TYPE.select(before, target)
-        yield self._change(TYPE.name, uuid, before, target, stage)
+            now = _changed(before, now)
+            before = TYPE.select(before, now)
+        yield self._change(TYPE.name, uuid, before, now, stage)
 
     def _memberships(
         self, uuid: str, was: snapshot.Node, now: snapshot.Node, stage: int, reason: str = ""
@@ -177,17 +177,17 @@ class _Changes:
     def _reshape_group(
         self, group: str, providers: Sequence[str], consumers: Sequence[str]
     ) -> change.Change:
-        before, target = self._states(providers, consumers)
+        before, after = self._states(providers, consumers)
         roots = self._groups[group]
         ordered = sorted(roots, key=lambda uuid: (self._after.name_of(uuid), uuid))
         names = [self._after.name_of(uuid) for uuid in ordered]
-        capacity = reshape.capacities(target.inventories)
+        capacity = reshape.capacities(after.inventories)
         capacity.subtract(reshape.capacities(before.inventories))
         return change.Change(
             reshape.TYPE.name,
             change.Subject(and_more(names), group),
             before,
-            target,
+            after,
             reason="; ".join(self._reasons[uuid] for uuid in ordered if uuid in self._reasons),
             stage=self._reshape,
             group=group,

@@ -207,7 +207,7 @@ def _misfit(
     )
     if is_ambiguous:
         return f"{what} is ambiguous between {' and '.join(options)}: name the new class"
-    return f"{what} is not possible: the targets are {', '.join(options)}"
+    return f"{what} is not possible: the options are {', '.join(options)}"
 
 
 def find_offered(

@@ -358,8 +358,8 @@ def _move(
             index.add_problem(
                 moves[0].line,
                 f"{index.name_of(source)} reserves {before.reserved} {name}: say where that moves,"
-                f" with inventories: {{{moves[0].to[1]}: {{reserved: {before.reserved}}}}} of a"
-                " target",
+                f" with inventories: {{{moves[0].to[1]}: {{reserved: {before.reserved}}}}} of the"
+                " new provider",
             )
     for move in moves:
         uuid, becomes = move.to

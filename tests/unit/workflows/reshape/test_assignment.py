@@ -112,7 +112,7 @@ def test_an_excess_of_a_class_is_reported_with_amounts() -> None:
 
 def test_free_capacity_in_sum_alone_is_not_enough() -> None:
     answer = place(instances([3, 3, 2]), [gpu("a", 4), gpu("b", 4)])
-    assert answer == Impossible(("c00",), ("no distribution among the targets fits",))
+    assert answer == Impossible(("c00",), ("no distribution among the options fits",))
 
 
 def test_pack_fills_targets_in_the_order_given() -> None:

@@ -215,7 +215,7 @@ def test_a_guard_can_be_allowed() -> None:
 def test_a_search_at_the_time_limit_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "assign", lambda *_: assignment.GaveUp(0.1))
     reason = refused(MOVES, options=assignment.AssignOptions("pack", 7))[0]
-    assert reason.startswith("gave up the search for targets")
+    assert reason.startswith("gave up the search for options")
     assert "after 7 seconds, without a solution or a proof" in reason
 
 
