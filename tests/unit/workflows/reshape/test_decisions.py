@@ -326,22 +326,6 @@ assign: {{{uuid_of("pinned")}: PCPU}}
     assert after.consumers[uuid_of("shared")].allocations == {CN1: {"VCPU": 16}}
 
 
-def test_amounts_of_two_classes_compete_for_the_class_that_both_become() -> None:
-    providers = {
-        "cn1": (None, {"VCPU": 8, "PCPU": {"total": 8, "max_unit": 8}}),
-        "a": ("cn1", {}),
-        "b": ("cn1", {}),
-    }
-    consumers = {"v": {"cn1": {"VCPU": 5}}, "p": {"cn1": {"PCPU": 5}}}
-    text = "moves:\n" + "".join(
-        f"- {{from: cn1, resources: {{{name}: 4}}, to: {uuid}, as: {{{name}: PCPU}}}}\n"
-        for uuid in "ab"
-        for name in ("VCPU", "PCPU")
-    )
-    placed = decided(text, cloud(providers, consumers), PACK).placed
-    assert {item.option.root_uuid for item in placed} == {uuid_of("a"), uuid_of("b")}
-
-
 def test_a_given_parent_takes_precedence_over_the_default() -> None:
     text = "moves: [{from: cn1, resources: {VGPU: 2}, to: {name: x}}]\n"
     found = decided(f"{text}providers: [{{name: x}}, {{name: x, parent: gpu}}]", GPU, PACK)

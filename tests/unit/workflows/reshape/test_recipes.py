@@ -256,3 +256,11 @@ def test_evidence_about_other_devices_and_servers_is_listed_and_not_used() -> No
     recipe = device_recipes.plan_pci(dense(), CN1, PCI, BECOMES, other)
     assert recipe.undecided == (SECOND, THIRD)
     assert f": {FIRST}=0000:81:00.0, {SECOND}=0000:af:00.0." in recipe.head[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("10de:1eb8", GPU), ("CUSTOM_GPU", "CUSTOM_GPU"), ("VGPU", "VGPU")],
+)
+def test_a_vendor_and_a_product_become_the_class_of_nova(text: str, name: str) -> None:
+    assert device_recipes.class_name(text) == name

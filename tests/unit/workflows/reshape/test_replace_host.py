@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
+
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import recipes, replace_host, snapshot
 from tests.support.embedded import uuid_of
@@ -87,61 +89,58 @@ def test_an_existing_empty_provider_replaces_the_old_one() -> None:
     assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
-def against(request: replace_host.ReplaceHostRequest | None = None, **fields: Any) -> str:
-    known = fields.pop("known", ())
-    before = cloud("cn1", "cn9")
-    found = problems(
-        replace_host.plan_replacement,
-        before,
-        nova_state(*known, **fields),
-        request or request_for(),
-    )
-    return "\n".join(found)
-
-
 def service(**fields: Any) -> dict[str, values.ComputeService]:
     stopped = values.ComputeService("host1", is_up=False, is_enabled=False)
     return {"host1": dataclasses.replace(stopped, **fields)}
 
 
-def test_nova_compute_must_be_stopped() -> None:
-    assert "nova-compute on host1 is up" in against(services=service(is_up=True))
-    assert "nova-compute on host1 is enabled" in against(services=service(is_enabled=True))
-    assert "the cell of host1 is down" in against(services=service(is_reachable=False))
+BEFORE = cloud("cn1", "cn9")
+RUNNING = values.Migration("m", uuid_of("b"), "live-migration", "running")
+NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0", "1", "2", "cn1"))
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "nova", "reason"),
+    [
+        ({}, {"services": service(is_up=True)}, "nova-compute on host1 is up"),
+        ({}, {"services": service(is_enabled=True)}, "nova-compute on host1 is enabled"),
+        ({}, {"services": service(is_reachable=False)}, "the cell of host1 is down"),
+        (
+            {},
+            {"known": server("a", host="host2")},
+            f"a ({uuid_of('a')}): is on host2 according to nova, and not on host1",
+        ),
+        ({}, {"known": server("a", host=None)}, "is on no host according to nova"),
+        ({}, {"known": server("a", task_state="rebuilding")}, "task_state is rebuilding"),
+        ({}, {"known": server("a", known=False)}, "its cell is down"),
+        ({}, {"migrations": {"m": RUNNING}}, "is being migrated: live-migration, running"),
+        ({"host": "host2"}, {}, "and not on host2"),
+        (
+            {"name": "cn9", "new": "cn9"},
+            {},
+            "cn9 already has inventories of VCPU: nova-compute was started there",
+        ),
+        ({"name": "cn2", "uuid": ""}, {}, "give --uuid"),
+        ({"name": "cn2", "uuid": uuid_of("cn1")}, {}, "would keep the UUID"),
+        ({"name": "cn8", "new": "cn9"}, {}, "has the name 'cn9', not 'cn8'"),
+        ({"name": "cn9", "new": "cn9", "uuid": NEW}, {}, "with another UUID"),
+        ({}, {"nodes": ()}, "nova knows no node cn1 or cn1"),
+        ({}, {"nodes": NODES}, "host1 has 4 nodes"),
+    ],
+)
+def test_a_host_that_cannot_be_replaced_is_refused(
+    request_fields: dict[str, Any], nova: dict[str, Any], reason: str
+) -> None:
+    known = [nova.pop("known")] if "known" in nova else []
+    state = nova_state(*known, **nova)
+    request = request_for(before=BEFORE, **request_fields)
+    assert reason in "\n".join(problems(replace_host.plan_replacement, BEFORE, state, request))
 
 
 def test_the_commands_for_a_host_can_be_pasted() -> None:
     running = service(host="host 1", is_up=True, is_enabled=True)
     for reason in replace_host.service(running["host1"]):
         assert " 'host 1' nova-compute" in reason
-
-
-def test_servers_must_be_on_the_new_host_and_not_move() -> None:
-    assert f"a ({uuid_of('a')}): is on host2 according to nova, and not on host1" in against(
-        known=[server("a", host="host2")]
-    )
-    assert "is on no host according to nova" in against(known=[server("a", host=None)])
-    assert "task_state is rebuilding" in against(known=[server("a", task_state="rebuilding")])
-    assert "its cell is down" in against(known=[server("a", known=False)])
-    moving = values.Migration("m", uuid_of("b"), "live-migration", "running")
-    assert "is being migrated: live-migration, running" in against(migrations={"m": moving})
-    assert "and not on host2" in against(request_for(host="host2"))
-
-
-def test_the_new_provider_must_be_another_empty_root() -> None:
-    before = cloud("cn1", "cn9")
-    assert "cn9 already has inventories of VCPU: nova-compute was started there" in against(
-        request_for("cn9", "cn9", before)
-    )
-    assert "give --uuid" in against(request_for("cn2", uuid=""))
-    assert "would keep the UUID" in against(request_for("cn2", uuid=uuid_of("cn1")))
-    assert "has the name 'cn9', not 'cn8'" in against(request_for("cn8", "cn9", before))
-    assert "with another UUID" in against(request_for("cn9", "cn9", before, uuid=NEW))
-    nodes = tuple(values.ComputeNode(uuid_of(str(each)), str(each), "host1") for each in range(3))
-    unknown = "nova knows no node cn1 or cn1"
-    assert unknown in against(nodes=())
-    ironic = (*nodes, values.ComputeNode(uuid_of("cn1"), "cn1", "host1"))
-    assert "host1 has 4 nodes" in against(nodes=ironic)
 
 
 def test_allocations_on_both_providers_are_refused() -> None:
