@@ -64,16 +64,14 @@ def plan_vgpu(
 
     Errors: InvalidInput with all contradictions to the cloud.
     """
-    gpus = tuple(map(_with_driver_fields, devices))
+    gpus = tuple(
+        dataclasses.replace(device, fields={VGPU: recipes.driver_fields(device.resources[VGPU])})
+        if VGPU in device.resources
+        else device
+        for device in devices
+    )
     moving = recipes.ChildrenRequest(gpus, evidence, "device", counted=VGPU)
     return recipes.plan_children(trees, root, moving, _GPU_HEAD, _described(gpus))
-
-
-def _with_driver_fields(device: recipes.Child) -> recipes.Child:
-    if VGPU not in device.resources:
-        return device
-    fields = {VGPU: recipes.driver_fields(device.resources[VGPU])}
-    return dataclasses.replace(device, fields=fields)
 
 
 def _described(children: Iterable[recipes.Child]) -> str:

@@ -7,7 +7,7 @@ The allocations of servers with dedicated CPUs, by flavor or image, change to PC
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.nova import flavor, values
@@ -183,8 +183,8 @@ def _becomes(
     request = flavor.request_of(
         server.flavor, server.image_properties, booted_from_volume=server.from_volume
     )
-    if doubts := [*request.unknown, *_only_pinned(request.undecided)]:
-        return None, doubts[0]
+    if doubt := next(iter(request.unknown), request.undecided.get(PCPU)):
+        return None, doubt
     total = request.total()
     if not total.get(PCPU):
         return VCPU, "shared CPUs"
@@ -193,7 +193,3 @@ def _becomes(
     if amount == total[VCPU]:
         return VCPU, f"mixed, its {total[PCPU]} PCPU are on another provider"
     return None, f"mixed: {total[PCPU]} of its CPUs are dedicated, and an allocation moves whole"
-
-
-def _only_pinned(undecided: Mapping[str, str]) -> Iterable[str]:
-    return [reason for resource_class, reason in undecided.items() if resource_class == PCPU]

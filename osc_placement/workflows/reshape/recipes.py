@@ -26,7 +26,7 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.reshape import observe, snapshot
 
 _WIDTH = 100
-_INDENT = "  "
+_WRAPPER = textwrap.TextWrapper(_WIDTH - 2, break_on_hyphens=False, break_long_words=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class _Dumper(yaml.SafeDumper):
 
 def write(recipe: Recipe) -> str:
     """The text of a recipe: comments, moves, and assignments."""
-    return "\n".join([*_head(recipe.head), *_sections(recipe.document), *_assigned(recipe), ""])
+    sections = [_yaml({key: value}) for key, value in recipe.document.items()]
+    return "\n".join([*_head(recipe.head), *sections, *_assigned(recipe), ""])
 
 
 def plain(text: str) -> str:
@@ -65,18 +66,9 @@ def plain(text: str) -> str:
 def _head(paragraphs: tuple[str, ...]) -> Iterator[str]:
     for paragraph in paragraphs:
         for line in paragraph.splitlines():
-            wrapped = [line] if line.startswith(" ") else _wrapped(line)
+            wrapped = [line] if line.startswith(" ") else _WRAPPER.wrap(line)
             yield from (f"# {part}".rstrip() for part in wrapped or [""])
         yield "#"
-
-
-def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, _WIDTH - 2, break_on_hyphens=False, break_long_words=False)
-
-
-def _sections(document: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in document.items():
-        yield _yaml({key: value})
 
 
 def _assigned(recipe: Recipe) -> Iterator[str]:
@@ -86,7 +78,7 @@ def _assigned(recipe: Recipe) -> Iterator[str]:
     yield "assign:" if recipe.assign else "# assign:"
     mark = "  # " if recipe.assign else "#   "
     for consumer, target in recipe.assign.items():
-        yield textwrap.indent(_yaml({consumer: target}), _INDENT) + _comment(recipe, consumer)
+        yield textwrap.indent(_yaml({consumer: target}), "  ") + _comment(recipe, consumer)
     for consumer in recipe.undecided:
         yield f"{mark}{consumer}: ?" + _comment(recipe, consumer)
 
@@ -97,19 +89,16 @@ def _comment(recipe: Recipe, consumer: str) -> str:
 
 
 def _yaml(data: Mapping[str, Any]) -> str:
+    is_nested = any(isinstance(value, list | dict) for value in data.values())
     text: str = yaml.dump(
         data,
         Dumper=_Dumper,
         sort_keys=False,
-        default_flow_style=None if any(map(_is_nested, data.values())) else False,
+        default_flow_style=None if is_nested else False,
         width=_WIDTH,
         allow_unicode=True,
     )
     return text.rstrip("\n")
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, list | dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ class ReplaceHostRequest:
 def complete(nova_state: recipes.NovaState, request: ReplaceHostRequest) -> ReplaceHostRequest:
     """Complete a request. Errors: InvalidInput with all that is missing or contradictory."""
     nodes, old, new = nova_state.nodes, request.old, request.new
-    uuid = request.uuid or (new.uuid if new is not None else _uuid_of_node(nodes, request))
+    named = (node.uuid for node in nodes if node.hostname == request.name and node.uuid != old.uuid)
+    uuid = request.uuid or (new.uuid if new is not None else next(named, ""))
     old_host = _host(nodes, old.uuid) or _host(nodes, old.name)
     host = request.host or _host(nodes, uuid) or _host(nodes, request.name) or old_host
     reasons = [*_contradictions(request, uuid), *_shared_hosts(nodes, old_host, host)]
@@ -89,11 +90,6 @@ def _shared_hosts(nodes: Iterable[values.ComputeNode], old: str, new: str) -> It
     for host in sorted({old, new} - {""}):
         if counts[host] > (2 if old == new else 1):
             yield f"host {host} has {counts[host]} nodes: the recipe supports hosts with one"
-
-
-def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: ReplaceHostRequest) -> str:
-    uuids = [node.uuid for node in nodes if node.hostname == request.name]
-    return next((uuid for uuid in uuids if uuid != request.old.uuid), "")
 
 
 def _host(nodes: Iterable[values.ComputeNode], text: str) -> str:
