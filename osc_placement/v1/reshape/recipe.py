@@ -112,6 +112,14 @@ class RecipeInput:
             else:
                 self.problems.add(f"{option} {text}: must be of the form <name>=<value>")
 
+    def mapping(self, option: str, texts: Iterable[str]) -> dict[str, str]:
+        """``{name: value}`` of texts with different names."""
+        values: dict[str, str] = {}
+        for name, value in self.pairs(option, texts):
+            if values.setdefault(name, value) != value:
+                self.problems.add(f"{option} {name}: given more than once")
+        return values
+
     def devices(self, name: Callable[[str], str], default: str = "") -> list[recipes.Child]:
         """The devices with resources and traits; ``name`` returns the canonical form of a name."""
         from osc_placement.workflows.reshape import recipes
@@ -146,17 +154,14 @@ class RecipeInput:
         """``{class of the node: new class}`` of ``--as``."""
         from osc_placement.workflows.reshape import device_recipes
 
-        becomes: dict[str, str] = {}
-        for old, text in self.pairs("--as", self.parsed_args.becomes):
-            new = device_recipes.class_name(text)
-            if old in becomes:
-                self.problems.add(f"--as {old}: given more than once")
-            elif not is_symbol(new):
+        given = self.mapping("--as", self.parsed_args.becomes)
+        becomes = {old: device_recipes.class_name(text) for old, text in given.items()}
+        for old, new in becomes.items():
+            if not is_symbol(new):
                 self.problems.add(
-                    f"--as {old}: {text!r} is neither a resource class, such as CUSTOM_GPU, nor"
+                    f"--as {old}: {new!r} is neither a resource class, such as CUSTOM_GPU, nor"
                     " vendor:product, such as 10de:1eb8"
                 )
-            becomes[old] = new
         return becomes
 
     def models(self) -> dict[str, int]:
@@ -164,11 +169,9 @@ class RecipeInput:
         from osc_placement.nova.traits import ENCRYPTION_MODELS
 
         models: dict[str, int] = {}
-        for model, total in self.pairs("--model", self.parsed_args.model):
+        for model, total in self.mapping("--model", self.parsed_args.model).items():
             if model not in ENCRYPTION_MODELS:
                 self.problems.add(f"--model {model}: the models are {', '.join(ENCRYPTION_MODELS)}")
-            elif model in models:
-                self.problems.add(f"the model {model} is given more than once")
             elif not total.isdecimal() or not int(total):
                 self.problems.add(f"--model {model}: {total!r} is not a number of servers")
             else:
@@ -181,18 +184,13 @@ class RecipeInput:
         """``(server uuid, what it uses)`` from ``--assign`` and its files."""
         from osc_placement.workflows.reshape import evidence
 
-        files = [text[1:] for text in self.parsed_args.assign if text.startswith("@")]
-        texts = [text for text in self.parsed_args.assign if not text.startswith("@")]
-        uses = []
-        for server, used in self.pairs("--assign", texts):
-            if is_uuid(server):
-                uses.append((canonical_uuid(server), used))
-            else:
-                self.problems.add(f"--assign {server}: not a UUID")
-        contents = ((path, arguments.read_file(pathlib.Path(path))) for path in files)
-        read, reasons = evidence.read(contents, reader)
+        given = self.parsed_args.assign
+        lines = "\n".join(text for text in given if not text.startswith("@"))
+        paths = [pathlib.Path(text[1:]) for text in given if text.startswith("@")]
+        files = [(str(path), arguments.read_file(path)) for path in paths]
+        uses, reasons = evidence.read([("--assign", lines), *files], reader)
         self.problems.reasons += reasons
-        return tuple((server, name(used)) for server, used in (*uses, *read))
+        return tuple((server, name(used)) for server, used in uses)
 
 
 def _write(path: pathlib.Path, text: str) -> None:

@@ -86,7 +86,9 @@ def select_roots(
 
 
 def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadContext) -> Prepared:
-    """Plan a reshape and rehearse it. Requests: those of ``observe``; nothing is written.
+    """Plan a reshape and rehearse it; nothing is written.
+
+    Requests: those of ``lookup.find_providers`` and ``observe``.
 
     Errors: InvalidInput with all errors of a document; RehearsalFailed.
     With ``roots``, a tree that cannot be reshaped is skipped instead.

@@ -302,7 +302,7 @@ def test_a_reshape_is_the_same_at_every_supported_version(
 UNCHANGED = {"status": "unchanged"}
 # fmt: off
 TABLE = [
-    Row(f"{RESHAPE} moves.yaml", "node", 1, ("several options for these consumers", ONE, TWO, EVACUATED)),
+    Row(f"{RESHAPE} moves.yaml", "node", 1, ("several options for", ONE, TWO, EVACUATED)),
     Row(f"{RESHAPE} moves.yaml --strategy pack --dry-run --detailed-exitcode", "node", 3,
         ("guessed (pack)", "planned")),
     Row(f"{RESHAPE} --to-tree tree.yaml --dry-run --detailed-exitcode", "tree reached", 0,
