@@ -33,10 +33,10 @@ from tests.support.reshape import brute_force
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
-Rooms = dict[Slot, OfferedSlot]
+Offered = dict[Slot, OfferedSlot]
 
 
-def gpu(name: str, total: int, *, used: int = 0, **fields: int) -> Rooms:
+def gpu(name: str, total: int, *, used: int = 0, **fields: int) -> Offered:
     return {(name, "VGPU"): OfferedSlot(inventory.Inventory(total, **fields), used)}
 
 
@@ -49,7 +49,7 @@ def instances(amounts: Sequence[int]) -> list[ConsumerRequest]:
 
 
 def open_to_all(
-    requests: Sequence[ConsumerRequest], targets: Sequence[Rooms]
+    requests: Sequence[ConsumerRequest], targets: Sequence[Offered]
 ) -> list[ConsumerRequest]:
     names = [name for offered in targets for name, _ in offered]
     return [
@@ -59,15 +59,15 @@ def open_to_all(
 
 def place(
     requests: Sequence[ConsumerRequest],
-    targets: Sequence[Rooms],
+    targets: Sequence[Offered],
     strategy: Strategy | None = None,
     **more: Any,
 ) -> Answer:
     return assign(open_to_all(requests, targets), merged(targets), strategy, **more)
 
 
-def merged(targets: Sequence[Rooms]) -> Rooms:
-    return {key: room for target in targets for key, room in target.items()}
+def merged(targets: Sequence[Offered]) -> Offered:
+    return {slot: item for offered in targets for slot, item in offered.items()}
 
 
 def homes(answer: Answer, requests: Sequence[ConsumerRequest] = ()) -> dict[str, list[str]]:
@@ -212,7 +212,7 @@ def test_amounts_of_two_classes_share_the_inventory_that_both_become() -> None:
 
 CLASSES = ("VGPU", "VF")
 SOURCES = ("cn1", "cn2")
-Question = tuple[list[ConsumerRequest], Rooms, Strategy | None]
+Question = tuple[list[ConsumerRequest], Offered, Strategy | None]
 
 
 def options_for(resources: Mapping[str, int], names: Iterable[str]) -> tuple[Option, ...]:
@@ -258,7 +258,7 @@ def requests(draw: st.DrawFn, names: Sequence[str]) -> list[ConsumerRequest]:
 
 
 @st.composite
-def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> Rooms:
+def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> Offered:
     classes = draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES[:1], CLASSES[1:]]))
     used = draw(st.sampled_from([0, 0, 1]))
     present = {}
@@ -276,7 +276,7 @@ def questions(draw: st.DrawFn) -> Question:
     names = [f"t{number}" for number in range(draw(st.integers(1, 3)))]
     needed = draw(requests(names))
     consumers = sorted({item.consumer for item in needed})
-    offered_slots: Rooms = {}
+    offered_slots: Offered = {}
     for name in names:
         offered_slots |= draw(a_target(name, consumers))
     return needed, offered_slots, draw(st.sampled_from([None, *STRATEGIES]))
@@ -325,7 +325,7 @@ def test_the_answer_equals_brute_force(question: Question) -> None:
 
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(questions(), st.integers())
-def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
+def test_the_answer_does_not_depend_on_the_order_of_requests_and_mappings(
     question: Question, seed: int
 ) -> None:
     needed, targets, strategy = question
@@ -333,8 +333,8 @@ def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     order = mixed.sample(range(len(needed)), len(needed))
     again = [with_resources_shuffled(needed[at], mixed) for at in order]
     moved = {
-        slot: dataclasses.replace(room, present=shuffled(room.present, mixed))
-        for slot, room in targets.items()
+        slot: dataclasses.replace(item, present=shuffled(item.present, mixed))
+        for slot, item in targets.items()
     }
     answer, expected = assign(again, moved, strategy), assign(needed, targets, strategy)
     if isinstance(answer, Assigned) and isinstance(expected, Assigned):
@@ -361,7 +361,7 @@ def even_questions(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 
 def of_one_class(
     amounts: Sequence[int], capacities: Sequence[int]
-) -> tuple[list[ConsumerRequest], Rooms]:
+) -> tuple[list[ConsumerRequest], Offered]:
     names = tuple(f"t{number}" for number in range(len(capacities)))
     return (
         [
