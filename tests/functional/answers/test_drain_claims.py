@@ -55,6 +55,7 @@ def carry_out(target: targets.Target, moves: list[dict[str, Any]]) -> None:
             target.ask("DELETE", f"/allocations/{migration}")
 
 
+@pytest.mark.parametrize("target", ["placement"], indirect=True)
 @pytest.mark.seeds(20, long=200)
 def test_every_prefix_of_a_plan_can_be_claimed(
     seed: int,
