@@ -18,7 +18,7 @@ from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Absent, Row, State, table
 
 EXPLAIN = "allocation candidate explain"
 AVX, RACK = "HW_CPU_X86_AVX", uuid_of("rack")
@@ -62,9 +62,13 @@ ON_ONE_TARGET = [
     Row(f"{EXPLAIN} --group 1 --resource VCPU=4", "hosts", 0, {"candidate": [{"host": "big"}]}),
     Row("placement capacity show --group 1 --resource VCPU=4", "hosts", 0, [{"fits": 2}]),
     # A child provider stands for its host.
-    Row(f"{EXPLAIN} --resource VCPU=4 --host nic", "hosts", 0, {"failure": [{"host": "small"}]}),
+    Row(f"{EXPLAIN} --resource VCPU=4 --host nic", "hosts", 0, {"failure": [{"host": "small"}]},
+        "nic is part of small, which is explained"),
     Row(f"{EXPLAIN} --resource VCPU=2 --host nic", "hosts", 0, {"failure": None},
         "nic is part of small, which can serve the request"),
+    Row(f"{EXPLAIN} --resource VCPU=2 --host small", "hosts", 0, "small can serve the request"),
+    Row(f"{EXPLAIN} --resource VCPU=4 --host small", "hosts", 0,
+        Absent("small can serve the request")),
 ]
 # fmt: on
 
