@@ -381,7 +381,8 @@ OWNERS = [
       for state, code in (("no owner", 4), ("one owner", 3), ("owners", 0))),
     Row(f"{EXPLAIN} --flavor avx", "no owner", 4,
         ("can serve the request of nova 34",
-         "no compute host (0 of 2) can serve the request of nova 34 that req")),
+         "no compute host (0 of 2) can serve the request of nova 34 that requires OWNER_NOVA:"
+         f" resources=VCPU:2,MEMORY_MB:16&required={AVX}&root_required=OWNER_NOVA,")),
     Row(f"{EXPLAIN} --flavor avx --filter owner", "no owner", 3),
     Row(f"{EXPLAIN} --flavor avx --host nova-avx", "one owner", 3,
         {"change": [{"text": "add the trait OWNER_NOVA to avx"}, {"host": None}, {"host": None}]}),
