@@ -182,6 +182,20 @@ def test_one_of_many_hosts_with_the_same_small_max_unit_is_read(
     assert client.sent["resource_providers/inventories/"] == 1
 
 
+def test_full_hosts_are_not_read_for_groups_with_one_class(
+    placement: service.InProcessPlacement,
+) -> None:
+    names = [NAME.format(at) for at in range(30)]
+    base = with_use(
+        clouds.cloud(*(clouds.provider(name, VCPU=8, MEMORY_MB=128) for name in names)),
+        {name: {"VCPU": 8} for name in names[10:]},
+    )
+    client = as_service(placement, base)
+    groups = [clouds.group(suffix, VCPU=5) for suffix in ("1", "2")]
+    wide.read(client, CONTEXT, [clouds.query(*groups)])
+    assert client.sent["resource_providers/inventories/"] == 10
+
+
 def a_cloud(number: int, aggregates: Mapping[int, Sequence[int]] | None = None) -> state.CloudState:
     """Hosts; ``aggregates``: the numbers of the aggregates of each."""
     return clouds.cloud(
