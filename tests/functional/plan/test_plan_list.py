@@ -29,7 +29,13 @@ STATES = {
     "pruned": PLANS._replace(before=[*PLANS.before, f"{PRUNE} --older-than 0 --delete"]),
     "none": State("12-hosts"),
 }
-APPLIED = {"status": "applied", "changes": 2, "to_continue": "", "undoable": True}
+APPLIED = {
+    "created": ("T", "+00:00"),
+    "status": "applied",
+    "changes": 2,
+    "to_continue": "",
+    "undoable": True,
+}
 UNFINISHED = {
     "status": "unfinished",
     "applied": 1,
