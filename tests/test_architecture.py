@@ -345,7 +345,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("plan.kinds.traits", "from osc_placement.plan.change import Change"),
         ("plan.apply", "from osc_placement.plan.kinds import registry"),
         ("workflows.batch", "from osc_placement.engine import standard"),
-        ("workflows.batch.mirror", "from osc_placement.workflows.cloud import state_file"),
+        ("workflows.batch.mirror", "from osc_placement.workflows.cloud import compute_nodes"),
         (
             "workflows.repair.allocations.heal",
             "from osc_placement.workflows.repair.allocations import owners",

@@ -12,6 +12,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import hashlib
+import json
 import logging
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,12 +21,12 @@ from typing import Protocol
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors
+from osc_placement.model import json_text
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
-from osc_placement.plan import apply, attempt, executor, plan, reasons, removal_limit
+from osc_placement.plan import apply, attempt, executor, file, plan, reasons, removal_limit
 from osc_placement.plan.result import ChangeResult, RunReport, Status, of_plan
 from osc_placement.workflows.batch import mirror
-from osc_placement.workflows.cloud import state_file
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair.allocations import heal, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
@@ -140,7 +142,11 @@ class Result:
 
 
 class Cursor:
-    """The position of each migration in the current pass, in a file."""
+    """The position of each migration in the current pass, in a file for each cloud.
+
+    Losing the file costs time only, so a file that cannot be used does not stop the run: ``error``
+    says why.
+    """
 
     #: The position of a migration without further slices; not a valid host name.
     END = "(end)"
@@ -148,14 +154,22 @@ class Cursor:
     def __init__(
         self, target: str, path: pathlib.Path | None = None, *, from_start: bool = False
     ) -> None:
-        self._file = state_file.StateFile("migrations", target, "positions", path)
-        self._in_memory = from_start
-        self.positions = {} if from_start else {**self._file.values}
+        name = hashlib.sha256(plan.place(target).encode()).hexdigest()[:32]
+        self._path = path or file.state_directory() / "migrations" / f"{name}.json"
+        self._target, self._in_memory = target, from_start
+        self.positions: dict[str, str] = {}
+        self.error = ""
+        if not from_start:
+            self._load()
 
-    @property
-    def error(self) -> str:
-        """Why the file could not be read or written."""
-        return self._file.error
+    def _load(self) -> None:
+        try:
+            positions = json_text.read(self._path)["positions"]
+            self.positions = {str(name): str(position) for name, position in positions.items()}
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            self.error = f"{self._path} cannot be read: {error}"
 
     def move(self, migration: str, position: str) -> None:
         """Save the position of a migration."""
@@ -177,8 +191,13 @@ class Cursor:
             self._save()
 
     def _save(self) -> None:
-        if not self._in_memory:
-            self._file.save(self.positions)
+        if self._in_memory:
+            return
+        document = {"target": self._target, "positions": self.positions}
+        try:
+            file.replace(self._path, [json.dumps(document, indent=1), "\n"])
+        except errors.PlacementError as error:
+            self.error = str(error)
 
 
 def run(
