@@ -158,14 +158,14 @@ def _rows(
 ) -> Iterator[rows.Row]:
     from osc_placement.workflows.reshape import reshape_rows
 
-    lines = reshape_rows.ReshapeRows(
-        prepared.before, prepared.after, prepared.placed, report.results
-    )
-    for branches, item in provider.draw(lines.tree()):
+    before, after = prepared.before, prepared.after
+    by_provider = reshape_rows.collect_rows(before, after, prepared.placed, report.results)
+    for branches, item in provider.draw(reshape_rows.tree(before, after)):
+        own, *consumers = by_provider[item.uuid]
         cells = provider.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
-        yield cells + _row(lines.provider(item.uuid))
+        yield cells + _row(own)
         inner = branches.replace("└─ ", "   ").replace("├─ ", "│  ") + "   "
-        for line in lines.consumers(item.uuid):
+        for line in consumers:
             yield (
                 provider.tree_cells(inner, line.uuid, item.uuid, is_table=is_table, kind="consumer")
                 + _row(line)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement.model import provider
 from osc_placement.plan import change, result
@@ -40,55 +40,47 @@ class ReshapeRow:
     code: str = ""
 
 
-class ReshapeRows:
-    """The rows of a reshape with the results of its changes."""
+def collect_rows(
+    before: snapshot.TreeSnapshot,
+    after: snapshot.TreeSnapshot,
+    placed: Iterable[assignment.Placed],
+    results: Iterable[result.ChangeResult],
+) -> dict[str, list[ReshapeRow]]:
+    """``{provider: its row, and those of the consumers whose allocation there changes}``.
 
-    def __init__(
-        self,
-        before: snapshot.TreeSnapshot,
-        after: snapshot.TreeSnapshot,
-        placed: Sequence[assignment.Placed],
-        results: Iterable[result.ChangeResult],
-    ) -> None:
-        self._before, self._after = before, after
-        self._names = {**before.names(), **after.names()}
-        self._results: dict[str, list[result.ChangeResult]] = {}
-        for item in results:
-            for uuid in _providers(item) or [item.subject.uuid]:
-                self._results.setdefault(uuid, []).append(item)
-        self._guesses: dict[tuple[str, str], str] = {}
-        for one in placed:
-            key = one.request.consumer, one.option.root_uuid
-            reason = "assigned" if one.request.assigned else ""
-            reason = f"guessed ({one.guess})" if one.guess else reason
-            self._guesses[key] = self._guesses.get(key, "") or reason
-        self._consumers: dict[str, list[str]] = {}
-        for uuid, providers in before.changed_allocations(after).items():
-            for provider_uuid in providers:
-                self._consumers.setdefault(provider_uuid, []).append(uuid)
+    All providers before or after the reshape, with the results of its changes.
+    """
+    by_provider: dict[str, list[result.ChangeResult]] = {}
+    for item in results:
+        for uuid in _providers(item) or [item.subject.uuid]:
+            by_provider.setdefault(uuid, []).append(item)
+    reasons: dict[tuple[str, str], str] = {}
+    for one in placed:
+        key, guess = (one.request.consumer, one.option.root_uuid), one.guess
+        reason = f"guessed ({guess})" if guess else "assigned" if one.request.assigned else ""
+        reasons[key] = reasons.get(key) or reason
+    names = {**before.names(), **after.names()}
+    rows = {}
+    for uuid in {**before.inside, **after.inside}:
+        own = by_provider.get(uuid, [])
+        usages = _usage(before.nodes.get(uuid)), _usage(after.nodes.get(uuid))
+        status, code = _worst(own)
+        rows[uuid] = [ReshapeRow(uuid, *usages, status, _reason(uuid, own, names), code)]
+    for consumer, changed in before.changed_allocations(after).items():
+        for uuid in changed:
+            was = before.consumers[consumer].allocations.get(uuid)
+            now = after.consumers[consumer].allocations.get(uuid)
+            status, code = _worst(filter(_providers, by_provider.get(uuid, [])))
+            reason = reasons.get((consumer, uuid), "") if now else ""
+            rows[uuid].append(ReshapeRow(consumer, was, now, status, reason, code))
+    return rows
 
-    def tree(self) -> provider.ProviderTree:
-        """All providers before or after the reshape, in their tree after it."""
-        nodes = {**self._before.inside, **self._after.inside}
-        ordered = sorted(nodes.values(), key=lambda node: node.provider.name)
-        return provider.ProviderTree(node.provider for node in ordered)
 
-    def provider(self, uuid: str) -> ReshapeRow:
-        """The row of a provider."""
-        was, now = self._before.nodes.get(uuid), self._after.nodes.get(uuid)
-        results = self._results.get(uuid, [])
-        reason = _reason(uuid, results, self._names)
-        status, code = _worst(results)
-        return ReshapeRow(uuid, _usage(was), _usage(now), status, reason, code)
-
-    def consumers(self, uuid: str) -> Iterator[ReshapeRow]:
-        """The rows of the consumers whose allocation on a provider changes."""
-        status, code = _worst(item for item in self._results.get(uuid, []) if _providers(item))
-        for consumer in self._consumers.get(uuid, ()):
-            was = self._before.consumers[consumer].allocations.get(uuid)
-            now = self._after.consumers[consumer].allocations.get(uuid)
-            guess = self._guesses.get((consumer, uuid), "") if now else ""
-            yield ReshapeRow(consumer, was, now, status, guess, code)
+def tree(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> provider.ProviderTree:
+    """All providers before or after the reshape, in their tree after it."""
+    nodes = {**before.inside, **after.inside}
+    ordered = sorted(nodes.values(), key=lambda node: node.provider.name)
+    return provider.ProviderTree(node.provider for node in ordered)
 
 
 def _providers(item: result.ChangeResult) -> list[str]:

@@ -39,16 +39,21 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
         )
 
 
-def shown(found: reshape_plan.Prepared) -> reshape_rows.ReshapeRows:
+def shown(found: reshape_plan.Prepared) -> dict[str, list[reshape_rows.ReshapeRow]]:
     outcomes = result.of_plan(found.planned.plan)
-    return reshape_rows.ReshapeRows(found.before, found.after, found.placed, outcomes)
+    return reshape_rows.collect_rows(found.before, found.after, found.placed, outcomes)
+
+
+def tree(found: reshape_plan.Prepared) -> list[tuple[int, str]]:
+    drawn = reshape_rows.tree(found.before, found.after)
+    return [(depth, item.name) for depth, item in drawn.walk()]
 
 
 def test_providers_and_consumers_are_shown_before_and_after() -> None:
-    found = shown(prepared(MOVES))
-    tree = [(depth, item.name) for depth, item in found.tree().walk()]
-    assert tree == [(0, "cn1"), (1, A), (1, B)]
-    root = found.provider(uuid_of("cn1"))
+    found = prepared(MOVES)
+    rows = shown(found)
+    assert tree(found) == [(0, "cn1"), (1, A), (1, B)]
+    root, *consumers = rows[uuid_of("cn1")]
     assert root.before == {
         "SRIOV_NET_VF": {"used": 1, "capacity": 2},
         "VCPU": {"used": 4, "capacity": 16},
@@ -56,14 +61,10 @@ def test_providers_and_consumers_are_shown_before_and_after() -> None:
     }
     assert root.after == {"VCPU": {"used": 4, "capacity": 16}}
     assert (root.status, root.reason) == ("planned", "2 consumers, 2 guessed")
-    child = found.provider(new(A))
+    assert {row.uuid for row in consumers} == {uuid_of("one"), uuid_of("moving")}
+    child, one = rows[new(A)]
     assert (child.before, child.reason) == (None, "new; +CUSTOM_VGPU_A")
-    (one,) = found.consumers(new(A))
     assert (one.uuid, one.before, one.after) == (uuid_of("one"), None, {"VGPU": 4})
-    assert {line.uuid for line in found.consumers(uuid_of("cn1"))} == {
-        uuid_of("one"),
-        uuid_of("moving"),
-    }
 
 
 def test_a_provider_with_equal_moves_in_and_out_changes_too() -> None:
@@ -74,9 +75,8 @@ moves:
 - {from: a, resources: {VGPU: all}, to: b}
 - {from: b, resources: {VGPU: all}, to: c}
 """
-    found = shown(prepared(text, cloud_builder.state(providers, consumers)))
-    assert found.provider(uuid_of("b")).status == "planned"
-    assert {line.status for line in found.consumers(uuid_of("b"))} == {"planned"}
+    rows = shown(prepared(text, cloud_builder.state(providers, consumers)))
+    assert [row.status for row in rows[uuid_of("b")]] == ["planned"] * 2
 
 
 def test_deletions_and_renames_are_shown() -> None:
@@ -86,17 +86,16 @@ moves: [{from: gpu, resources: {VGPU: all}, to: cn1}]
 rename: {x: y}
 delete: [gpu]
 """
-    found = shown(prepared(text, cloud_builder.state(providers, {})))
-    assert found.provider(uuid_of("gpu")).reason == "deleted"
-    assert found.provider(uuid_of("gpu")).after is None
-    assert found.provider(uuid_of("x")).reason == "name=y"
-    assert [item.name for _, item in found.tree().walk()] == ["cn1", "gpu", "y"]
+    found = prepared(text, cloud_builder.state(providers, {}))
+    (gpu,), (renamed,) = (shown(found)[uuid_of(name)] for name in ("gpu", "x"))
+    assert (gpu.reason, gpu.after, renamed.reason) == ("deleted", None, "name=y")
+    assert [name for _, name in tree(found)] == ["cn1", "gpu", "y"]
 
 
 def test_guesses_are_marked_in_rows_and_in_the_plan() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
     found = prepared(MOVES, cloud_builder.state(PROVIDERS, loose))
-    lines = [line for uuid in (new(A), uuid_of(B)) for line in shown(found).consumers(uuid)]
+    lines = [row for uuid in (new(A), uuid_of(B)) for row in shown(found)[uuid][1:]]
     assert {line.reason for line in lines if "VGPU" in (line.after or {})} == {"guessed (pack)"}
     assert any("guessed (pack)" in note for note in found.planned.plan.notes)
     (reshape,) = [item for item in found.planned.plan.changes if item.kind == "reshape"]
