@@ -287,6 +287,11 @@ def test_evidence_splits_an_allocation() -> None:
     assert {item.guess for item in found.placed if item.request.consumer == ONE} == {""}
 
 
+def test_a_consumer_with_one_option_is_no_guess() -> None:
+    (placed,) = decided(gpu("all", "total: 8"), GPU, PACK).placed
+    assert placed.guess == ""
+
+
 def test_classes_with_the_same_options_stay_together() -> None:
     both = {"VCPU": 4, "MEMORY_MB": 4}
     providers = {"cn1": (None, both), "b": ("cn1", both), "n0": ("cn1", {}), "n1": ("cn1", {})}
