@@ -205,7 +205,7 @@ def parse(text: str, source: str) -> Document:
     reasons += [
         f"{document.at(move.line)}as: {resource_class} is not among the resources"
         for move in document.moves
-        for resource_class in move.classes.keys() - move.resources.keys()
+        for resource_class in sorted(move.classes.keys() - move.resources.keys())
     ]
     errors.InputErrors([*reasons, *_invalid(document.descriptions, source)]).check()
     return document

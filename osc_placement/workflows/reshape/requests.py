@@ -181,7 +181,7 @@ def _parts(
     whole = {name: amount for name, amount in resources.items() if name not in item.parts}
     if whole:
         yield whole, {text for name, text in item.options.items() if name in whole}
-    for name in resources.keys() & item.parts.keys():
+    for name in sorted(resources.keys() & item.parts.keys()):
         for text, amount in item.parts[name].items():
             yield {name: amount}, {text}
 
