@@ -100,7 +100,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
             "providers": written.providers,
             "hosts": len(written.hosts),
             "aggregates": len(written.aggregates),
-            "flavors": len(written.figures.flavors),
+            "flavors": len(written.figures.fits.flavors),
             "errors": None if written.health is None else counts["error"],
             "warnings": None if written.health is None else counts["warning"],
         }

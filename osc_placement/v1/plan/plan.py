@@ -134,20 +134,15 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
         nova = services.NovaServices(self).nova
         self._impact_of = shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
-        effects = {
-            "flavor-lost": len(shown.lost),
-            "one-host": sum(item.is_without_spare for item in shown.flavors),
-            "stranded": sum(len(item.stranded) for item in shown.flavors),
-        }
+        harm = dict(zip(_EFFECTS, shown.harm.values(), strict=True))
         unsure = any(item.may_be_lost for item in shown.flavors)
-        lost, alone, stranded = effects.values()
-        if any(effects[effect] for effect in parsed_args.fail_on):
+        if any(harm[effect] not in (0, "not checked") for effect in parsed_args.fail_on):
             self.exit_code = 3
         elif parsed_args.fail_on and (unsure or shown.not_checked):
             self.exit_code = services.NOT_CHECKED
         self.summary = [
             *self.summary,
-            f"Flavors lost: {lost}; newly on one host only: {alone}; servers stranded: {stranded}",
+            "; ".join(f"{what}: {number}" for what, number in shown.harm.items()),
             *(f"{kind.capitalize()}: {text}" for kind, text in shown.remarks),
         ]
         self.table_columns = tuple(name for name in _IMPACT_COLUMNS if name not in _NOT_IN_TABLES)

@@ -69,12 +69,9 @@ def _capacity(plan: Plan) -> list[str]:
 
 
 def _impact(shown: impact.Impact) -> Iterator[str]:
-    stranded = sum(len(item.stranded) for item in shown.flavors)
-    alone = sum(item.is_without_spare for item in shown.flavors)
     differing = [item for item in shown.flavors if item.before != item.after or item.stranded]
     yield from ("### Impact", "")
-    yield f"Flavors lost: **{len(shown.lost)}**; newly on one host only: **{alone}**;"
-    yield from (f"servers stranded: **{stranded}**", "")
+    yield from ("; ".join(f"{what}: **{number}**" for what, number in shown.harm.items()), "")
     yield from markdown.table(*rows.listing(_IMPACT, differing)) if differing else ()
     same = [item for item in shown.flavors if item not in differing]
     if same:

@@ -388,12 +388,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         services.client, nova, (), request.SchedulerOptions(), context, compute
     )
     problems = [
-        HealthProblem(
-            f"flavor-{item.code}",
-            item.id,
-            item.name,
-            "placement flavor audit",
-        )
+        HealthProblem(f"flavor-{item.code}", item.id, item.name, "placement flavor audit")
         for item in audited
         if item.code not in flavor_audit.NO_FINDING and not item.condition
     ]

@@ -30,6 +30,8 @@ from osc_placement.workflows.cloud import compute_nodes, nova_request, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
 
+_STRANDED = "stranded servers"
+
 #: Why a flavor that is on no host before a plan may be lost by it.
 UNSURE = "no host was counted before the plan, and hosts that are not counted could serve it"
 
@@ -100,10 +102,10 @@ class FlavorImpact:
 class Impact:
     """``failures`` are the changes that could not be applied to the copy; ``notes`` assumptions.
 
-    ``not_checked`` are sentences about the compute services.
+    ``not_checked`` are sentences about the compute services, and why stranded servers are unknown.
     """
 
-    flavors: tuple[FlavorImpact, ...]
+    flavors: tuple[FlavorImpact, ...] = ()
     failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
@@ -139,6 +141,17 @@ class Impact:
         return [*self.not_checked, *item.not_checked, *effect]
 
     @property
+    def harm(self) -> dict[str, int | str]:
+        """``{what the plan does: to how many flavors or servers}``."""
+        is_unknown = any(text.startswith(_STRANDED) for text in self.not_checked)
+        stranded = sum(len(item.stranded) for item in self.flavors)
+        return {
+            "Flavors lost": len(self.lost),
+            "newly on one host only": sum(item.is_without_spare for item in self.flavors),
+            "servers stranded": "not checked" if is_unknown else stranded,
+        }
+
+    @property
     def lost(self) -> list[str]:
         """The names of the flavors that are lost."""
         return [item.name for item in self.flavors if item.is_lost]
@@ -171,22 +184,29 @@ def compare(
 
     Requests and errors: those of ``impact`` to nova.
     """
-    options = options or request.SchedulerOptions()
-    has_owner = functools.partial(nova_request.has_owner_in, base)
-    observed = nova_request.observe_rules(nova, options, has_owner)
-    rules = observed.newest
+    rules = _rules(base, nova, options)
     compute = compute_nodes.read_server_hosts(nova)
+    not_checked = [*compute.not_checked]
     named, servers = flavors.flavors(nova), nova_servers.servers(nova)
     comparison = _Comparison(base, changed.state, compute)
-    stranded = _stranded(comparison, servers, nova_api.host_aggregates(nova), rules)
-    listed = _of_flavors(comparison, named, rules, stranded)
+    stranded: dict[str, list[values.Server]] = {}
+    try:
+        stranded = _stranded(comparison, servers, nova_api.host_aggregates(nova), rules.newest)
+    except errors.PlacementError as error:
+        not_checked.append(f"{_STRANDED}: {error}")
+    listed = _of_flavors(comparison, named, rules.newest, stranded)
     deleted = [
         FlavorImpact("", name, stranded=tuple(stranded[name]))
         for name in sorted(stranded.keys() - {flavor.name for flavor in named})
     ]
-    return Impact(
-        (*listed, *deleted), changed.failures, tuple(observed.notes), tuple(compute.not_checked)
-    )
+    return Impact((*listed, *deleted), changed.failures, tuple(rules.notes), tuple(not_checked))
+
+
+def _rules(
+    base: state.CloudState, nova: nova_api.Nova, options: request.SchedulerOptions | None = None
+) -> nova_request.Rules:
+    has_owner = functools.partial(nova_request.has_owner_in, base)
+    return nova_request.observe_rules(nova, options or request.SchedulerOptions(), has_owner)
 
 
 def fits(
@@ -194,16 +214,15 @@ def fits(
     nova: nova_api.Nova,
     compute: compute_nodes.ServerHosts,
     context: ReadContext,
-) -> list[FlavorImpact]:
+) -> Impact:
     """How often nova's flavors fit now, by name: ``before`` and ``after`` are equal.
 
     Requests: to nova one for its version, and one per 1000 flavors.
     """
-    has_owner = functools.partial(nova_request.has_owner_in, base)
-    rules = nova_request.observe_rules(nova, request.SchedulerOptions(), has_owner).newest
-    comparison = _Comparison(base, base, compute)
+    rules, comparison = _rules(base, nova), _Comparison(base, base, compute)
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors")
-    return list(_of_flavors(comparison, named, rules, {}))
+    listed = _of_flavors(comparison, named, rules.newest, {})
+    return Impact(tuple(listed), notes=rules.notes, not_checked=tuple(compute.not_checked))
 
 
 def fits_on_each_host(
@@ -217,8 +236,7 @@ def fits_on_each_host(
     A host that takes no server has 0. Flavors that nova refuses are left out.
     Requests: to nova one for its version, and one per 1000 flavors.
     """
-    has_owner = functools.partial(nova_request.has_owner_in, base)
-    rules = nova_request.observe_rules(nova, request.SchedulerOptions(), has_owner).newest
+    rules = _rules(base, nova).newest
     hosts = [uuid for uuid in base.providers if compute.node(uuid) is not None]
     refused = compute.refused(hosts)
     listed: dict[str, dict[str, int]] = {}

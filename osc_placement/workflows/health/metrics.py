@@ -272,23 +272,17 @@ def _flavors(
     context: ReadContext,
 ) -> Iterator[Family]:
     """On how many hosts each flavor fits, and how often; flavors that nova refuses are left out."""
-    listed = impact.fits(base, nova, compute, context)
+    found = impact.fits(base, nova, compute, context)
+    samples = [Sample((note,), 1) for note in found.notes]
+    yield Family("assumed", "What the numbers of flavors assume of nova.", ("text",), samples)
     # A refused flavor is a finding of health.
-    fits = {item.name: item.after for item in listed if not item.refused}
-    for family, help_text, numbers in (
-        (
-            "flavor_hosts",
-            "Hosts on which a server of the flavor can start.",
-            {name: fit.hosts for name, fit in fits.items()},
-        ),
-        (
-            "flavor_fits",
-            "Servers of the flavor alone that can start, at least.",
-            {name: fit.fits for name, fit in fits.items()},
-        ),
-    ):
-        samples = [Sample((name,), value) for name, value in numbers.items()]
-        yield Family(family, help_text, ("flavor",), samples)
+    fits = [(item.name, item.after) for item in found.flavors if not item.refused]
+    samples = [Sample((name,), fit.hosts) for name, fit in fits]
+    help_text = "Hosts on which a server of the flavor can start."
+    yield Family("flavor_hosts", help_text, ("flavor",), samples)
+    samples = [Sample((name,), fit.fits) for name, fit in fits]
+    help_text = "Servers of the flavor alone that can start, at least."
+    yield Family("flavor_fits", help_text, ("flavor",), samples)
 
 
 def _findings(

@@ -150,13 +150,13 @@ class ReportPlan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figures:
-    """What nova adds; ``why_not`` says why a part is missing."""
+    """What nova adds; ``why_not`` says why all of it, or only the aggregates, are missing."""
 
     aggregates: Sequence[values.HostAggregate] = ()
     compute: compute_nodes.ServerHosts = dataclasses.field(
         default_factory=compute_nodes.ServerHosts
     )
-    flavors: Sequence[impact.FlavorImpact] = ()
+    fits: impact.Impact = dataclasses.field(default_factory=impact.Impact)
     why_not: str = ""
 
 
@@ -267,12 +267,14 @@ def _figures(
         return Figures(why_not=nova)
     try:
         compute = compute_nodes.read_server_hosts(nova)
-        aggregates = nova_api.host_aggregates(nova)
-        if planned is not None and planned.impact is not None:
-            return Figures(aggregates, compute, planned.impact.flavors)
-        return Figures(aggregates, compute, impact.fits(base, nova, compute, context))
+        fits = planned.impact if planned is not None else None
+        fits = fits or impact.fits(base, nova, compute, context)
     except errors.PlacementError as error:
         return Figures(why_not=str(error))
+    try:
+        return Figures(nova_api.host_aggregates(nova), compute, fits)
+    except errors.PlacementError as error:
+        return Figures((), compute, fits, str(error))
 
 
 def _plan(

@@ -41,6 +41,10 @@ CLOUDS: dict[str, tuple[Callable[[Answers], object], set[str]]] = {
     "down": (down, {"Not counted", "Not checked", "Effect not known", "Assumed"}),
     "no services": (lambda nova: nova.pop(_SERVICES), {"Not checked", "Assumed"}),
     "no hypervisors": (lambda nova: nova.pop(_NODES), {"Not checked", "Assumed"}),
+    "no aggregates": (
+        lambda nova: nova.pop("GET /v2.1/os-aggregates"),
+        {"Not counted", "Not checked", "Assumed"},
+    ),
     "alias": (alias, {"Not counted", "Not checked", "Assumed"}),
 }
 
@@ -68,9 +72,7 @@ def cloud(
     return *planned(nova), kinds
 
 
-@pytest.mark.parametrize(
-    "listing", ["GET /v2.1/os-aggregates", "GET /v2.1/servers/detail", "GET /v2.1/flavors"]
-)
+@pytest.mark.parametrize("listing", ["GET /v2.1/servers/detail", "GET /v2.1/flavors"])
 def test_the_report_of_a_plan_says_what_nova_did_not_show(
     listing: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,23 +142,30 @@ def test_what_health_did_not_check_is_in_the_report_and_a_series(
     openstack.do("placement report write --output", str(path), *recorded)
     openstack.do("placement metrics write --textfile", str(textfile), *recorded)
     page = one_line(ReportPage(path.read_text("utf-8")).text)
-    series = {
-        (sample.labels["area"], sample.labels["reason"])
-        for family in parser.text_string_to_metric_families(textfile.read_text())
-        for sample in family.samples
-        if sample.name == "openstack_placement_not_checked"
-    }
-    assert series == unread
+    series, assumptions = (
+        {
+            tuple(sample.labels[label] for label in labels)
+            for family in parser.text_string_to_metric_families(textfile.read_text())
+            for sample in family.samples
+            if sample.name == f"openstack_placement_{name}"
+        }
+        for name, labels in (("not_checked", ("area", "reason")), ("assumed", ("text",)))
+    )
+    assert {one for one in series if one[0] != "host_info"} == unread
     for _, text in unread:
         assert one_line(text) in page
 
     impact = openstack.run("placement plan show plan.json --impact", *recorded).stderr
+    assert ("servers stranded: not checked" in impact) == ("stranded servers: " in impact)
     lines = [line for line in impact.splitlines() if line.startswith("Not checked: ")]
+    assumed = [line for line in impact.splitlines() if line.startswith("Assumed: ")]
     assert lines
     for line in lines:
         assert any(line.endswith(reason) for _, reason in series), line
+    assert {f"Assumed: {text}" for (text,) in assumptions} == {*assumed}
     # Without health, each flavor has its own.
     openstack.do("placement report write --no-health --replace --output", str(path), *recorded)
     page = one_line(ReportPage(path.read_text("utf-8")).text)
     for line in lines:
         assert line.removeprefix("Not checked: ").rpartition(": ")[2] in page
+    assert all(line in page for line in assumed)

@@ -110,7 +110,7 @@ def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> No
         with observe.file_state(client, "a test") as base:
             # As if nova were not read: no host is refused.
             every = impact.fits(base, recorded(nova), compute_nodes.ServerHosts(), CONTEXT)
-    hosts = {item.name: item.before.hosts for item in every if not item.refused}
+    hosts = {item.name: item.before.hosts for item in every.flavors if not item.refused}
     for item in shown.flavors:
         if not item.refused:
             assert item.before.hosts + len(item.before.not_counted) == hosts[item.name]
