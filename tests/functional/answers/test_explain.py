@@ -47,13 +47,14 @@ TABLE = [
          "change": [
              {"text": f"add big to the aggregate {RACK}", "hosts": 1,
               "commands": [f"{TYPED} aggregate add --aggregate={RACK} big"]},
+             {"text": f"remove member_of={RACK}", "hosts": 1, "commands": []},
+             {"text": f"remove required={AVX}; request 2 VCPU instead of 4", "hosts": 1,
+              "commands": []},
+             # Nova-compute sets the trait back.
              {"text": f"add the trait {AVX} to small; raise the ratio of VCPU on small to 2",
               "hosts": 1,
               "commands": [f"{TYPED} trait add --trait={AVX} small",
-                           f"{TYPED} inventory amend --resource=VCPU:allocation_ratio=2 small"]},
-             {"text": f"remove member_of={RACK}", "hosts": 1, "commands": []},
-             {"text": f"remove required={AVX}; request 2 VCPU instead of 4", "hosts": 1,
-              "commands": []}]}),
+                           f"{TYPED} inventory amend --resource=VCPU:allocation_ratio=2 small"]}]}),
     Row(f"{EXPLAIN} --query resources=VCPU:4 --host small", "hosts", 0,
         {"candidate": [{"host": "big"}], "failure": [{"free": 2}]}),
     Row(f"--os-placement-api-version 1.20 {EXPLAIN} --resource VCPU=1", "hosts", 1, "1.29"),

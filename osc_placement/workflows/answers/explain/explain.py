@@ -20,7 +20,7 @@ from osc_placement.model.constraint import Constraint
 from osc_placement.model.name import counted
 from osc_placement.nova.request import NovaRequest
 from osc_placement.nova.values import HostAggregate, Hosts
-from osc_placement.workflows.answers.explain import changes, failures, nova_filters
+from osc_placement.workflows.answers.explain import changes, failures, nova_filters, set_back
 from osc_placement.workflows.answers.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.answers.explain.failures import Failure, FunnelStep, ShortProvider
 from osc_placement.workflows.answers.explain.relaxations import Relaxations
@@ -410,6 +410,7 @@ class _Explainer:
             trees = [*failing, *elsewhere]
             refused_by_nova = self._refused_by_nova
             found += changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
+        found.sort(key=set_back.lasts, reverse=True)
         failed = failures.explained(base, query, chosen)
         return Explanation(
             len(steps),

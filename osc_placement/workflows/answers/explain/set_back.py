@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from osc_placement.model.name import CUSTOM_PREFIX
-from osc_placement.workflows.answers.explain.changes import Action, SmallestChange, Step
+from osc_placement.workflows.answers.explain.changes import DISABLED, Action, SmallestChange, Step
 
 #: ``{(field, class): the option of nova.conf}``.
 _OPTIONS: Mapping[tuple[str, str], str] = {
@@ -33,9 +33,16 @@ def notes(found: Iterable[SmallestChange]) -> list[str]:
     return list(dict.fromkeys(line for each in found for step in each.steps for line in _of(step)))
 
 
+def lasts(change: SmallestChange) -> bool:
+    """Whether nova-compute keeps each step of a change, unless its configuration says otherwise."""
+    return all(" if " in line for step in change.steps for line in _of(step))
+
+
 def _of(step: Step) -> Iterator[str]:
     is_custom = step.name.startswith(CUSTOM_PREFIX)
-    if step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT) and not is_custom:
+    # A trait of a service that is disabled goes by itself where the service is enabled.
+    is_trait = step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT) and step.name != DISABLED
+    if is_trait and not is_custom:
         where = _CPU_TRAIT if step.name.startswith("HW_CPU_") else _TRAIT
         yield f"nova-compute sets back the trait {step.name}: {where}"
     if step.action not in (Action.RAISE, Action.AMEND):
