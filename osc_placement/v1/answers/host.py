@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -91,11 +93,11 @@ openstack --os-placement-database cloud.sqlite \\
             code, judgement.doubts, strict=parsed_args.strict, only_placement=parsed_args.no_nova
         )
         self.summary = [
-            *(f"Reason: {text}" for text in filter(None, [judgement.reason])),
+            *(f"Reason: {text}" for text in {judgement.reason}.difference(judgement.doubts, [""])),
             *(f"Assumed: {text}" for text in judgement.assumed),
             *services.judgement_lines(judgement.not_counted, judgement.doubts, judgement.notes),
         ]
-        self.answer = _tables(judgement)
+        self.answer = list(_tables(judgement))
         fields = _fields(judgement)
         return tuple(fields), tuple(fields.values())
 
@@ -144,19 +146,14 @@ def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
     }
 
 
-def _tables(judgement: stop_hosts.Judgement) -> list[tables.Table]:
-    unplaced, names = judgement.unplaced, judgement.server_names
-    hosts = rows.lines(judgement.hosts)
+def _tables(judgement: stop_hosts.Judgement) -> Iterator[tables.Table]:
+    names, unplaced = judgement.server_names, judgement.unplaced
     without = len({item.server for item in unplaced})
-    answer = (str(judgement.answer), hosts, judgement.servers, without)
-    return [
-        tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [answer]),
-        tables.Table(
-            "Servers without a place",
-            ("server", "name", "host", "reasons"),
-            [
-                (item.server, names.get(item.server, ""), item.source, rows.lines(item.reasons))
-                for item in unplaced
-            ],
-        ),
-    ]
+    row = (str(judgement.answer), rows.lines(judgement.hosts), judgement.servers, without)
+    yield tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [row])
+    for host, items in itertools.groupby(unplaced, key=lambda item: item.source):
+        yield tables.Table(
+            f"Servers of {rows.printable(host)} without a place",
+            ("server", "name", "reasons"),
+            [(item.server, names.get(item.server, ""), rows.lines(item.reasons)) for item in items],
+        )

@@ -8,7 +8,7 @@ from osc_placement.testing.cloud import uuid_of
 from tests.support.clouds import compute_services
 from tests.support.functional_cloud import cloud_of, migration, nova_of, server
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Absent, Row, State, table
 
 CHECK = "placement host check"
 KNOWN, MISSING, AWAY, LEAVING, ELSEWHERE, MOVER = (
@@ -136,6 +136,10 @@ TABLE = [
     Row(f"{CHECK} full", "with allocations", 3, {"answer": "no", "servers": 4}),
     Row(f"{CHECK} full", "moving", 3, moves("full") | {"not_checked": (GONE,)}),
     Row(f"{CHECK} target", "moving", 3, moves("target")),
+    Row(f"{CHECK} full target", "moving", 3,
+        ("Servers of full without a place", "Servers of target without a place")),
+    Row(f"{CHECK} full", "no servers", 4,
+        ("Not checked: the servers on these hosts and their moves: ", Absent("Reason: "))),
     Row(f"{CHECK} full", "empty", 0, {"answer": "yes"}),
     # Nova's host aggregates by name, Placement's by UUID, and both.
     Row(f"{CHECK} --aggregate rack", "in aggregates", 0, {"hosts": ["full"]}),
