@@ -41,6 +41,17 @@ def servers(nova: api.Nova, **filters: str) -> list[values.Server]:
     return api.read_pages(nova, "/servers/detail", _SERVERS, query, "servers", _server)
 
 
+def servers_on(nova: api.Nova, hosts: Collection[str]) -> list[values.Server]:
+    """The servers of some hosts, and maybe those of others.
+
+    Requests: one GET for each of up to five hosts; for more, and of a recording, the listing of all
+    servers.
+    """
+    if len(hosts) > (1 if nova.source else lookup.MAX_SINGLE_REQUESTS):
+        return servers(nova)
+    return [item for host in sorted(hosts) for item in servers(nova, host=host)]
+
+
 def find_servers(nova: api.Nova, uuids: Collection[str]) -> dict[str, values.Server]:
     """``{uuid: server}`` for the servers that exist.
 

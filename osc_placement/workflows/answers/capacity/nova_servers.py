@@ -122,17 +122,12 @@ def list_servers_on(
     are left out: each would be read in Placement too. One of which nova does not show the host is
     kept.
 
-    Requests: for up to five nodes one per node and 1000 servers, for more one per 1000 servers;
-    one per 1000 migrations; if consumers or servers that move are not among these servers, one
-    for each of up to five, or one per 1000 servers.
+    Requests: those of ``servers_on``; one per 1000 migrations; those of ``find_servers`` for
+    consumers and servers that move and are not among them.
     """
-    if len(nodes) > lookup.MAX_SINGLE_REQUESTS:
-        listed = nova_servers.servers(nova)
-    else:
-        hosts = dict.fromkeys(node.host for node in nodes)
-        listed = [each for host in hosts for each in nova_servers.servers(nova, host=host)]
-    migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
     of_nodes = {node.host for node in nodes}
+    listed = nova_servers.servers_on(nova, of_nodes)
+    migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
     wanted = moves.servers_of(migrations, of_nodes).union(consumers)
     by_uuid = {
         each.uuid: each
@@ -140,7 +135,7 @@ def list_servers_on(
         if each.host in of_nodes or not each.known or each.uuid in wanted
     }
     absent = wanted - by_uuid.keys() - migrations.keys()
-    if absent and len(nodes) <= lookup.MAX_SINGLE_REQUESTS:
+    if absent and len(of_nodes) <= lookup.MAX_SINGLE_REQUESTS:
         by_uuid |= nova_servers.find_servers(nova, absent)
     return Listed(by_uuid, migrations)
 
@@ -240,12 +235,7 @@ class Unallocated:
         """What is wrong, each with the command that repairs it."""
         for uuids, what, command, flag in (
             (self.missing, "without allocations", "heal", ""),
-            (
-                self.elsewhere,
-                "with allocations on other hosts only",
-                "audit",
-                "--repair",
-            ),
+            (self.elsewhere, "with allocations on other hosts only", "audit", "--repair"),
         ):
             if uuids:
                 hosts = sorted(set(uuids.values()))

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
-from osc_placement.client import api, api_errors, lookup, responses, retry
+from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.engine import state
 from osc_placement.model import allocation, inventory
 from osc_placement.model.candidate import CandidateQuery
@@ -490,9 +490,8 @@ def _list_servers(nova: Nova, scope: Scope) -> list[values.Server]:
     """The servers in a scope. Errors: InvalidInput for servers that nova does not have."""
     if scope.servers is not None:
         listed = [*nova_servers.find_servers(nova, scope.servers).values()]
-    elif scope.hosts is not None and len(scope.hosts) <= lookup.MAX_SINGLE_REQUESTS:
-        hosts = sorted(scope.hosts)
-        listed = [one for host in hosts for one in nova_servers.servers(nova, host=host)]
+    elif scope.hosts is not None:
+        listed = nova_servers.servers_on(nova, scope.hosts)
     else:
         listed = nova_servers.servers(nova)
     by_uuid = {one.uuid: one for one in listed}

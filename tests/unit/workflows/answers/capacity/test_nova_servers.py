@@ -36,8 +36,12 @@ class CountedNova:
 
 
 def test_at_rest_the_moves_take_one_listing_and_none_for_a_server() -> None:
-    for number, listings in ((1, 1), (5, 5), (6, 1), (200, 1)):
+    recording = "recorded.json"
+    for source, number, listings in (
+        ("", 1, 1), ("", 5, 5), ("", 6, 1), ("", 200, 1), (recording, 1, 1), (recording, 5, 1)
+    ):  # fmt: skip
         nova = CountedNova()
+        nova.source = source
         nodes = [
             values.ComputeNode(f"uuid {each}", f"node {each}", f"host {each}")
             for each in range(number)
