@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.client import api_errors, query
+from osc_placement.model import name
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 from osc_placement.v1.resources import candidate
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.request import NovaRequest
-    from osc_placement.workflows.answers.capacity import show
+    from osc_placement.workflows.answers.capacity import reserve, show
 
 _CLASS_COLUMNS = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
 
@@ -141,10 +142,9 @@ openstack placement capacity show --flavor m1.large \\
         return rows.listing(columns, answer.rows)
 
     def _summary(self, answer: show.Shown) -> list[str]:
-        """What was assumed, not applied, not counted and not checked, and the hosts at risk."""
+        """What was assumed, not applied, not counted and not checked; at the end the answer."""
         requests = self._requests
         refused = {name: why for row in answer.rows for name, why in row.not_counted.items()}
-        unsafe = (name for row in answer.rows if row.kept is not None for name in row.kept.unsafe)
         lines = [
             *(f"Assumed: {text}" for single in requests.values() for text in single.assumptions),
             *(
@@ -164,10 +164,7 @@ openstack placement capacity show --flavor m1.large \\
             ),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
             *(f"Nova finds no host for {title}: {why}" for title, why in self._causes.items()),
-            *(
-                f"The servers of {name} find no room on the other hosts, so nothing more is safe"
-                for name in dict.fromkeys(unsafe)
-            ),
+            *(_kept(row, row.kept) for row in answer.rows if row.kept is not None),
         ]
 
     def _differ(self, counted: Iterable[show.Row]) -> bool:
@@ -232,6 +229,16 @@ openstack placement capacity show --flavor m1.large \\
         """Refuse a command line without any flavor that can be counted. Errors: InvalidInput."""
         if self._refused and not counted:
             raise errors.InvalidInput(list(self._refused.values()))
+
+
+def _kept(row: show.Row, kept: reserve.Reserve) -> str:
+    """The answer of ``--keep`` in one sentence."""
+    where = "".join([f" in {row.part}" * bool(row.part), " afterwards" * row.is_after])
+    number, why = _bounds(kept.least, kept.most), ""
+    if kept.unsafe:
+        why = f": the servers of {name.and_more(kept.unsafe)} find no room on the other hosts"
+    failures = name.counted(kept.failures, "host")
+    return f"While any {failures} may fail, {number} {row.title} fit{where}{why}"
 
 
 #: More hosts than any cloud has.

@@ -61,6 +61,7 @@ STATES = {
         .host("step_size", VCPU={"total": 8, "step_size": 2})
     ),
     "large": State(testing.Cloud().host("one", **LARGE).host("two", **LARGE)),
+    "full servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 8", s1="h1 8", s2="h2 8")),
     "three servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 2", s1="h1 2", s2="h2 2")),
 }
 VCPU = {"class": "VCPU", "requested": 2, "capacity": 8 + 6 + 9, "used": 1, "free": 22,
@@ -87,6 +88,9 @@ TABLE = [
     # Two hosts have room for eight servers, and three exist.
     Row(f"{SHOW} --resource VCPU=2 --keep 1", "three servers", 0,
         [{"fits": 9, "with_failures": 5, "with_failures_at_most": 5, "unsafe_hosts": []}]),
+    Row(f"{SHOW} --resource VCPU=2 --keep 1", "full servers", 0,
+        [{"fits": 0, "with_failures": 0, "unsafe_hosts": ["h0"]}],
+        "While any 1 host may fail, 0 VCPU:2 fit: the servers of h0 find no room on the other hosts"),
 ]
 WRONG = [
     Row(f"{REQUEST} --add-hosts={value}", "hosts", code, words)
@@ -104,6 +108,13 @@ WRONG = [
     )
 ]
 # fmt: on
+
+
+def test_the_last_sentence_is_the_answer_of_keep(openstack: OpenStack) -> None:
+    state = STATES["three servers"]
+    state.arrange(openstack)
+    outcome = state.run(openstack, f"{SHOW} --resource VCPU=2 --keep 1")
+    assert outcome.messages.splitlines()[-1] == "While any 1 host may fail, 5 VCPU:2 fit"
 
 
 @table(TABLE)

@@ -38,10 +38,7 @@ class Reserve:
 
 
 def capacity_with_failures(
-    moves: Moves,
-    query: candidate.CandidateQuery,
-    hosts: Sequence[str],
-    failures: int,
+    moves: Moves, query: candidate.CandidateQuery, hosts: Sequence[str], failures: int
 ) -> Reserve:
     """How often a request fits while any ``failures`` of the hosts may fail."""
     return _Search(moves, query, hosts, failures).count()
@@ -49,11 +46,7 @@ def capacity_with_failures(
 
 class _Search:
     def __init__(
-        self,
-        moves: Moves,
-        query: candidate.CandidateQuery,
-        hosts: Sequence[str],
-        failures: int,
+        self, moves: Moves, query: candidate.CandidateQuery, hosts: Sequence[str], failures: int
     ) -> None:
         self._moves, self._query, self._kind = moves, query, servers.kind_of(query)
         self._failures = min(failures, len(hosts))

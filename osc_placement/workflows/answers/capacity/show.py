@@ -299,7 +299,8 @@ class _Counting:
     ) -> Iterable[tuple[str, list[str], set[str] | None]]:
         """``(name, root UUIDs, members)`` of each part, or of all trees.
 
-        ``members`` are the providers that Placement has in the part; None for all.
+        ``members`` are the providers that Placement has in the part; None for all. Nova's request
+        names a host aggregate only if it is a zone: otherwise all providers serve its hosts.
         """
         by = self.request.by
         if by is None:
@@ -310,13 +311,14 @@ class _Counting:
             return sorted((base.providers[uuid].name, [uuid], None) for uuid in hosts)
         in_nova = self._hosts_in_nova(base, hosts)
         names = {each.uuid: _zone(each) if by is By.ZONE else each.name for each in self.aggregates}
+        plain = {each.uuid for each in self.aggregates if not _zone(each)}
         hosts_of: dict[str, set[str]] = {}
         members: dict[str, set[str]] = {}
         for uuid in in_nova if by is By.ZONE else dict.fromkeys([*base.with_aggregate, *in_nova]):
             if name := names.get(uuid, uuid):
                 there = {*base.with_aggregate[uuid]}
                 hosts_of.setdefault(name, set()).update(in_nova.get(uuid, there))
-                members.setdefault(name, set()).update(there)
+                members.setdefault(name, set()).update(base.providers if uuid in plain else there)
         for uuids in hosts_of.values():
             uuids.update(root for root, other in self.like.items() if other in uuids)
         parts: list[tuple[str, list[str], set[str] | None]] = [
