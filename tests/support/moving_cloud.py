@@ -243,6 +243,11 @@ def views() -> Iterator[View]:
                 yield View(move_type, step._replace(task=None, vm="active"))
 
 
+def guest_hosts(move: moves.ServerMove) -> frozenset[str]:
+    """The hosts on which the guest of a server, or its only data, may be."""
+    return frozenset(loss.host for loss in move.losses if loss.cost is moves.Cost.GUEST)
+
+
 def truths() -> dict[tuple[object, ...], list[View]]:
     """The views by what the APIs show."""
     by_shown: dict[tuple[object, ...], list[View]] = collections.defaultdict(list)

@@ -287,11 +287,6 @@ class ServerMove:
         return self.anywhere or root_uuid in self.roots or root_uuid in self.shared
 
     @property
-    def guest_hosts(self) -> frozenset[str]:
-        """The hosts on which its guest, or its only data, may be."""
-        return frozenset(loss.host for loss in self.losses if loss.cost is Cost.GUEST)
-
-    @property
     def is_settled(self) -> bool:
         """Whether nova's host is right: nothing moves and nothing is in doubt."""
         return self.phase in (Phase.AT_REST, Phase.OVER)

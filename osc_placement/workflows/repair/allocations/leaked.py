@@ -78,10 +78,7 @@ def _of_migration(
 
 
 def _evidence(
-    migration: values.Migration,
-    allocations: allocation.Allocations,
-    *,
-    is_deleted: bool,
+    migration: values.Migration, allocations: allocation.Allocations, *, is_deleted: bool
 ) -> Evidence:
     fields = {
         "migration_type": migration.type,

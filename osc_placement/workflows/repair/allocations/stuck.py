@@ -41,10 +41,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
 
 
 def _finding(
-    snapshot: CloudSnapshot,
-    server: values.Server,
-    stuck: values.Migration,
-    context: AuditContext,
+    snapshot: CloudSnapshot, server: values.Server, stuck: values.Migration, context: AuditContext
 ) -> AllocationFinding:
     ends = (node.host for node in snapshot.claimed_by(server.uuid))
     target = stuck.dest_host or next((host for host in ends if host != stuck.source_host), None)
