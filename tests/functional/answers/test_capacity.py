@@ -90,7 +90,7 @@ TABLE = [
         [{"fits": 9, "with_failures": 5, "with_failures_at_most": 5, "unsafe_hosts": []}]),
     Row(f"{SHOW} --resource VCPU=2 --keep 1", "full servers", 0,
         [{"fits": 0, "with_failures": 0, "unsafe_hosts": ["h0"]}],
-        "While any 1 host may fail, 0 VCPU:2 fit: the servers of h0 find no room on the other hosts"),
+        "While any 1 host may fail, 0 VCPU:2 fit: the servers of h0 find no room on the other"),
 ]
 WRONG = [
     Row(f"{REQUEST} --add-hosts={value}", "hosts", code, words)
