@@ -43,7 +43,7 @@ POSTGRESQL_DEFECTS = (
 
 
 #: The files that run without ``--all-targets`` on every target too: single requests, and plans.
-ON_ALL_TARGETS = ("resources/test_provider.py", "batch/test_batch.py")
+ON_ALL_TARGETS = ("resources/test_provider.py", "batch/test_undo.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

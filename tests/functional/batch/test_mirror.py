@@ -6,71 +6,14 @@ from __future__ import annotations
 import copy
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from osc_placement import testing
-from osc_placement.testing import service
 from tests.support.peer import shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
-
-PAGE = 4
-
-
-class Nova(service.RecordedServices):
-    """``answers`` has the form of ``osc_placement.testing.sample_nova`` and may be changed.
-
-    ``unreachable`` are hosts whose cell is down: their services are stubs, and a page of
-    hypervisors that reaches beyond the other cells fails.
-    """
-
-    def __init__(self, answers: dict[str, Any]) -> None:
-        super().__init__(answers)
-        self.answers = answers
-        self.unreachable: list[str] = []
-        self.forbidden: set[str] = set()
-        #: The path and the microversion of each request.
-        self.asked: list[str] = []
-        self.start()
-
-    @property
-    def url(self) -> str:
-        """The endpoint, as in a catalog."""
-        return self.nova_url
-
-    def answer(self, path: str, query: Mapping[str, str], version: str) -> tuple[str, Any]:
-        self.asked.append(f"{path.removeprefix('/v2.1')} {version.removeprefix('compute ')}")
-        if path.removeprefix("/v2.1") in self.forbidden:
-            text = "Policy doesn't allow os_compute_api:os-aggregates:index to be performed."
-            return "403 Forbidden", {"forbidden": {"code": 403, "message": text}}
-        answer = self.answers[f"GET {path}"]
-        if path.endswith("/os-hypervisors/detail"):
-            return self._page(answer["hypervisors"], query)
-        if path.endswith("/os-services"):
-            stubs = [
-                {"binary": "nova-compute", "host": host, "status": "UNKNOWN"}
-                for host in self.unreachable
-            ]
-            return "200 OK", {"services": answer["services"] + stubs}
-        return "200 OK", answer
-
-    def _page(self, hypervisors: list[Any], query: Mapping[str, str]) -> tuple[str, Any]:
-        ids = [item["id"] for item in hypervisors]
-        start = ids.index(query["marker"]) + 1 if "marker" in query else 0
-        limit = int(query["limit"])
-        if self.unreachable and start + limit > len(ids):
-            return "500 Internal Server Error", {
-                "computeFault": {"message": "Unexpected API Error"}
-            }
-        page = hypervisors[start : start + min(limit, PAGE)]
-        body: dict[str, Any] = {"hypervisors": page}
-        if start + len(page) < len(ids):
-            body["hypervisors_links"] = [{"rel": "next", "href": "http://elsewhere/"}]
-        return "200 OK", body
-
 
 MIRROR = "placement aggregate mirror"
 RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
@@ -200,14 +143,11 @@ def test_a_run_is_limited_to_hosts_and_aggregates(
     assert members(target)["az2"] == set()
 
 
-def test_a_limited_plan_is_continued(openstack: shell.OpenStack, target: targets.Target) -> None:
+def test_a_plan_names_its_command_and_its_recording(openstack: shell.OpenStack) -> None:
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json")
     assert "placement aggregate mirror" in shown.stderr
     assert "nova's responses come from the sample 12-hosts" in shown.stderr
-    assert openstack.run("placement plan apply", "plan.json", "--max-count", "3").code == 5
-    openstack.run("placement plan apply", "plan.json")
-    assert members(target) == expected()
 
 
 def answers(tmp_path: pathlib.Path, document: Any) -> tuple[str, ...]:
@@ -230,81 +170,6 @@ def test_a_deleted_host_aggregate_is_forgotten_by_its_uuid(
     assert (code, "still has this host aggregate, 'az1'" in message) == (1, True)
 
 
-def test_a_compute_service_or_a_recording_is_required(
-    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
-) -> None:
-    for nova, message in (
-        (("--os-nova-recording", "nofile.json"), "nofile.json"),
-        (answers(tmp_path, {"GET /v2.1/servers": {}}), "os-aggregates"),
-        ((), "nova"),
-    ):
-        before = members(target)
-        code, text = openstack.fails(MIRROR, *nova)
-        assert (code, message in text, "Traceback" in text) == (1, True, False), text
-        assert members(target) == before
-
-
-@pytest.fixture
-def nova(
-    openstack: shell.OpenStack, target: targets.Target, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Nova]:
-    """A compute API in the same clouds.yaml as the target."""
-    stand_in = Nova(copy.deepcopy(NOVA))
-    placement = getattr(target, "url", "http://127.0.0.1:9/none")
-    settings = {
-        "auth_type": "admin_token",
-        "auth": {"endpoint": placement, "token": "admin"},
-        "compute_endpoint_override": stand_in.url,
-        "placement_endpoint_override": placement,
-    }
-    pathlib.Path("clouds.yaml").write_text(json.dumps({"clouds": {"here": settings}}))
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(pathlib.Path("clouds.yaml").absolute()))
-    monkeypatch.setenv("OS_CLOUD", "here")
-    if isinstance(target, targets.OverHttp):
-        monkeypatch.setattr(target, "options", [])
-    yield stand_in
-    stand_in.stop()
-
-
-def test_nova_is_read_in_pages_with_the_right_versions(
-    openstack: shell.OpenStack, target: targets.Target, nova: Nova
-) -> None:
-    rows(openstack, code=6, nova=())
-    assert members(target) == expected()
-    assert nova.asked == [
-        "/os-aggregates 2.41",
-        "/os-services 2.69",
-        *["/os-hypervisors/detail 2.53"] * 4,
-        "/os-aggregates 2.41",
-    ]
-
-
-def test_a_cell_that_is_down_removes_no_membership(
-    openstack: shell.OpenStack, target: targets.Target, nova: Nova
-) -> None:
-    rows(openstack, code=6, nova=())
-    far = [item for item in NODES.values() if item["service"]["host"] in ("cmp-0011", "cmp-0012")]
-    listed = nova.answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
-    listed[:] = [item for item in listed if item not in far]
-    nova.unreachable = ["cmp-0011", "cmp-0012"]
-    put(target, NODES[f"cmp-0001.{DOMAIN}"]["id"], uuid_of("az2"))
-    found = rows(openstack, "--prune", code=6, nova=())
-    assert found[f"cmp-0001.{DOMAIN}"]["status"] == "applied"
-    assert "its cell is down" in found["cmp-0011"]["reason"]
-    assert "not a compute node" in found[f"cmp-0011.{DOMAIN}"]["reason"]
-    assert members(target) == expected()
-    named = ("--prune", "--provider", f"cmp-0011.{DOMAIN}")
-    assert "may be a compute node" in str(rows(openstack, *named, code=6, nova=()))
-    assert members(target) == expected()
-
-
-def test_a_missing_nova_permission_is_named(
-    openstack: shell.OpenStack, target: targets.Target, nova: Nova
-) -> None:
-    nova.forbidden = {"/os-aggregates"}
-    before = members(target)
-    code, message = openstack.fails(MIRROR)
-    assert code == 1
-    assert "missing permission in nova" in message
-    assert "os_compute_api:os-aggregates:index" in message
-    assert members(target) == before
+def test_a_compute_service_or_a_recording_is_required(openstack: shell.OpenStack) -> None:
+    code, text = openstack.fails(MIRROR)
+    assert (code, "nova" in text, "Traceback" in text) == (1, True, False), text

@@ -34,6 +34,7 @@ def hiding(tmp_path: pathlib.Path, path: str, name: str) -> tuple[str, ...]:
     return ("--os-nova-recording", str(file))
 
 
+@fixtures.ON_ONE_TARGET
 def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
     assert target.state() == before
 
 
+@fixtures.ON_ONE_TARGET
 def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
@@ -73,6 +75,7 @@ def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
     assert target.state() != before
 
 
+@fixtures.ON_ONE_TARGET
 def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Target) -> None:
     before = target.state()
     only = ("--os-nova-recording", "12-hosts", "--repair", "--only", "doubled", *ALLOWED)

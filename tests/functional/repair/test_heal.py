@@ -48,11 +48,14 @@ def named(found: dict[str, Any], status: str) -> set[str]:
     return {name for name, row in found.items() if row["status"] == status}
 
 
-def test_servers_get_what_they_lack_and_others_a_reason(
+def test_servers_get_what_they_lack_and_others_a_reason_and_undo_restores_everything(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
+    before = target.state()
     planned = rows(openstack, "--dry-run", "--detailed-exitcode", code=6)
-    found = rows(openstack, code=6)
+    assert target.state() == before
+    found = rows(openstack, "--undo-out", "undo.json", code=6)
+    after = target.state()
     assert named(planned, "planned") == named(found, "applied")
     assert held(target, "vm-00005") == {
         "cmp-0007": {"VCPU": 2, "MEMORY_MB": 4096, "DISK_GB": 40 + 10 + 2}
@@ -88,25 +91,7 @@ def test_servers_get_what_they_lack_and_others_a_reason(
         assert found[name]["code"]
         assert reason in found[name]["reason"]
         assert not held(target, name) or name == "al-wronghost"
-
-
-def test_second_run_changes_nothing_and_undo_restores_everything(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    before = target.state()
-    first = rows(openstack, "--undo-out", "undo.json", code=6)
-    after = target.state()
-    again = rows(openstack, code=6)
-    assert named(again, "unchanged") == named(first, "applied") | named(first, "unchanged")
-    assert target.state() == after
-    openstack.do("placement plan undo", "undo.json")
-    assert target.state() == before
-
-
-def test_owners_are_repaired_and_types_stay(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    rows(openstack, code=6)
+    # Owners are repaired, and types stay.
     for name in ("vm-00002", "al-otherowner", "al-nested-placeholder"):
         now = consumer(target, name)
         assert now["project_id"] == SERVERS[name]["tenant_id"]
@@ -114,6 +99,11 @@ def test_owners_are_repaired_and_types_stay(
         assert now["consumer_type"] == "unknown"
     assert set(held(target, "al-nested-placeholder")) == {"cmp-0004", "cmp-0004_gpu0"}
     rows(openstack, "--check-owners", "--dry-run", "--detailed-exitcode", code=6)
+    again = rows(openstack, code=6)
+    assert named(again, "unchanged") == named(found, "applied") | named(found, "unchanged")
+    assert target.state() == after
+    openstack.do("placement plan undo", "undo.json")
+    assert target.state() == before
 
 
 def test_scope_max_count_and_consumer_type(

@@ -24,9 +24,12 @@ class Cells:
         self.far = [f"far-{number:04}" for number in range(far)]
         self.down, self.version = down, version
         self.requests: list[str] = []
+        #: ``(path, microversion)`` without the query.
+        self.versions: set[tuple[str, str]] = set()
 
     def ask(self, path: str, version: str) -> Any:
         self.requests.append(path)
+        self.versions.add((path.partition("?")[0], version))
         if version.split(".")[1].zfill(3) > self.version.split(".")[1].zfill(3):
             raise api.NovaRefused(406, f"Version {version} is not supported", url=path)
         if path.startswith("/os-services"):
@@ -58,6 +61,7 @@ def test_hypervisors_are_read_in_pages() -> None:
     assert [node.host for node in found.nodes] == cloud.near + cloud.far
     assert found.nodes[0] == values.ComputeNode("near-0000", "near-0000.example.org", "near-0000")
     assert len(cloud.requests) == 1 + 3
+    assert cloud.versions == {("/os-services", "2.69"), ("/os-hypervisors/detail", "2.53")}
     assert found.unreachable == frozenset()
 
 
