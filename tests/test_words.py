@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import re
 from collections.abc import Iterator
@@ -46,8 +47,13 @@ def literals(path: pathlib.Path) -> Iterator[str]:
                 yield text
 
 
-def texts() -> Iterator[tuple[str, str]]:
+@functools.cache
+def texts() -> list[tuple[str, str]]:
     """``(file, text)`` of everything that a person reads."""
+    return [*_read()]
+
+
+def _read() -> Iterator[tuple[str, str]]:
     modules = [path for path in ROOT.glob("osc_placement/**/*.py") if "data" not in path.parts]
     for path in modules:
         yield from ((path.name, text) for text in literals(path))
@@ -69,7 +75,7 @@ def test_no_text_has_a_second_word_for_a_thing(word: str) -> None:
 
 
 def test_help_messages_and_pages_are_read() -> None:
-    read = list(texts())
+    read = texts()
     names = {name for name, _ in read}
     assert {"host.py", "amend.py", "README.rst", "host-check.rst", "report.html"} <= names
     assert any("Show whether some hosts may stop" in text for _, text in read)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -38,6 +38,7 @@ def names_of(node: dict[str, Any], target: targets.Target) -> list[str]:
     ],
     ids=["explain", "capacity", "audit", "providers", "heal", "mirror", "ratios"],
 )
+@fixtures.ON_ONE_TARGET
 def test_a_host_has_three_names(
     openstack: shell.OpenStack, target: targets.Target, command: tuple[str, ...]
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -119,6 +119,7 @@ def test_drift_in_both_directions_is_repaired_and_undone(
     assert members(target) == expected()
 
 
+@fixtures.ON_ONE_TARGET
 def test_extra_members_are_drift_without_prune(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
@@ -134,6 +135,7 @@ def test_extra_members_are_drift_without_prune(
     rows(openstack, "--dry-run")
 
 
+@fixtures.ON_ONE_TARGET
 def test_a_run_is_limited_to_hosts_and_aggregates(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_run_is_limited_to_hosts_and_aggregates(
     assert members(target)["az2"] == set()
 
 
+@fixtures.ON_ONE_TARGET
 def test_a_plan_names_its_command_and_its_recording(openstack: shell.OpenStack) -> None:
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json")
@@ -156,6 +159,7 @@ def answers(tmp_path: pathlib.Path, document: Any) -> tuple[str, ...]:
     return ("--os-nova-recording", str(path), "--allow", "recorded-nova")
 
 
+@fixtures.ON_ONE_TARGET
 def test_a_deleted_host_aggregate_is_forgotten_by_its_uuid(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:

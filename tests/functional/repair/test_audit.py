@@ -15,7 +15,7 @@ from osc_placement import testing
 from osc_placement.plan import reasons
 from osc_placement.workflows.repair import findings
 from tests.support import commands, guide
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -115,6 +115,7 @@ def test_every_wrong_allocation_has_its_code_and_right_ones_have_none(
     assert not missing & {name for name, item in SERVERS.items() if item["id"] in CONSUMERS}
 
 
+@fixtures.ON_ONE_TARGET
 def test_rows_for_programs_have_codes_and_documented_fields(openstack: shell.OpenStack) -> None:
     page = (guide.DOCS / "user/repair/audit-output.rst").read_text()
     fields = page.partition("Fields of ``evidence``")[2].partition("\nActions\n")[0]
@@ -194,6 +195,7 @@ def test_only_selected_codes_and_hosts_are_repaired(
     assert collections.Counter(row["status"] for row in found)["applied"] == 2
 
 
+@fixtures.ON_ONE_TARGET
 def test_plan_file_is_shown_and_applied(openstack: shell.OpenStack) -> None:
     options = ("--only", "orphaned", "--repair", "--dry-run", "--plan-out", "plan.json")
     assert len(audited(openstack, *options)) == 6
@@ -206,6 +208,7 @@ def test_plan_file_is_shown_and_applied(openstack: shell.OpenStack) -> None:
     assert audited(openstack, "--only", "orphaned", code=0) == []
 
 
+@fixtures.ON_ONE_TARGET
 def test_recent_change_is_unknown(openstack: shell.OpenStack) -> None:
     century = ("--min-age", str(100 * 365 * 24 * 3600))
     found_codes = codes(audited(openstack, *century))
@@ -213,6 +216,7 @@ def test_recent_change_is_unknown(openstack: shell.OpenStack) -> None:
     assert found_codes["3905aef8-6d9e-5a1d-9bcc-e73e2b94af7b"] == {"orphaned"}
 
 
+@fixtures.ON_ONE_TARGET
 def test_table_fits_a_terminal_and_shows_host_names(openstack: shell.OpenStack) -> None:
     shown = openstack.run(AUDIT, *RECORDED, "--only", "doubled", "--max-width", "80")
     lines = shown.stdout.splitlines()
@@ -222,6 +226,7 @@ def test_table_fits_a_terminal_and_shows_host_names(openstack: shell.OpenStack) 
     assert "1 finding: 1 doubled" in shown.stderr
 
 
+@fixtures.ON_ONE_TARGET
 def test_each_option_that_a_row_advises_belongs_to_the_command_that_it_names(
     openstack: shell.OpenStack,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -106,6 +106,7 @@ def test_servers_get_what_they_lack_and_others_a_reason_and_undo_restores_everyt
     assert target.state() == before
 
 
+@fixtures.ON_ONE_TARGET
 def test_scope_max_count_and_consumer_type(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
@@ -124,6 +125,7 @@ def test_scope_max_count_and_consumer_type(
     assert rows(openstack, *both) == {}
 
 
+@fixtures.ON_ONE_TARGET
 def test_assignment_and_strategy_decide(openstack: shell.OpenStack, target: targets.Target) -> None:
     assigned = {SERVERS["rs-swap"]["id"]: [f"cmp-0002.{DOMAIN}"]}
     pathlib.Path("assign.json").write_text(json.dumps(assigned))
@@ -134,6 +136,7 @@ def test_assignment_and_strategy_decide(openstack: shell.OpenStack, target: targ
     assert found["vm-00004"]["reason"].startswith("guessed (spread): on cmp-0006")
 
 
+@fixtures.ON_ONE_TARGET
 def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets.Target) -> None:
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json", "-f", "value", "-c", "after")

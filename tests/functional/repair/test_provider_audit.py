@@ -14,7 +14,7 @@ from osc_placement import testing
 from osc_placement.plan import reasons
 from osc_placement.workflows.repair import findings
 from tests.support import embedded
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -208,6 +208,7 @@ def traits(target: targets.Target) -> dict[str, list[str]]:
     }
 
 
+@fixtures.ON_ONE_TARGET
 def test_nothing_is_reported_about_a_cell_that_is_down(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
@@ -225,6 +226,7 @@ def test_nothing_is_reported_about_a_cell_that_is_down(
     }
 
 
+@fixtures.ON_ONE_TARGET
 def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``placement query replay --against`` between two services of openstack-placement.
 
-Each difference is that of a real service: its own policy, its traits, and its time. A proxy with a
-delay stands for a slow one, because nothing makes Placement slow by a known time.
+Each difference is that of a real service: its own policy, and its traits.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.peer import chaos, loading, process, shell, target as targets
+from tests.support.peer import loading, process, target as targets
 
 TRAIT = "HW_CPU_X86_AVX2"
 PLAIN, WITH_TRAIT = "resources=VCPU", "required resources=VCPU"
@@ -40,12 +39,9 @@ class Pair:
         self.old, self.new = Service(old), Service(new)
         self.policy, self.log = policy, log
 
-    def replayed(self, *arguments: str, log: str = "") -> shell.Outcome:
-        replay = "placement query replay", "--queries", log or str(self.log), *arguments
-        return targets.run_at(self.old.url, *replay)
-
-    def shapes(self, code: int, *arguments: str) -> dict[str, dict[str, Any]]:
-        outcome = self.replayed(*arguments, "-f", "json")
+    def shapes(self, code: int) -> dict[str, dict[str, Any]]:
+        replay = ("--queries", str(self.log), "--against", self.new.url, "-f", "json")
+        outcome = targets.run_at(self.old.url, "placement query replay", *replay)
         assert outcome.code == code, outcome
         return {row["shape"]: row for row in json.loads(outcome.stdout)}
 
@@ -70,7 +66,7 @@ def pair(started: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path)
 
 
 def test_a_copy_of_the_database_gives_equal_answers(pair: Pair) -> None:
-    for row in pair.shapes(0, "--against", pair.new.url).values():
+    for row in pair.shapes(0).values():
         assert row["lost"] == row["changed"] == row["errors"] == []
         assert row["median"] > 0
         assert row["median_after"] > 0
@@ -83,7 +79,7 @@ def test_a_removed_trait_is_lost_and_back_it_is_a_change(pair: Pair) -> None:
     kept = [name for name in before["traits"] if name != TRAIT]
     changed = pair.new.ask("PUT", tail, {**before, "traits": kept})
     try:
-        rows = pair.shapes(3, "--against", pair.new.url)
+        rows = pair.shapes(3)
         assert (rows[WITH_TRAIT]["lost"], rows[PLAIN]["lost"]) == ([QUERIES[1]], [])
         back = targets.run_at(
             pair.new.url,
@@ -98,26 +94,8 @@ def test_a_policy_of_the_new_service_is_found(pair: Pair) -> None:
     empty = pair.policy.read_text()
     pair.policy.write_text('"placement:allocation_candidates:list": "!"\n')
     try:
-        for row in pair.shapes(3, "--against", pair.new.url).values():
+        for row in pair.shapes(3).values():
             assert len(row["lost"]) == row["queries"]
             assert "allocation_candidates:list" in row["errors"][0]
     finally:
         pair.policy.write_text(empty)
-
-
-@pytest.mark.parametrize(("percent", "code"), [("50", 3), ("1000000", 0)])
-def test_a_slower_service_is_found(pair: Pair, percent: str, code: int) -> None:
-    with chaos.between(pair.new.url, delay=0.5) as proxy:
-        rows = pair.shapes(code, "--against", proxy.url, "--slower", percent)
-    assert all(row["median_after"] >= 500 for row in rows.values())
-
-
-def test_the_same_service_and_a_log_of_another_are_refused(
-    pair: Pair, tmp_path: pathlib.Path
-) -> None:
-    outcome = pair.replayed("--against", f"{pair.old.url}/")
-    assert (outcome.code, "to the same service twice" in outcome.stderr) == (1, True), outcome
-    other = tmp_path / "nova.log"
-    other.write_text('127.0.0.1 "GET /v2.1/servers/detail" status: 200\n')
-    outcome = pair.replayed("--against", pair.new.url, log=str(other))
-    assert (outcome.code, "has no query of allocation candidates" in outcome.stderr) == (1, True)
