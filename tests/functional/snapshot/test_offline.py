@@ -23,17 +23,10 @@ TRAIT = "HW_CPU_X86_AVX2"
 pytestmark = pytest.mark.parametrize("target", ["offline"], indirect=True)
 
 
-def database_of(target: targets.Target) -> sqlalchemy.URL:
-    """The URL of the target's database."""
-    lines = pathlib.Path(target.options[1]).read_text().splitlines()
-    (text,) = [line for line in lines if line.startswith("connection = ")]
-    return sqlalchemy.make_url(text.partition(" = ")[2])
-
-
 @contextlib.contextmanager
-def in_use(target: targets.Target) -> Iterator[str]:
+def in_use(target: targets.OfflinePlacement) -> Iterator[str]:
     """Another user of the database, during the block; the text that names it."""
-    url = database_of(target)
+    url = target.database_url
     if url.get_backend_name() == "sqlite":
         with pathlib.Path(str(url.database)).open() as file:
             other = subprocess.Popen(["sleep", "60"], stdin=file)
@@ -50,9 +43,9 @@ def in_use(target: targets.Target) -> Iterator[str]:
 
 
 def test_the_database_is_named_without_its_password(
-    openstack: shell.OpenStack, target: targets.Target
+    openstack: shell.OpenStack, target: targets.OfflinePlacement
 ) -> None:
-    url = database_of(target)
+    url = target.database_url
     shown = url.set(username=None, password=None).render_as_string()
     line = f"Using the database of {target.options[1]}: {shown}\n"
     assert openstack.run(CREATE, "node").stderr == line
@@ -64,7 +57,7 @@ def test_the_database_is_named_without_its_password(
 
 
 def test_a_write_is_refused_while_the_database_is_in_use(
-    openstack: shell.OpenStack, target: targets.Target
+    openstack: shell.OpenStack, target: targets.OfflinePlacement
 ) -> None:
     commands = (
         (CREATE, "node"),
@@ -86,7 +79,7 @@ def test_a_write_is_refused_while_the_database_is_in_use(
 
 
 def test_a_command_that_does_not_write_warns(
-    openstack: shell.OpenStack, target: targets.Target
+    openstack: shell.OpenStack, target: targets.OfflinePlacement
 ) -> None:
     openstack.do(CREATE, "old")
     dry_run = ("resource provider trait add", "--trait", TRAIT, "old", "--dry-run")
@@ -98,7 +91,7 @@ def test_a_command_that_does_not_write_warns(
 
 
 def test_a_new_process_reads_a_database_that_is_in_use(
-    openstack: shell.OpenStack, target: targets.Target
+    openstack: shell.OpenStack, target: targets.OfflinePlacement
 ) -> None:
     """The other tests run commands in a process that has loaded openstack-placement before."""
     openstack.do(CREATE, "old")
@@ -112,10 +105,10 @@ def test_a_new_process_reads_a_database_that_is_in_use(
 
 
 def test_an_idle_service_is_found_on_a_database_server_and_not_on_sqlite(
-    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+    openstack: shell.OpenStack, target: targets.OfflinePlacement, tmp_path: pathlib.Path
 ) -> None:
     """openstack-placement opens an SQLite file only while it handles a request."""
-    url = database_of(target)
+    url = target.database_url
     is_sqlite = url.get_backend_name() == "sqlite"
     environment = {"PLACEMENT_DATABASE": url.render_as_string(hide_password=False)}
     with process.running(process.PLACEMENT, tmp_path, environment=environment):
@@ -158,7 +151,7 @@ def test_a_recording_of_nova_does_not_change_this_placement(openstack: shell.Ope
 
 
 def test_a_database_without_tables_is_refused_and_stays(
-    target: targets.Target, tmp_path: pathlib.Path
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path
 ) -> None:
     database = tmp_path / "empty.sqlite"
     database.touch()
@@ -172,7 +165,7 @@ def test_a_database_without_tables_is_refused_and_stays(
 
 
 def test_a_database_of_another_release_is_refused(
-    target: targets.Target, tmp_path: pathlib.Path
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path
 ) -> None:
     path = placement.configure(tmp_path, "default")
     placement.create_tables(path)
@@ -187,7 +180,9 @@ def test_a_database_of_another_release_is_refused(
     assert "it has the schema b4ed3a175331, and this openstack-placement needs" in ended.stderr
 
 
-def test_a_process_has_one_configuration(target: targets.Target, tmp_path: pathlib.Path) -> None:
+def test_a_process_has_one_configuration(
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path
+) -> None:
     assert target.ask("GET", "/resource_providers") == {"resource_providers": []}
     path = placement.configure(tmp_path, "default")
     database = tmp_path / "other.sqlite"
@@ -215,7 +210,7 @@ def test_a_process_has_one_configuration(target: targets.Target, tmp_path: pathl
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_reported_in_one_line(
-    target: targets.Target, tmp_path: pathlib.Path, text: str, message: str
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path, text: str, message: str
 ) -> None:
     path = tmp_path / "placement.conf"
     path.write_text(f"[placement_database]\n{text}\n")
@@ -233,7 +228,7 @@ def test_a_configuration_that_cannot_be_used_is_reported_in_one_line(
     ids=["text", "damaged"],
 )
 def test_a_file_that_is_not_a_database_is_reported_in_one_line(
-    target: targets.Target, tmp_path: pathlib.Path, content: bytes
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path, content: bytes
 ) -> None:
     database = tmp_path / "placement.sqlite"
     database.write_bytes(content)
@@ -245,13 +240,13 @@ def test_a_file_that_is_not_a_database_is_reported_in_one_line(
     assert str(database) in ended.stderr
 
 
-def test_a_configuration_that_does_not_exist_is_reported(target: targets.Target) -> None:
+def test_a_configuration_that_does_not_exist_is_reported(target: targets.OfflinePlacement) -> None:
     ended = shell.run(["--os-placement-config", "/nonexistent/placement.conf", *LIST.split()])
     assert (ended.code, "/nonexistent/placement.conf" in ended.stderr) == (1, True)
 
 
 def test_a_configuration_that_is_not_a_text_file_is_reported(
-    target: targets.Target, tmp_path: pathlib.Path
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path
 ) -> None:
     binary = tmp_path / "binary.conf"
     binary.write_bytes(b"a\xff")
@@ -261,7 +256,7 @@ def test_a_configuration_that_is_not_a_text_file_is_reported(
 
 
 def test_a_command_that_reads_adds_nothing_and_one_that_writes_says_what(
-    target: targets.Target, tmp_path: pathlib.Path
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path
 ) -> None:
     """The database of an older release, without the newest standard names."""
     path = placement.configure(tmp_path, "default")

@@ -32,27 +32,21 @@ TIMES = ("started", "finished", "requests")
 UNORDERED = ("traits", "aggregates")
 
 
-def url_of(target: targets.Target) -> sqlalchemy.URL:
-    lines = pathlib.Path(target.options[1]).read_text().splitlines()
-    (text,) = [line for line in lines if line.startswith("connection = ")]
-    return sqlalchemy.make_url(text.partition(" = ")[2])
-
-
 @contextlib.contextmanager
-def written(target: targets.Target) -> Iterator[sqlalchemy.Connection]:
+def written(target: targets.OfflinePlacement) -> Iterator[sqlalchemy.Connection]:
     """A transaction of another program, which waits for locks."""
-    url = url_of(target)
+    url = target.database_url
     waits = {"timeout": 60} if url.get_backend_name() == "sqlite" else {}
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, connect_args=waits)
     with engine.begin() as connection:
         yield connection
 
 
-def client_of(target: targets.Target) -> api.Client:
+def client_of(target: targets.OfflinePlacement) -> api.Client:
     return api.Client(plugin._offline(target.options[1]), microversion.MAXIMUM)
 
 
-def saved(target: targets.Target, path: str, *, owners: bool = True) -> save.SaveReport:
+def saved(target: targets.OfflinePlacement, path: str, *, owners: bool = True) -> save.SaveReport:
     client = client_of(target)
     try:
         return save.save(client, save.SaveRequest(pathlib.Path(path), owners=owners))
@@ -202,7 +196,7 @@ def test_a_commit_during_the_save_is_not_in_the_file(
     def commit() -> None:
         writer.start()
         # SQLite lets it wait for the end of the reading.
-        writer.join(0.5 if url_of(target).get_backend_name() == "sqlite" else 60)
+        writer.join(0.5 if target.database_url.get_backend_name() == "sqlite" else 60)
 
     with monkeypatch.context() as patched:
         between(patched, commit)
@@ -241,7 +235,7 @@ def test_saves_among_many_commits_are_each_of_one_moment(
     assert 1 < seen[-1] <= len(commits) + 1
 
 
-def refused(target: targets.Target) -> str:
+def refused(target: targets.OfflinePlacement) -> str:
     """The error of a save, which leaves nothing."""
     with pytest.raises(errors.PlacementError) as caught:
         saved(target, CLOUD)
@@ -269,7 +263,7 @@ def test_a_lost_connection_ends_the_save(
     openstack: shell.OpenStack, target: targets.OfflinePlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target.load("12-hosts")
-    url = url_of(target)
+    url = target.database_url
     name = url.get_backend_name()
     file = pathlib.Path(str(url.database))
     content = file.read_bytes() if name == "sqlite" else b""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import keystoneauth1.session
 import keystoneauth1.token_endpoint
 import requests
+import sqlalchemy
 
 from osc_placement import microversion, testing
 from osc_placement.client import api, transport, wsgi
@@ -227,6 +228,13 @@ class OfflinePlacement(OnRealDatabase):
         self.name = "offline"
         self.options = ["--os-placement-config", str(configuration)]
         self._configuration = configuration
+
+    @property
+    def database_url(self) -> sqlalchemy.URL:
+        """The URL of the database."""
+        lines = self._configuration.read_text().splitlines()
+        (text,) = [line for line in lines if line.startswith("connection = ")]
+        return sqlalchemy.make_url(text.partition(" = ")[2])
 
     def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         with requests.Session() as session:
