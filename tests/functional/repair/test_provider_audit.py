@@ -14,7 +14,9 @@ from osc_placement import testing
 from osc_placement.plan import reasons
 from osc_placement.workflows.repair import findings
 from tests.support import embedded
-from tests.support.peer import fixtures, shell, target as targets
+from tests.support.functional_cloud import nova_of
+from tests.support.peer import shell, target as targets
+from tests.support.rows import Absent, Row, State, table
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -208,64 +210,43 @@ def traits(target: targets.Target) -> dict[str, list[str]]:
     }
 
 
-@fixtures.ON_ONE_TARGET
-def test_nothing_is_reported_about_a_cell_that_is_down(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    nova = recording()
-    services = nova["GET /v2.1/os-services"]["services"]
-    down = [item for item in services if item["host"] in ("cmp-0005", "cmp-0006")]
-    for item in down:
-        item |= {"status": "UNKNOWN"}
-    listed = nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
-    listed[:] = [item for item in listed if item["service"]["host"] not in ("cmp-0005", "cmp-0006")]
-    found = audited(openstack, nova, code=0)
-    assert by_code(found) == {"missing-provider": FAULTS["missing-provider"], "not-checked": {""}}
-    assert found[-1]["evidence"] == {
-        "not_checked": "hosts of a cell that is down: cmp-0005, cmp-0006"
-    }
-
-
-@fixtures.ON_ONE_TARGET
-def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
-    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
-) -> None:
-    node, consumer = f"cmp-0001.{DOMAIN}", embedded.uuid_of("a server with two devices")
-    devices = {}
-    for address in ("0000:84:00.0", "0000:90:00.0", "0000:a0:00.0"):
-        name = f"{node}_{address}"
-        uuid = devices[name] = embedded.uuid_of(name)
-        body = {"name": name, "uuid": uuid, "parent_provider_uuid": UUIDS[node]}
-        target.ask("POST", "/resource_providers", body)
-        change(target, uuid, "inventories", inventories={"PGPU": {"total": 1}})
-        change(target, uuid, "traits", traits=["COMPUTE_MANAGED_PCI_DEVICE"])
-    in_use = [uuid for name, uuid in devices.items() if "0000:a0" not in name]
-    body = {
-        "allocations": {uuid: {"resources": {"PGPU": 1}} for uuid in in_use},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    target.ask("PUT", f"/allocations/{consumer}", body)
-    config = tmp_path / "nova.conf"
-    config.write_text('[pci]\ndevice_spec = {"address": "0000:90:00.0"}\n')
-    only = ("--only", "pci-device-out-of-spec")
-    (found,) = audited(openstack, recording(), *only, "--nova-conf", str(config), code=0)
-    assert (found["name"], found["hosts"]) == (f"{node}_0000:84:00.0", ["cmp-0001"])
-    assert found["evidence"] == {"consumers": [consumer]}
-    assert (found["cause"], found["action"]) == ("out-of-spec", "check-configuration")
-    # Without findings, JSON says too that something was not checked.
-    (found,) = audited(openstack, recording(), *only, code=0)
-    assert found["code"] == "not-checked"
-    assert found["evidence"]["not_checked"].startswith("3 PCI devices: --nova-conf ")
-    audited(openstack, recording(), *only, "--strict", code=4)
-    audited(openstack, recording(), "--only", "wrong-status", "--strict", code=0)
-    ended = openstack.run(AUDIT, "--os-nova-recording", "nova.json", *only)
-    assert "Not checked: 3 PCI devices: --nova-conf " in ended.stderr
-    assert "not-checked" not in ended.stdout
-    config.write_text("[pci]\ndevice_spec = none\n")
-    code, text = openstack.fails(
-        AUDIT, "--os-nova-recording", "nova.json", "--nova-conf", str(config)
+ONLY = f"{AUDIT} --only pci-device-out-of-spec"
+ADDRESSES = ("0000:84:00.0", "0000:90:00.0", "0000:a0:00.0")
+DEVICES = [f"node_{address}" for address in ADDRESSES]
+PCI = testing.Cloud().host("node", traits=["COMPUTE_NODE"])
+for name in DEVICES:
+    PCI.child("node", name, PGPU=1, traits=["COMPUTE_MANAGED_PCI_DEVICE"])
+PCI.server("server", {name: {"PGPU": 1} for name in DEVICES[:2]})
+STATES = {
+    # The configuration has the second device, and the third one is free.
+    "pci devices": State(
+        PCI,
+        {**nova_of("node"), "GET /v2.0/agents": {"agents": []}},
+        files={
+            "nova.conf": '[pci]\ndevice_spec = {"address": "0000:90:00.0"}\n',
+            "wrong.conf": "[pci]\ndevice_spec = none\n",
+        },
     )
-    assert (code, "[pci]device_spec: 'none' is not JSON" in text) == (1, True), text
+}
+UNCHECKED = "3 PCI devices: --nova-conf "
+TABLE = [
+    Row(f"{ONLY} --nova-conf nova.conf", "pci devices", 0,
+        [{"name": DEVICES[0], "hosts": ["nova-node"], "cause": "out-of-spec",
+          "evidence": {"consumers": [embedded.uuid_of("server")]},
+          "action": "check-configuration"}]),
+    # Without findings, JSON says too that something was not checked.
+    Row(ONLY, "pci devices", 0,
+        [{"code": "not-checked", "evidence": {"not_checked": (UNCHECKED,)}}]),
+    Row(ONLY, "pci devices", 0, (f"Not checked: {UNCHECKED}", Absent("not-checked"))),
+    Row(f"{ONLY} --strict", "pci devices", 4),
+    Row(f"{AUDIT} --only wrong-status --strict", "pci devices", 0),
+    Row(f"{AUDIT} --nova-conf wrong.conf", "pci devices", 1,
+        "[pci]device_spec: 'none' is not JSON"),
+]  # fmt: skip
+
+
+@table(TABLE)
+def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
+    openstack: shell.OpenStack, row: Row
+) -> None:
+    row.check(openstack, STATES)

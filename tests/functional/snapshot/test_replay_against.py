@@ -13,11 +13,12 @@ import pytest
 
 from osc_placement import testing
 from osc_placement.testing import traffic
-from tests.support.peer import shell
+from tests.support.peer import shell, target as targets
 
 TRAIT = "HW_CPU_X86_AVX2"
 LINE = '10.0.0.1 "GET /placement/allocation_candidates?{}" status: 200 len: 1 microversion: 1.36'
 LIMITED = "resources=VCPU:2&limit=2"
+Service = testing.LoopbackPlacement | targets.RealPlacement
 QUERIES = {
     "resources=VCPU:1": 3,
     f"resources=VCPU:1&required={TRAIT}": 2,
@@ -37,6 +38,25 @@ def services() -> Iterator[tuple[testing.LoopbackPlacement, testing.LoopbackPlac
         yield old, new
 
 
+@pytest.fixture(params=["reference", "placement"])
+def new(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The new Placement: the reference server, or openstack-placement."""
+    if request.param == "placement":
+        real: targets.RealPlacement = request.getfixturevalue("real_placement")
+        real.load("12-hosts")
+        yield real
+        return
+    with testing.LoopbackPlacement(load="12-hosts") as placement:
+        yield placement
+
+
+@pytest.fixture
+def old() -> Iterator[testing.LoopbackPlacement]:
+    """The present Placement."""
+    with testing.LoopbackPlacement(load="12-hosts") as placement:
+        yield placement
+
+
 @pytest.fixture
 def log(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An access log with the queries."""
@@ -48,7 +68,7 @@ def log(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def replayed(old: testing.LoopbackPlacement, log: str, *arguments: str) -> shell.Outcome:
+def replayed(old: Service, log: str, *arguments: str) -> shell.Outcome:
     cloud = ("--os-auth-type", "admin_token", "--os-endpoint", old.url, "--os-token", "admin")
     return shell.run([*cloud, "placement", "query", "replay", "--queries", log, *arguments])
 
@@ -62,9 +82,8 @@ WITH_TRAIT = "required resources=VCPU"
 
 
 def test_equal_services_have_equal_answers_and_are_only_read(
-    services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement], log: str
+    old: testing.LoopbackPlacement, new: Service, log: str
 ) -> None:
-    old, new = services
     outcome = replayed(old, log, "--against", new.url, "-f", "json")
     assert outcome.code == 0, outcome
     by_shape = shapes(outcome)
@@ -75,7 +94,9 @@ def test_equal_services_have_equal_answers_and_are_only_read(
     for row in by_shape.values():
         assert 0 < row["median_after"] <= row["p95_after"] <= row["worst_after"]
         assert row["lost"] == row["changed"] == row["errors"] == []
-    for side in services:
+    for side in (old, new):
+        if isinstance(side, targets.RealPlacement):
+            continue
         sent = collections.Counter((item.method, item.path) for item in side.requests)
         assert sent == {("GET", "/allocation_candidates"): len(QUERIES), ("GET", "/"): 1}
     assert "lost: 0, changed: 0, not compared (both end at the limit): 1." in outcome.stderr
@@ -83,9 +104,8 @@ def test_equal_services_have_equal_answers_and_are_only_read(
 
 
 def test_a_removed_trait_is_a_lost_answer_and_a_new_one_a_changed_answer(
-    services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement], log: str
+    old: testing.LoopbackPlacement, new: Service, log: str
 ) -> None:
-    old, new = services
     client = new.client()
     for item in client.list_providers(required=[TRAIT])[:1]:
         present = client.list_provider_traits(item.uuid)
