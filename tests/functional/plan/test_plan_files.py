@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.batch.test_batch import AMEND, HOSTS, status_of
+from tests.functional.batch.test_undo import AMEND, HOSTS, status_of
 from tests.support import functional_cloud
 from tests.support.peer import chaos, fixtures, shell, target as targets
 

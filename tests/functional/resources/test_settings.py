@@ -3,85 +3,73 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import pathlib
 import socket
-import threading
-from typing import Any
 
 import pytest
 
 from tests.support import raw_server, versions
-from tests.support.peer import shell
-from tests.support.peer.target import OverHttp, Target, run_at
+from tests.support.peer import fixtures, shell, target as targets
+from tests.support.peer.target import run_at
 
 LIST = ["resource", "provider", "list", "-f", "csv"]
 FLAT = '"uuid","name","generation"'
+PAGE = b"<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
 NESTED = f'{FLAT},"root_provider_uuid","parent_provider_uuid"'
 
 
-@pytest.fixture
-def cloud(
-    target: Target,
+REFUSED = "argument --os-placement-workers: 0 is less than 1"
+AT = "--os-placement-api-version"
+VERSION, RATE = "OS_PLACEMENT_API_VERSION", "OS_PLACEMENT_RATE"
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(
+    ("setting", "environment", "options", "code", "text"),
+    [
+        ("", {}, "", 0, NESTED),
+        ("placement_api_version: '1.13'", {}, "", 0, FLAT),
+        ("placement_api_version: 1.13", {}, "", 0, FLAT),
+        ("placement_api_version: '1.14'", {}, "", 0, NESTED),
+        ("placement_api_version: latest", {}, "", 0, NESTED),
+        ("placement_api_version: 1", {}, "", 0, NESTED),
+        # An option overrides the environment, and that clouds.yaml.
+        ("placement_api_version: '1.20'", {VERSION: "1.5"}, "", 0, FLAT),
+        ("placement_api_version: '1.2'", {VERSION: "1.5"}, f"{AT} 1.20", 0, NESTED),
+        ("placement_api_version: 1.30", {}, "", 1, 'placement_api_version: "1.30"'),
+        ("placement_api_version: newest", {}, "", 1, versions.RANGE),
+        ("placement_workers: 4, placement_rate: 50", {}, "", 0, NESTED),
+        ("placement_workers: 0", {}, "", 2, REFUSED),
+        ("placement_workers: 0", {}, "--os-placement-workers 3", 0, NESTED),
+        ("", {RATE: "many"}, "", 2, "--os-placement-rate: invalid int value: 'many'"),
+        ("", {RATE: "many"}, "--os-placement-rate 20", 0, NESTED),
+    ],
+)
+def test_clouds_yaml_the_environment_and_options_set_the_version_and_the_limits(
+    target: targets.Target,
     openstack: shell.OpenStack,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: pathlib.Path,
-) -> Any:
-    """Run ``openstack`` with a clouds.yaml that has these lines for its cloud, ``it``."""
-    if isinstance(target, OverHttp):
-        reach = f"auth_type: admin_token, auth: {{endpoint: '{target.url}', token: admin}}"
-    else:
-        option, file = target.options
-        reach = f"{option.removeprefix('--os-').replace('-', '_')}: {file}"
-    openstack.do("resource provider create", "node")
-    monkeypatch.setenv("OS_CLOUD", "it")
-    # The SDK looks for the file's usual places once per process.
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
-
-    def run(setting: str, *arguments: str) -> shell.Outcome:
-        entry = f"{reach}, {setting}" if setting else reach
-        (tmp_path / "clouds.yaml").write_text(f"clouds: {{it: {{{entry}}}}}\n")
-        return shell.run([*arguments, *LIST])
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("setting", "heading"),
-    [
-        ("", NESTED),
-        ("placement_api_version: '1.13'", FLAT),
-        ("placement_api_version: 1.13", FLAT),
-        ("placement_api_version: '1.14'", NESTED),
-        ("placement_api_version: latest", NESTED),
-        ("placement_api_version: 1", NESTED),
-    ],
-)
-def test_clouds_yaml_pins_the_version(cloud: Any, setting: str, heading: str) -> None:
-    outcome = cloud(setting)
-    assert (outcome.code, outcome.messages) == (0, ""), outcome
-    assert outcome.stdout.splitlines()[0] == heading
-
-
-def test_options_override_the_environment_and_clouds_yaml(
-    cloud: Any, monkeypatch: pytest.MonkeyPatch
+    setting: str,
+    environment: dict[str, str],
+    options: str,
+    code: int,
+    text: str,
 ) -> None:
-    monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.5")
-    assert cloud("placement_api_version: '1.20'").stdout.splitlines()[0] == FLAT
-    pinned = cloud("placement_api_version: '1.2'", "--os-placement-api-version", "1.20")
-    assert pinned.stdout.splitlines()[0] == NESTED
-
-
-def test_a_version_that_yaml_shortened_is_refused(cloud: Any) -> None:
-    outcome = cloud("placement_api_version: 1.30")
-    assert outcome.code == 1
-    assert 'placement_api_version: "1.30"' in outcome.stderr
-
-
-def test_an_invalid_version_in_clouds_yaml_is_reported(cloud: Any) -> None:
-    outcome = cloud("placement_api_version: newest")
-    assert (outcome.code, versions.RANGE in outcome.stderr) == (1, True)
+    openstack.do("resource provider create", "node")
+    entry = f"placement_database: {target.options[1]}" + (f", {setting}" if setting else "")
+    (tmp_path / "clouds.yaml").write_text(f"clouds: {{it: {{{entry}}}}}\n")
+    # The SDK looks for the file's usual places once per process.
+    where = {"OS_CLOUD": "it", "OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml")}
+    for name, value in {**where, **environment}.items():
+        monkeypatch.setenv(name, value)
+    outcome = shell.run([*options.split(), *LIST])
+    assert outcome.code == code, outcome
+    if code:
+        assert text in outcome.stderr
+    else:
+        assert (outcome.stdout.splitlines()[0], outcome.messages) == (text, "")
 
 
 def test_the_environment_names_the_database(
@@ -141,28 +129,10 @@ def test_a_command_names_its_database_on_stderr_unless_quiet(tmp_path: pathlib.P
     assert shell.run([*options, "-q", *LIST]).stderr == ""
 
 
-class Page(http.server.BaseHTTPRequestHandler):
-    """Answers as a proxy without a backend."""
-
-    body = b"<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
-    status = 502
-
-    def do_GET(self) -> None:
-        self.send_response(self.status)
-        self.send_header("content-length", str(len(self.body)))
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
-
-    def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
-
-
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (502, Page.body, "502 Bad Gateway (HTTP 502)"),
+        (502, PAGE, "502 Bad Gateway (HTTP 502)"),
         (503, b"", "HTTP 503"),
         (200, b"<html><body>Sign in</body></html>", "not JSON but: Sign in"),
         (200, b"", "not Placement's version document"),
@@ -171,11 +141,9 @@ class Page(http.server.BaseHTTPRequestHandler):
     ],
 )
 def test_a_foreign_response_is_reported_in_one_line(status: int, body: bytes, message: str) -> None:
-    handler = type("Handler", (Page,), {"status": status, "body": body})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        outcome = run_at(f"http://127.0.0.1:{server.server_port}", "", *LIST)
-        server.shutdown()
+    head = f"HTTP/1.1 {status} Status\r\nContent-Length: {len(body)}\r\n\r\n"
+    with raw_server.listening(head.encode() + body) as (url, _):
+        outcome = run_at(url, "", *LIST)
     assert outcome.code == 1
     assert message in outcome.stderr
     assert len(outcome.stderr.strip().splitlines()) == 1
@@ -197,23 +165,7 @@ def test_help_needs_no_cloud_and_sends_nothing() -> None:
     assert "Needs Placement API 1.10 or later." in outcome.stdout
 
 
-def test_requests_are_limited_by_option_environment_and_clouds_yaml(
-    cloud: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused = "argument --os-placement-workers: 0 is less than 1"
-    assert cloud("placement_workers: 4, placement_rate: 50").code == 0
-    outcome = cloud("placement_workers: 0")
-    assert (outcome.code, refused in outcome.stderr) == (2, True), outcome
-    assert cloud("placement_workers: 0", "--os-placement-workers", "3").code == 0
-    monkeypatch.setenv("OS_PLACEMENT_RATE", "many")
-    outcome = cloud("")
-    assert (outcome.code, "--os-placement-rate: invalid int value: 'many'" in outcome.stderr) == (
-        2,
-        True,
-    ), outcome
-    assert cloud("", "--os-placement-rate", "20").code == 0
-
-
+@fixtures.ON_ONE_TARGET
 def test_the_help_of_openstack_lists_the_commands(openstack: shell.OpenStack) -> None:
     listed = openstack.run("--help").stdout
     assert "placement recipe vgpu" in listed
