@@ -337,7 +337,8 @@ UNKNOWN_NAMES = [
         [{"request": "small"}, {"request": "typo"}],
         ("Not counted: flavor cyborg: ", "Not counted: flavor absent: ")),
     Row(f"{SHOW} --flavor cyborg --flavor absent", "az1", 1,
-        ("the device profile gpu", "nova has no flavor with the name or ID 'absent'")),
+        ("the device profile gpu", "nova has no flavor with the name or ID 'absent'",
+         Absent("Not counted"))),
     Row(f"{AUDIT} typo", "az1", 3, [{"code": "unknown-name"}]),
     Row(f"{AUDIT} typo", "full", 3, [{"code": "unknown-name", "reason": TYPO}]),
 ]
