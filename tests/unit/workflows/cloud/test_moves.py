@@ -212,6 +212,10 @@ def test_leftovers_of_a_migration_that_is_over_are_leaked() -> None:
     (holder,) = moves.holders_on(reading, moving_cloud.provider_uuid(SOURCE))
     assert holder.is_leaked
     assert holder.server == reading.servers[SERVER]
+    for known, is_leaked in ((reading.migrations, True), ({}, False)):
+        without = dataclasses.replace(reading, servers={}, migrations=known)
+        (holder,) = moves.holders_on(without, moving_cloud.provider_uuid(SOURCE))
+        assert (holder.server, holder.is_leaked) == (None, is_leaked)
 
 
 @pytest.mark.parametrize("view", list(moving_cloud.views()), ids=lambda view: str(view.shown()))
