@@ -122,3 +122,15 @@ def test_help_describes_what_makes_a_batch_safe_and_ends_with_a_short_output(nam
     if "--format" in own:
         assert rest.index("\noutput:\n") > max(rest.find(f"\n{title}:\n") for title in TITLES)
         assert len(rest.partition("\noutput:\n")[2].partition("\n\n")[0].splitlines()) <= 7
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("placement_host_retire", "no limit"),
+        ("placement_aggregate_mirror", "10, or up to 20 objects that are not more than half of"),
+    ],
+)
+def test_help_names_the_default_of_the_removal_limit(name: str, default: str) -> None:
+    text = " ".join(help_of(name).split())
+    assert f"would be removed (default: {default}" in text
