@@ -28,9 +28,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
+from osc_placement.v1.output import tables
 from osc_placement.v1.output.terminal import fold
 from tests.support.peer import placement, process, shell, state, target as targets
 
@@ -113,6 +114,8 @@ class Terminal:
         self._cloud: targets.Target = targets.OnFile(folder / "cloud.sqlite")
         self._cloud.load("12-hosts")
         self.code = 0
+        #: The commands with a table that does not fit a terminal of 80 columns.
+        self.too_wide: list[str] = []
 
     def run(self, step: Step) -> list[str] | None:
         """The lines that a step prints; None for a command that does not run here."""
@@ -136,7 +139,17 @@ class Terminal:
         if WITH_NOVA.match(command) and RECORDING not in words and not is_offline:
             words += [RECORDING, "12-hosts"]
             added = f" {RECORDING}=12-hosts"
-        with mock.patch.dict(os.environ, CLIFF_MAX_TERM_WIDTH=self.width):
+
+        def fit(columns: Any, rows: Any, width: int | None, **options: Any) -> tables.Layout:
+            if width_of(real_fit(columns, rows, 80, **options)) > 80:
+                self.too_wide.append(step.command)
+            return real_fit(columns, rows, width, **options)
+
+        real_fit = tables.fit
+        with (
+            mock.patch.dict(os.environ, CLIFF_MAX_TERM_WIDTH=self.width),
+            mock.patch.object(tables, "fit", fit),
+        ):
             ended = shell.run([*self._cloud.options, *words[1:]], merge=not file)
         self.code = ended.code
         if file:
@@ -189,6 +202,15 @@ class Terminal:
         line = re.sub(time, "2026-01-01T09-00-00Z-3a5c7e91", line)
         line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+", "2026-01-01T09:00:00+", line)
         return line.rstrip()
+
+
+def width_of(layout: tables.Layout) -> int:
+    """How wide a table is."""
+    rows = [layout.columns, *layout.rows]
+    cells = [
+        [max(map(len, str(row[at]).split("\n"))) for row in rows] for at in range(len(rows[0]))
+    ]
+    return 1 + sum(max(column) + 3 for column in cells)
 
 
 def add_memory_encryption(target: targets.Target, host: str) -> None:

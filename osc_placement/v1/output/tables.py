@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of the commands that upstream does not have, and the width of all tables.
 
-A number, a name and a UUID are never divided: cells fold at spaces and commas, and at "="
-if that is not enough. If a table is still too wide, columns are dropped in a fixed order, and if
-that is not enough the table is wider than the terminal.
+Cells fold at spaces and commas, and at "=" if that is not enough. If a table is still too wide,
+columns are dropped in a fixed order; then UUIDs are shortened, and keys and codes fold. Numbers
+and the names of rows are never divided: with a long one a table is wider than the terminal.
 """
 
 from __future__ import annotations
@@ -148,13 +148,15 @@ def is_terminal() -> bool:
 def note_dropped(fitted: Sequence[Layout], width: int | None, stdout: TextIO) -> None:
     """Write on stderr which columns are missing, and how to see them."""
     dropped = list(dict.fromkeys(name for item in fitted for name in item.dropped))
-    if not dropped:
+    notes = [f"Columns not shown in {width} characters: {', '.join(dropped)}"] if dropped else []
+    if any(item.is_shortened for item in fitted):
+        notes.append(f"UUIDs are shortened to fit {width} characters")
+    if not notes:
         return
     stdout.flush()
     needed = max(item.width for item in fitted)
     sys.stderr.write(
-        f"Columns not shown in {width} characters: {', '.join(dropped)}. To see them, add"
-        f" --max-width {needed}, -c <column> or -f json\n"
+        f"{'. '.join(notes)}. To see them, add --max-width {needed}, -c <column> or -f json\n"
     )
 
 
@@ -179,6 +181,8 @@ DROP_ORDER = (
     "traits",
     "host",
     "before",
+    "fits_before",
+    "hosts_before",
     "evidence",
     # Of the classes that remain, where amounts have many digits.
     "used",
@@ -206,8 +210,12 @@ _READABLE = 20
 
 #: A place to fold: after spaces, or after a comma or semicolon that is not inside a number.
 _PLACE = re.compile(r"(?<=\s)(?=\S)|(?<=[,;])(?!\d{3}\b)(?=\S)")
-#: A place in a word that is too long.
+#: A place in a word that is too long, and in a table that is too wide with it: in keys and codes.
 _IN_WORD = re.compile(r"(?<==)(?=\S)")
+_IN_KEY = re.compile(r"(?<=[=/])(?=\S)|(?<=[a-zA-Z]{2}[:_-])(?=[a-zA-Z])")
+
+#: A UUID, also without hyphens, as projects have them.
+_UUID = re.compile(r"\b([0-9a-f]{8})-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -218,6 +226,8 @@ class Layout:
     rows: Sequence[Sequence[Any]]
     dropped: Sequence[str] = ()
     width: int = 0
+    is_shortened: bool = False
+    fits: bool = True
 
 
 def fit(
@@ -226,14 +236,16 @@ def fit(
     width: int | None,
     *,
     may_drop: bool = True,
+    in_word: re.Pattern[str] = _IN_WORD,
 ) -> Layout:
     """Fold cells and drop columns until the table has ``width`` characters; None does not limit it.
 
-    Cells are text or plain values.
+    Cells are text or plain values; words fold at ``in_word``. If the table does not fit: with short
+    UUIDs, then also with folded keys.
     """
     texts = {name: _lines(row[at] for row in rows) for at, name in enumerate(columns)}
     natural = {name: _width([name, *texts[name]]) for name in columns}
-    least = {name: _width([name, *_words(name, texts[name])]) for name in columns}
+    least = {name: _width([name, *_words(name, texts[name], in_word)]) for name in columns}
     readable = {name: max(least[name], min(natural[name], _READABLE)) for name in columns}
     total = _table_width(natural.values())
     if width is None or total <= width:
@@ -246,26 +258,41 @@ def fit(
     widths = _widths({name: begin[name] for name in shown}, natural, width)
     folded = [
         tuple(
-            cell if normalized(name) in _NAMES else _fold(cell, widths[name])
+            cell if normalized(name) in _NAMES else _fold(cell, widths[name], in_word)
             for name, cell in zip(columns, row, strict=False)
             if name in shown
         )
         for row in rows
     ]
-    return Layout(shown, folded, [name for name in columns if name not in shown], total)
+    dropped = [name for name in columns if name not in shown]
+    layout = Layout(shown, folded, dropped, total, fits=_table_width(widths.values()) <= width)
+    if layout.fits or in_word is _IN_KEY:
+        return layout
+    short = [[_short(cell) for cell in row] if may_drop else [*row] for row in rows]
+    is_shortened = short != [[*row] for row in rows]
+    in_word = _IN_WORD if is_shortened else _IN_KEY
+    narrower = fit(columns, short, width, may_drop=may_drop, in_word=in_word)
+    is_shortened |= narrower.is_shortened
+    narrower = dataclasses.replace(narrower, width=total, is_shortened=is_shortened)
+    return narrower if narrower.fits else layout
 
 
 def _lines(cells: Iterable[Any]) -> list[str]:
     return [line for cell in cells if cell is not None for line in str(cell).split("\n")]
 
 
-def _words(column: str, texts: Iterable[str]) -> Iterator[str]:
+def _words(column: str, texts: Iterable[str], in_word: re.Pattern[str]) -> Iterator[str]:
     """What does not fold: the parts of words, or whole lines if they are names."""
     for text in texts:
         if normalized(column) in _NAMES:
             yield text
         else:
-            yield from (part for word in _PLACE.split(text) for part in _IN_WORD.split(word))
+            parts = (part for word in _PLACE.split(text) for part in in_word.split(word))
+            yield from (part.rstrip() for part in parts)
+
+
+def _short(cell: Any) -> Any:
+    return _UUID.sub(r"\1...", cell) if isinstance(cell, str) else cell
 
 
 def _width(texts: Iterable[str]) -> int:
@@ -296,19 +323,19 @@ def _widths(least: Mapping[str, int], natural: Mapping[str, int], width: int) ->
     return widths
 
 
-def _fold(cell: Any, width: int) -> Any:
+def _fold(cell: Any, width: int, in_word: re.Pattern[str]) -> Any:
     if not isinstance(cell, str):
         return cell
-    return "\n".join(part for line in cell.split("\n") for part in _fold_line(line, width))
+    return "\n".join(part for line in cell.split("\n") for part in _fold_line(line, width, in_word))
 
 
-def _fold_line(line: str, width: int) -> list[str]:
+def _fold_line(line: str, width: int, in_word: re.Pattern[str]) -> list[str]:
     if terminal.cells(line) <= width:
         return [line]
     folded = [""]
     for word in _PLACE.split(line):
-        for part in [word] if terminal.cells(word) <= width else _IN_WORD.split(word):
-            if folded[-1] and terminal.cells(folded[-1] + part) > width:
+        for part in [word] if terminal.cells(word.rstrip()) <= width else in_word.split(word):
+            if folded[-1] and terminal.cells((folded[-1] + part).rstrip()) > width:
                 folded.append("")
             folded[-1] += part
     return [text.rstrip() for text in folded]

@@ -16,6 +16,7 @@ import pytest
 from osc_placement.plan import change, result
 from osc_placement.plan.kinds import allocations
 from osc_placement.v1.output import rows, tables
+from tests.support import guide
 
 UNLIMITED = argparse.Namespace(max_width=0, fit_width=False, print_empty=False)
 
@@ -120,14 +121,6 @@ INVENTORY_COLUMNS = (
 )
 
 
-def width_of(found: tables.Layout) -> int:
-    widths = [
-        max(len(line) for cell in (name, *cells) for line in str(cell).split("\n"))
-        for name, *cells in zip(found.columns, *found.rows, strict=True)
-    ]
-    return 1 + sum(width + 3 for width in widths)
-
-
 def test_a_table_that_fits_is_unchanged() -> None:
     found = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 200)
     assert (found.columns, found.rows, found.dropped) == (PROVIDER_COLUMNS, PROVIDERS, ())
@@ -140,8 +133,8 @@ def test_uuids_and_generations_are_dropped_first() -> None:
     found = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 80)
     assert found.columns == ["uuid", "name", "generation"]
     assert found.dropped == ["root_provider_uuid", "parent_provider_uuid"]
-    assert width_of(found) <= 80
-    assert width_of(tables.fit(PROVIDER_COLUMNS, PROVIDERS, found.width)) == found.width
+    assert guide.width_of(found) <= 80
+    assert guide.width_of(tables.fit(PROVIDER_COLUMNS, PROVIDERS, found.width)) == found.width
 
 
 def test_uuids_without_names_stay() -> None:
@@ -182,9 +175,25 @@ def test_text_folds_at_spaces_and_lists_at_commas() -> None:
     found = tables.fit(("name", "reason"), [("cmp-0001", reason)], 60)
     (_, folded), *_ = found.rows
     assert folded.replace("\n", " ") == reason
-    assert width_of(found) <= 60
+    assert guide.width_of(found) <= 60
     (cell,) = tables.fit(("traits",), [("HW_CPU_A,HW_CPU_B,HW_CPU_C",)], 24).rows[0]
     assert cell == "HW_CPU_A,HW_CPU_B,\nHW_CPU_C"
+
+
+def test_uuids_are_shortened_and_then_keys_fold(capsys: pytest.CaptureFixture[str]) -> None:
+    columns, cells = ("after", "reason"), ("MEMORY_MB:allocation_ratio=4.0", f"it is {UUID}")
+    shortened = tables.fit(columns, [cells], 60)
+    assert (shortened.is_shortened, shortened.rows[0][1]) == (True, "it is 4e8e5957...")
+    folded = tables.fit(columns, [cells], 40)
+    assert folded.rows[0][0] == "MEMORY_MB:\nallocation_ratio=\n4.0"
+    assert guide.width_of(folded) <= 40
+    assert not tables.fit(columns, [cells], 60, may_drop=False).is_shortened
+    arguments = argparse.Namespace(max_width=60, fit_width=False, print_empty=False)
+    tables.Formatter().emit_list(columns, [cells], io.StringIO(), arguments)
+    assert capsys.readouterr().err == (
+        "UUIDs are shortened to fit 60 characters. To see them, add --max-width 79, -c <column> or"
+        " -f json\n"
+    )
 
 
 def test_a_name_never_folds_and_the_table_may_be_too_wide() -> None:
@@ -213,7 +222,9 @@ def test_no_width_divides_a_word(width: int) -> None:
         "changed concurrently (VCPU total 64 -> 48); run the command again",
     )
     found = tables.fit(("uuid", "name", "generation", "after", "reason"), [row], width)
-    words = {word for cell in row for word in re.split(r"[\s,=;]+", str(cell))} | {"10", "000"}
+    words = {word for cell in row for word in re.split(r"[\s,=;]+", str(cell))} | {
+        *("10", "000", "4e8e5957...")
+    }
     for cell in found.rows[0]:
         assert {word for word in re.split(r"[\s,=;]+", str(cell)) if word} <= words
 
