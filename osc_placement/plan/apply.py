@@ -264,7 +264,7 @@ class _Job:
     ) -> result.RunReport:
         plan, results = self.plan, list(results)
         planned = achieved = plan.effects()
-        if not self.options.dry_run:
+        if not self.options.dry_run or any(item.code is reasons.Code.MANY for item in results):
             succeeded = {item.key for item in results if item.succeeded}
             achieved = plan.achieved_effects(succeeded)
         return result.RunReport(

@@ -157,9 +157,9 @@ class Journal:
 
 def path_of(plan: plan_module.Plan, target: str) -> pathlib.Path:
     """The path of a plan's journal for a target; an undo plan shares the journal of its plan."""
-    identity = f"{plan.undoes or plan.digest} {plan_module.place(target)}"
-    name = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    return directory() / f"{name}.jsonl"
+    digest = (plan.undoes or plan.digest).removeprefix("sha256:")
+    place = hashlib.sha256(plan_module.place(target).encode()).hexdigest()
+    return directory() / f"{digest[:32]}-{place[:32]}.jsonl"
 
 
 def directory() -> pathlib.Path:
@@ -295,12 +295,13 @@ class PlanStatus(enum.StrEnum):
 
     RUNNING = "running"
     UNFINISHED = "unfinished"
+    CONTINUED = "continued"
     APPLIED = "applied"
     UNDONE = "undone"
     NOTHING = "nothing applied"
 
 
-#: How many characters of a journal's name are the id of its plan.
+#: How many characters of a plan's digest are its id, also in the names of its files.
 _ID_LENGTH = 8
 
 
@@ -326,7 +327,7 @@ class Record:
 
     @property
     def id(self) -> str:
-        """What names the plan on a command line: the first characters of its journal's name."""
+        """What names the plan on a command line: the first characters of its digest."""
         return self.journal.stem[:_ID_LENGTH]
 
     @property
@@ -366,12 +367,25 @@ def read_all() -> Records:
         except (OSError, LookupError, plan_module.PlanRefused) as error:
             records.errors.append(f"{path} cannot be read: {error}")
     records.found.sort(key=lambda item: item.created, reverse=True)
+    applied = set()
+    for at, item in enumerate(records.found):
+        what = (item.target, item.command)
+        # A plan of absolute values without a file continues by a repetition of its command.
+        if item.status is PlanStatus.UNFINISHED and item.plan is None and what in applied:
+            records.found[at] = dataclasses.replace(item, status=PlanStatus.CONTINUED)
+        if item.status is PlanStatus.APPLIED:
+            applied.add(what)
     return records
 
 
-def undo_file_of(plan_id: str) -> pathlib.Path:
-    """The file that undoes the plan with this id. Errors: PlanRefused."""
+def undo_file_of(plan_id: str, target: str) -> pathlib.Path:
+    """The file that undoes the plan with this id, on ``target`` if it ran on several.
+
+    Errors: PlanRefused.
+    """
     matches = [item for item in read_all().found if item.journal.stem.startswith(plan_id)]
+    if len(matches) > 1:
+        matches = [item for item in matches if item.target == target] or matches
     if len(matches) != 1:
         what = "no file, and no plan of this user on this machine has this id"
         if matches:

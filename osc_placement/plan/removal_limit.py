@@ -79,9 +79,9 @@ def summary(plan: Plan) -> str:
         if existing is None:
             parts.append(f"{count} {unit}")
         else:
-            parts.append(
-                f"{count} of {existing} {unit} (limit {limit(existing, plan.max_percent)})"
-            )
+            most = limit(existing, plan.max_percent)
+            refused = ", refused" * (count > most and guards.MANY not in plan.allow)
+            parts.append(f"{count} of {existing} {unit} (limit {most}{refused})")
     return ", ".join(parts)
 
 

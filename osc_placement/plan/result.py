@@ -137,13 +137,16 @@ class RunReport:
         return ", ".join(f"{count} {status}" for count, status in counts if count) or "nothing"
 
     def exit_code(self, *, detailed: bool = False) -> Exit:
-        """``detailed``: a dry run exits with CHANGES, or with SOME_FAILED as the run would."""
+        """``detailed``: a dry run exits with CHANGES, or with SOME_FAILED as the run would.
+
+        It exits with SOME_FAILED in any case if the whole plan is refused.
+        """
         if self.interrupted:
             return Exit.INTERRUPTED
-        if self.dry_run:
-            return self._exit_code_of_dry_run() if detailed else Exit.DONE
         if self.count(Status.FAILED) or self.halted:
             return Exit.SOME_FAILED
+        if self.dry_run:
+            return self._exit_code_of_dry_run() if detailed else Exit.DONE
         stale = self.count(Status.STALE)
         # A refused change stays refused: a loop that runs until the limit is not reached must end.
         if self.limited and not stale:

@@ -277,7 +277,7 @@ openstack placement plan undo ratios.json"""
 
         name = parsed_args.file
         if _ID.fullmatch(str(name)) and not name.exists():
-            parsed_args.file = journal.undo_file_of(str(name))
+            parsed_args.file = journal.undo_file_of(str(name), str(self.client().target))
         super().check_arguments(parsed_args)
 
 
@@ -309,10 +309,11 @@ class ListPlans(_LocalCommand):
 
     For all clouds, from the journals of this user on this machine, in
     $XDG_STATE_HOME/osc-placement. A colleague has another list: plan undo takes the file of
-    his --undo-out. The status is running, unfinished (changes are left after a limit, a failure
-    or an interruption), applied, undone, or "nothing applied". to_continue and to_undo are the
-    commands that continue and undo the plan. A plan that was only written, with --dry-run
-    --plan-out, is not listed.
+    his --undo-out. The id is the begin of the plan's digest, and is in the names of its files.
+    The status is running, unfinished (changes are left after a limit, a failure or an
+    interruption), continued (a later run of the same command made them), applied, undone, or
+    "nothing applied". to_continue and to_undo are the commands that continue and undo the plan.
+    A plan that was only written, with --dry-run --plan-out, is not listed.
     """
 
     table_columns = ("id", "created", "status", "undoable", "target", "command")
@@ -323,7 +324,7 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--status",
-            choices=("running", "unfinished", "applied", "undone"),
+            choices=("running", "unfinished", "continued", "applied", "undone"),
             help="Only plans with this status",
         )
 

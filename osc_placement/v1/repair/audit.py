@@ -141,7 +141,7 @@ class AuditCommand(plan_command.PlanCommand):
             *services.judgement_lines({}, self.not_checked),
         ]
         results = {item.subject.uuid: item for item in report.results}
-        if report.dry_run:
+        if report.dry_run and not report.halted:
             self.exit_code = _code(findings, strict=strict)
         elif not self.exit_code:
             self.exit_code = _code_after(findings, results, strict=strict)

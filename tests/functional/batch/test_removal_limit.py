@@ -47,9 +47,9 @@ def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
     assert all("--allow many to do it anyway" in row["reason"] for row in repairable)
     assert target.state() == before
     planned = ("--repair", "--dry-run", "--plan-out", "plan.json")
-    assert openstack.rows(AUDIT, *recorded, *planned, code=3)
+    assert openstack.rows(AUDIT, *recorded, *planned, code=6)
     shown = re.search(
-        r"Removes (\d+) of (\d+) allocations \(limit 20\)",
+        r"Removes (\d+) of (\d+) allocations \(limit 20, refused\)",
         openstack.run("placement plan show", "plan.json").stderr,
     )
     assert shown
@@ -218,10 +218,15 @@ def test_a_removal_has_a_limit_on_request(
     assert (refused.code, '"code": "many"' in refused.stdout) == (case.code, case.code == 6)
     assert case.reason in refused.stdout + refused.stderr
     if " set " not in case.command or case.command.startswith(SET):
-        # A plan shows what it refuses, and the dry run itself succeeds.
-        shown = run(refused_at, "--dry-run")
-        assert shown.code == (0 if case.code == 6 else 1), shown
-        assert case.reason in shown.stdout + shown.stderr
+        dry_runs = [run(refused_at, "--dry-run")]
+        if case.code == 6:
+            run(refused_at, "--dry-run", "--plan-out", "plan.json")
+            dry_runs.append(openstack.run("placement plan apply plan.json --dry-run"))
+            assert "capacity" not in dry_runs[-1].stderr.splitlines()[0]
+            assert ", refused)" in openstack.run("placement plan show plan.json").stderr
+        for shown in dry_runs:
+            assert shown.code == case.code, shown
+            assert case.reason in shown.stdout + shown.stderr
     assert target.state() == before
     assert run(allowed_at).code == 0
     after = target.state()

@@ -84,6 +84,8 @@ def after(outcome: shell.Outcome, words: str) -> str:
 
 def test_the_list_names_the_commands_that_continue_and_undo(cloud: shell.OpenStack) -> None:
     applied, unfinished = cloud(LIST)
+    for row in (applied, unfinished):
+        assert f"-{row['id']}.undo.json" in row["to_undo"]
     # Neither list nor prune needs a cloud.
     table = shell.run(LIST.split())
     assert table.stderr.splitlines()[:3] == [
@@ -107,9 +109,13 @@ def test_a_limited_run_names_the_command_that_continues(cloud: shell.OpenStack) 
     command = after(outcome, "To continue")
     assert " --max-count=1 " in command
     assert cloud.run(command).code == 0
+    assert [row["status"] for row in cloud(LIST)[:2]] == ["applied", "continued"]
+    assert len(cloud(LIST, "--status", "continued")) == 1
     (file,) = (line.split()[-1] for line in outcome.stderr.splitlines() if "To undo" in line)
     again = cloud.run(UNDO, file, "--dry-run")
     assert again.code == 0, again
+    cloud.do(UNDO, cloud(LIST)[0]["id"])
+    assert [row["status"] for row in cloud(LIST)[:2]] == ["undone", "unfinished"]
 
 
 def test_a_limited_undo_continues_with_undo(cloud: shell.OpenStack) -> None:

@@ -229,6 +229,10 @@ def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_
     assert found.keys() == {"the cloud", "a snapshot"}
     assert [found[name].applied for name in ("the cloud", "a snapshot")] == [2, 3]
     assert found["a snapshot"].undo_file == rehearsed.undo_path
+    ((plan_id,), digest) = ({item.id for item in found.values()}, stored.digest)
+    assert digest.startswith(f"sha256:{plan_id}")
+    assert journal.undo_file_of(plan_id, "the cloud") == real.undo_path
+    assert journal.undo_file_of(plan_id, "a snapshot") == rehearsed.undo_path
     assert plan_file.read(rehearsed.undo_path).target == "a snapshot"
     undone = plans.undo_file(snapshot, plan_file.read(rehearsed.undo_path), rehearsed.undo_path)
     assert undone.count(result.Status.APPLIED) == 3
@@ -268,7 +272,11 @@ def test_the_name_of_a_default_file_begins_with_a_readable_time() -> None:
 
 
 def test_an_id_of_two_plans_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [types.SimpleNamespace(journal=pathlib.Path(f"ab{number}.jsonl")) for number in (1, 2)]
+    found = [
+        types.SimpleNamespace(journal=pathlib.Path(f"ab{number}.jsonl"), target=target)
+        for number, target in enumerate(("the cloud", "another", "another"))
+    ]
     monkeypatch.setattr(journal, "read_all", lambda: types.SimpleNamespace(found=found))
-    with pytest.raises(plan.PlanRefused, match="2 plans have an id that begins so"):
-        journal.undo_file_of("ab")
+    for target, count in (("a snapshot", 3), ("another", 2)):
+        with pytest.raises(plan.PlanRefused, match=f"{count} plans have an id that begins so"):
+            journal.undo_file_of("ab", target)

@@ -70,7 +70,7 @@ def test_a_deleted_provider_is_a_removal_and_a_renamed_one_is_not() -> None:
 
 def test_the_summary_names_all_removals_and_the_limit_of_some() -> None:
     limited = clean_up(embedded.Client(embedded.hosts(50)), 21).plan
-    assert removal_limit.summary(limited) == "21 of 50 aggregate memberships (limit 20)"
+    assert removal_limit.summary(limited) == "21 of 50 aggregate memberships (limit 20, refused)"
     assert (
         removal_limit.summary(dataclasses.replace(limited, existing={}))
         == "21 aggregate memberships"
@@ -177,4 +177,6 @@ def test_each_class_has_its_own_limit_of_capacity() -> None:
         "units of CUSTOM_X capacity": 4,
     }
     assert removal_limit.removals(limited) == {"units of VCPU capacity": 500}
-    assert removal_limit.summary(limited) == "500 of 1000 units of VCPU capacity (limit 100)"
+    assert (
+        removal_limit.summary(limited) == "500 of 1000 units of VCPU capacity (limit 100, refused)"
+    )

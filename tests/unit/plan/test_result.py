@@ -48,6 +48,7 @@ def test_the_exit_code_is_the_worst_of_all_results(found: result.RunReport, code
 
 def test_a_dry_run_exits_with_0_without_detailed_exitcode() -> None:
     assert report(Status.PLANNED, Status.REFUSED, dry_run=True).exit_code() == 0
+    assert report(Status.REFUSED, dry_run=True, halted="the whole plan is refused").exit_code() == 6
 
 
 def test_the_summary_counts_each_status() -> None:
