@@ -54,7 +54,13 @@ class Inventory:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, int | float]) -> Inventory:
-        """Parse the API's form; missing fields have the API's default, other keys are ignored."""
+        """Parse the API's form; missing fields have the API's default, other keys are ignored.
+
+        Errors: TypeError for a field that is no number; a text would be repeated, not multiplied.
+        """
+        wrong = {field for field in FIELDS if not isinstance(fields.get(field, 0), int | float)}
+        if wrong:
+            raise TypeError(f"{wrong.pop()} is not a number")
         return cls(**{field: fields[field] for field in FIELDS if field in fields})  # type: ignore[arg-type]
 
 

@@ -99,6 +99,12 @@ def test_missing_fields_of_an_inventory_have_defaults() -> None:
     )
 
 
+@pytest.mark.parametrize("field", inventory.FIELDS)
+def test_a_text_in_place_of_a_number_is_refused_before_it_is_multiplied(field: str) -> None:
+    with pytest.raises(TypeError, match=f"{field} is not a number"):
+        wire.read_inventory({"total": inventory.MAX_AMOUNT, field: "9" * 2**20})
+
+
 @given(found=st.lists(uuids, unique=True), version=st.sampled_from(VERSIONS))
 def test_aggregates_are_a_list_below_1_19(found: list[str], version: Microversion) -> None:
     body = wire.aggregates_body(7, found, version)
