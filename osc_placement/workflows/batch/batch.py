@@ -101,9 +101,6 @@ def plan_set_inventories(
         except errors.InvalidInput:
             return item.inventories
 
-    def is_released(item: amend.Offered, after: inventory.Inventories) -> bool:
-        return item.one_time_use and inventories.releases(item.inventories, after)
-
     allowed = {*guards.ALL_BUT_DEVICES, *allow}
     return plan_observed(
         client,
@@ -112,7 +109,7 @@ def plan_set_inventories(
         lambda observed: amend.plan_targets(observed, target, allowed, exactly=exactly),
         context,
         allowed,
-        is_released,
+        lambda item, after: item.one_time_use and inventories.releases(item.inventories, after),
     )
 
 

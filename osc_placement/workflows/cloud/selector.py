@@ -8,6 +8,7 @@ To add a selector, add a field to ``Selector`` and use it in ``select``; its opt
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -161,19 +162,23 @@ def unknown_classes(client: api.Client, names: Iterable[str]) -> list[str]:
     return [item for item in names if item not in existing]
 
 
-def unknown_trait_message(trait: str, *, advise_create: bool = True) -> str:
-    """The error message for a trait that the cloud does not have."""
-    if not advise_create:
-        return f"unknown trait {trait}: 'openstack trait list' shows the traits"
-    if trait.startswith(name.CUSTOM_PREFIX) and name.is_custom(trait):
-        return (
-            f"unknown trait {trait}: 'openstack trait list' shows the traits,"
-            f" 'openstack trait create {trait}' creates it"
-        )
+def unknown_trait_message(trait: str, *, advise_create: bool = False) -> str:
+    """The error message for a trait that the cloud does not have; the nearest standard one first.
+
+    ``advise_create``: the trait is to be added, and a custom one can be created.
+    """
     if trait in standard.traits():
         return f"the server's version of os-traits does not have the standard trait {trait}"
+    text = f"unknown trait {trait}: "
+    if name.is_custom(trait):
+        created = f", 'openstack trait create {trait}' creates it" if advise_create else ""
+        return f"{text}'openstack trait list' shows the traits{created}"
+    text += "".join(
+        f"is it {nearest}? "
+        for nearest in difflib.get_close_matches(trait.upper(), standard.traits(), 1)
+    )
     return (
-        f"unknown trait {trait}: 'openstack trait list' shows the traits; names of custom traits"
+        f"{text}'openstack trait list' shows the traits; names of custom traits"
         " begin with CUSTOM_ and consist of capital letters, digits and _"
     )
 
@@ -196,20 +201,17 @@ def host_uuids(
     if others and hosts is not None:
         of_host = hosts.of_host()
         nodes = {text: of_host.get(text, []) for text in others}
-        by_name = find([item for several in nodes.values() for item in _node_names(several)])
+        several = [node for listed in nodes.values() for node in listed]
+        # What the providers of nodes may be called.
+        by_name = find([name for node in several for name in (node.uuid, node.hostname)])
         of_nodes = {node.uuid for node in hosts.nodes}
-        for text, several in nodes.items():
-            providers = (_provider_of(node, by_name, of_nodes) for node in several)
+        for text, listed in nodes.items():
+            providers = (_provider_of(node, by_name, of_nodes) for node in listed)
             uuids[text] = list(dict.fromkeys(filter(None, providers)))
     unknown = [_unknown_host(text, hosts, by_name) for text in requested if not uuids.get(text)]
     if unknown:
         raise api_errors.UnknownProvider(unknown)
     return {text: uuids[text] for text in requested}
-
-
-def _node_names(nodes: Iterable[values.ComputeNode]) -> list[str]:
-    """What the providers of nodes may be called: the UUIDs of the nodes, and their hostnames."""
-    return [item for node in nodes for item in (node.uuid, node.hostname)]
 
 
 def _provider_of(

@@ -106,6 +106,9 @@ ERRORS: dict[str, str | tuple[str, ...]] = {
     ),
     "resource provider trait add --trait CUSTOM_NONE --all": "trait create CUSTOM_NONE",
     f"resource provider trait add --trait CUSTOM_NONE {NODE}": "trait create CUSTOM_NONE",
+    "resource provider trait add --trait compute_nod --all --create": (
+        "unknown trait compute_nod: is it COMPUTE_NODE?"
+    ),
     "resource provider trait remove --trait nonsense --all": "unknown trait nonsense",
     "resource provider trait remove --trait CUSTOM_NONE --all": (
         "NONE: 'openstack trait list' shows"

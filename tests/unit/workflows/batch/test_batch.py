@@ -95,7 +95,7 @@ def test_selecting_by_aggregate_trait_or_all_sends_one_request(fields: dict[str,
         ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
         ({"member_of": (embedded.uuid_of("nothing"),)}, "the selection is empty"),
         ({"name_globs": ("x*",)}, "'--name-glob=x"),
-        ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
+        ({"required": ("CUSTOM_NEW",)}, "CUSTOM_NEW: 'openstack trait list' shows the traits$"),
         ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
         ({"in_tree": "unknown-host"}, "unknown-host"),
         # As of an unset variable of a script: it must not select more.
