@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import pathlib
 import re
 import shlex
@@ -27,12 +28,9 @@ def shortened(text: str, longest: int = MAX_LINE) -> str:
         return text
     lines = text.split("\n")
     more = len(lines) - MAX_LINES
-    kept = [_cut(_LONG_WORD.sub(_cut_word, line), longest) for line in lines[:MAX_LINES]]
+    short = (_LONG_WORD.sub(lambda word: _cut(word[0], MAX_WORD), line) for line in lines)
+    kept = [_cut(line, longest) for line in itertools.islice(short, MAX_LINES)]
     return "\n".join([*kept, *([f"... and {more} more lines"] if more > 0 else [])])
-
-
-def _cut_word(match: re.Match[str]) -> str:
-    return _cut(match[0], MAX_WORD)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -11,6 +11,7 @@ import datetime
 import functools
 import hashlib
 import json
+import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -128,15 +129,12 @@ class Plan(forms.JsonObject):
             }
         )
 
-    def to_json(self) -> str:
-        """The text of a plan file: readable, with its digest at the end."""
-        return "".join(self.json_parts())
-
     def json_parts(self) -> Iterator[str]:
-        """The text of a plan file in parts: a plan may have 100,000 items."""
+        """The text of a plan file in parts, with its digest: a plan may have 100,000 items."""
         items = {"changes": self.changes, "skipped": self.skipped}
         document = {**self._without_items(), **items, "digest": self.digest}
-        yield from json.JSONEncoder(indent=1, default=_item_to_dict).iterencode(document)
+        encoder = json.JSONEncoder(indent=1, default=operator.methodcaller("to_dict"))
+        yield from encoder.iterencode(document)
         yield "\n"
 
     def _compact_json(self) -> Iterator[str]:
@@ -156,10 +154,6 @@ class Plan(forms.JsonObject):
         other = dataclasses.replace(self, changes=(), skipped=()).to_dict()
         del other["changes"], other["skipped"]
         return {"format_version": FORMAT_VERSION, **other}
-
-
-def _item_to_dict(item: Change | Skipped) -> dict[str, Any]:
-    return item.to_dict()
 
 
 def _compact(value: Any) -> str:

@@ -37,11 +37,6 @@ class RequestIdentity:
     system_scope: str | None = None
     domain_id: str | None = None
 
-    @property
-    def is_of_project(self) -> bool:
-        """Whether the token has project scope, or none; Placement accepts no other scope."""
-        return not self.system_scope and not self.domain_id
-
     def credentials(self) -> dict[str, Any]:
         """The credentials in the form of oslo.policy."""
         return {**dataclasses.asdict(self), "roles": list(self.roles)}

@@ -55,7 +55,8 @@ class RequestContext:
 
     def authorize(self, target: Mapping[str, Any] | None = None) -> None:
         """Raise HttpError 403 unless the policy allows this request on ``target``."""
-        if not self.identity.is_of_project:
+        # A token has project scope, or none; Placement accepts no other scope.
+        if self.identity.system_scope or self.identity.domain_id:
             raise http_errors.HttpError(403, self.rule, varies=False)
         if not self.allows(self.rule, self.identity, target or {}):
             text = f"Policy does not allow {self.rule} to be performed."

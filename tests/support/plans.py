@@ -13,6 +13,11 @@ from osc_placement.plan.kinds import registry
 DEFAULTS = apply.Options()
 
 
+def text_of(made: plan.Plan) -> str:
+    """The text of a plan file."""
+    return "".join(made.json_parts())
+
+
 def apply_new(
     client: api.Client,
     planned: plan.ObservedPlan,

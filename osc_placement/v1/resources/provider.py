@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
@@ -18,7 +18,7 @@ from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import api, responses
+    from osc_placement.client import api
     from osc_placement.model import provider
 
 
@@ -503,17 +503,13 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
             parsed_args.project_id, parsed_args.user_id, parsed_args.consumer_type
         )
         if any(options.values()):
-            return (*USAGE_COLUMNS, "consumer_type", "consumer_count"), _typed_rows(usages)
+            return (*USAGE_COLUMNS, "consumer_type", "consumer_count"), [
+                (name, amount, usage.consumer_type, usage.consumer_count)
+                for usage in usages
+                for name, amount in usage.resources.items()
+            ]
         if microversion.supports(client.microversion, "consumer types"):
             return USAGE_COLUMNS, [
                 (item.consumer_type, rows.PythonText(item.sent)) for item in usages
             ]
         return USAGE_COLUMNS, [row for usage in usages for row in usage.resources.items()]
-
-
-def _typed_rows(usages: Iterable[responses.Usage]) -> list[rows.Row]:
-    return [
-        (name, amount, usage.consumer_type, usage.consumer_count)
-        for usage in usages
-        for name, amount in usage.resources.items()
-    ]

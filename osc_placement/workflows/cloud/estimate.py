@@ -8,7 +8,7 @@ the same of each listed amount, if the provider can supply 1 or has none free.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from osc_placement.model.inventory import MAX_AMOUNT, Inventories, Inventory
@@ -124,10 +124,7 @@ class Estimate:
     def _max_unit(self, uuid: str, name: str) -> int:
         """The largest max_unit with which the provider can supply no amount that is refuted."""
         free, most = self.free(uuid, name), MAX_AMOUNT
-        for amount, uuids in self._of_class(name):
-            if amount <= free and uuid not in uuids:
+        for (other, amount), uuids in self.listed.items():
+            if other == name and amount <= free and uuid not in uuids:
                 most = min(most, amount - 1)
         return most
-
-    def _of_class(self, name: str) -> Collection[tuple[int, frozenset[str]]]:
-        return [(amount, uuids) for (other, amount), uuids in self.listed.items() if other == name]

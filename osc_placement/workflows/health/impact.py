@@ -269,12 +269,8 @@ class _Comparison:
         self.touched = frozenset[str]() if before is after else self._touched()
 
     @functools.cached_property
-    def _empty_before(self) -> state.CloudState:
-        return self.before.without_allocations()
-
-    @functools.cached_property
-    def _empty_after(self) -> state.CloudState:
-        return self.after.without_allocations()
+    def _empty(self) -> Sequence[state.CloudState]:
+        return [side.without_allocations() for side in (self.before, self.after)]
 
     def _touched(self) -> frozenset[str]:
         """The roots of changed trees; all roots if a provider shares with other trees."""
@@ -321,9 +317,9 @@ class _Comparison:
     def stranding(self, query: candidate.CandidateQuery, roots: Iterable[str]) -> frozenset[str]:
         """Those of some hosts that could serve a query if they were empty, and cannot any more."""
         among = self.touched.intersection(roots)
-        before = {*HostSearch(self._empty_before, query).serving(among & self._roots)}
+        before = {*HostSearch(self._empty[0], query).serving(among & self._roots)}
         left = before & self._roots_after
-        return frozenset(before - {*HostSearch(self._empty_after, query).serving(left)})
+        return frozenset(before - {*HostSearch(self._empty[1], query).serving(left)})
 
 
 def _records(base: state.CloudState, uuid: str) -> tuple[object, ...]:

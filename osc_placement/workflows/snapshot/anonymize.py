@@ -385,7 +385,7 @@ def _extra_specs(names: Pseudonyms, specs: Mapping[str, Any]) -> Iterator[tuple[
         group = flavor.parse_group_key(key)
         if group is not None:
             suffix = group.suffix
-            if suffix and not _is_number(suffix):
+            if suffix and not suffix.removeprefix("_").isdigit():
                 suffix = names.of(NameKind.GROUP, suffix)
             replace = names.trait if group.kind == "trait" else names.resource_class
             yield f"{group.kind}{suffix}:{replace(group.what)}", value(names, text)
@@ -471,10 +471,6 @@ def _trait_endings() -> frozenset[str]:
     return frozenset(
         name[at:] for name in standard.traits() for at, char in enumerate(name) if char == "_"
     )
-
-
-def _is_number(suffix: str) -> bool:
-    return suffix.removeprefix("_").isdigit()
 
 
 def _pmem_label(names: Pseudonyms, label: str) -> str:

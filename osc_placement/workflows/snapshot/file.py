@@ -275,7 +275,11 @@ def check_comparable(sides: Mapping[str, SnapshotFile], *, with_live: bool = Fal
 
     ``sides`` is ``{file: snapshot}``. Errors: PlacementError.
     """
-    keys = {path: _key_of(side) for path, side in sides.items()}
+    # The identity of the key of an anonymized snapshot; empty for any other.
+    keys = {
+        path: side.metadata.origin if side.metadata and side.metadata.anonymized else ""
+        for path, side in sides.items()
+    }
     if with_live:
         keys["the cloud"] = ""
     if len(set(keys.values())) > 1:
@@ -283,11 +287,6 @@ def check_comparable(sides: Mapping[str, SnapshotFile], *, with_live: bool = Fal
             f"{' and '.join(keys)} cannot be compared: they do not have the same pseudonyms."
             " Compare files with real names, or files that were anonymized with the same key file"
         )
-
-
-def _key_of(side: SnapshotFile) -> str:
-    """The identity of the key of an anonymized snapshot; empty for any other."""
-    return side.metadata.origin if side.metadata and side.metadata.anonymized else ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

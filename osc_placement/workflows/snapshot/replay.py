@@ -182,12 +182,9 @@ def parse(lines: Iterable[str]) -> QuerySource:
 def candidates(body: Any) -> Candidates:
     """The allocation requests of a response, without the order of providers and classes."""
     return frozenset(
-        _as_text(_resources(item["allocations"])) for item in body["allocation_requests"]
+        json.dumps(_resources(item["allocations"]), sort_keys=True, separators=(",", ":"))
+        for item in body["allocation_requests"]
     )
-
-
-def _as_text(resources: Mapping[str, Any]) -> str:
-    return json.dumps(resources, sort_keys=True, separators=(",", ":"))
 
 
 def _resources(allocations: Any) -> dict[str, Any]:

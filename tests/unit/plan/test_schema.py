@@ -75,11 +75,11 @@ def every_kind() -> plan.Plan:
 def test_every_kind_has_a_plan_that_is_written_and_read() -> None:
     assert STATES.keys() == registry.CHANGE_TYPES.keys()
     made = every_kind()
-    assert plan.from_json(made.to_json()) == made
+    assert plan.from_json(plans.text_of(made)) == made
 
 
 def test_an_error_names_the_place_and_quotes_little() -> None:
-    document = json.loads(every_kind().to_json())
+    document = json.loads(plans.text_of(every_kind()))
     document["changes"][0]["before"]["allocations"] = "x" * 100_000
     with pytest.raises(plan.PlanRefused, match=r"changes\[0\]\.before\.allocations: 'xxx") as error:
         plan.from_json(json.dumps(document))
@@ -135,7 +135,7 @@ def test_a_forged_plan_is_applied_undone_or_refused_with_one_error(tmp_path: pat
     chance = random.Random(0)
     client = embedded.Client(embedded.hosts(1))
     made = dataclasses.replace(every_kind(), target=client.target, created="2026-01-01")
-    document = json.loads(made.to_json())
+    document = json.loads(plans.text_of(made))
     path = tmp_path / "plan"
     outcomes = collections.Counter[str]()
     for _ in range(200):

@@ -35,7 +35,10 @@ def with_added(
     for root, number in added:
         for _ in range(number):
             numbers[root] += 1
-            own = {each: _new_uuid(each, numbers[root]) for each in base.tree[root]}
+            own = {
+                each: str(uuid.uuid5(uuid.NAMESPACE_OID, f"{each} {numbers[root]}"))
+                for each in base.tree[root]
+            }
             like[own[root]] = root
             for each in base.tree[root]:
                 before = base.providers[each]
@@ -50,7 +53,3 @@ def with_added(
     after = base.copy()
     after.apply(record.Changes(providers))
     return after, like
-
-
-def _new_uuid(like: str, number: int) -> str:
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{like} {number}"))

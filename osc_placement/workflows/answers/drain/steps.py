@@ -180,7 +180,8 @@ class _Problem:
         }
 
     def _after(self, left: Amounts, step: DrainStep) -> dict[placing.Slot, int]:
-        return _plus(_minus(left, step.option.amounts), self._freed[step.server.key])
+        freed = {slot: -amount for slot, amount in self._freed[step.server.key].items()}
+        return _minus(_minus(left, step.option.amounts), freed)
 
     def preferred(self) -> list[DrainStep]:
         """Steps with the preferred targets, large servers first; servers may be left."""
@@ -311,10 +312,6 @@ class _Problem:
 
 def _minus(left: Amounts, amounts: Amounts) -> dict[placing.Slot, int]:
     return {**left, **{slot: left[slot] - amount for slot, amount in amounts.items()}}
-
-
-def _plus(left: Mapping[placing.Slot, int], amounts: Amounts) -> dict[placing.Slot, int]:
-    return {**left, **{slot: left[slot] + amount for slot, amount in amounts.items()}}
 
 
 def _size(server: servers.PlacedServer) -> tuple[int, str]:
