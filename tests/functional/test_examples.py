@@ -74,6 +74,7 @@ def test_the_job_reviews_plans_on_a_snapshot_and_fails_for_a_stranded_server(
     job = yaml.safe_load((EXAMPLES / "ci" / "review-plan.gitlab-ci.yml").read_text())["review-plan"]
     (script,) = job["script"]
     assert job["artifacts"]["paths"] == ["review.md"]
+    assert re.findall(r"--fail-on (\S+)", script) == ["flavor-lost", "stranded"]
     workspace.environment |= {**job["variables"], "OSC_PLACEMENT_DATABASE": "night.sqlite"}
     code, stdout, stderr = workspace.run("bash", "-eo", "pipefail", "-c", script)
     assert (code, "CUSTOM&#95;GOLD" in stdout) == (0, True), stderr

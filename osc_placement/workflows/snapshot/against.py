@@ -14,7 +14,7 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 
 from osc_placement import errors, microversion
-from osc_placement.client import api, api_errors
+from osc_placement.client import api, api_errors, retry
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import replay
 
@@ -176,7 +176,8 @@ def compare(
 ) -> list[ShapeComparison]:
     """The queries on both services, by shape; those that take longest on the second one first.
 
-    Requests: for each different query one GET to each service; the version document of both.
+    Requests: for each different query one GET to each service, repeated while it fails; the version
+    document of both. The time is that of the last one.
     Errors: those of the version documents; a refused query is an answer.
     """
     shared = min(before.negotiated, after.negotiated)
@@ -205,7 +206,7 @@ def _ask(client: api.Client, query: replay.Query, shared: microversion.Microvers
     version = microversion.Microversion.parse(query.version) if query.version else shared
     url = f"/allocation_candidates?{query.text}"
     try:
-        response = client.transport.send("GET", url, version=version)
+        response = retry.read(lambda: client.transport.send("GET", url, version=version))
         candidates = replay.candidates(response.body)
     except api_errors.TimedOut as error:
         return TimedAnswer(replay.QueryAnswer(error=str(error)))

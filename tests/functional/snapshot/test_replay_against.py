@@ -121,6 +121,17 @@ def test_a_removed_trait_is_a_lost_answer_and_a_new_one_a_changed_answer(
     assert (back.code, row["lost"], len(row["changed"])) == (3, [], 2)
 
 
+def test_a_service_that_fails_once_is_asked_again(
+    services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement], log: str
+) -> None:
+    old, new = services
+    new.before(traffic.nth(2, traffic.refuse(503, "the service restarts")))
+    outcome = replayed(old, log, "--against", new.url, "-f", "json")
+    assert outcome.code == 0, outcome
+    assert all(row["errors"] == [] for row in shapes(outcome).values())
+    assert len(new.requests) == len(old.requests) + 1
+
+
 def test_a_changed_policy_is_a_lost_answer(
     services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement], log: str
 ) -> None:

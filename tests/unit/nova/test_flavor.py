@@ -239,9 +239,17 @@ def test_an_answer_of_glance_is_parsed() -> None:
     assert glance(200, json.dumps(body)).ask("/images") == body
 
 
-def test_an_image_without_an_id_is_an_error_of_glance() -> None:
-    with pytest.raises(errors.PlacementError, match="glance's response to /images lacks a field"):
-        flavors.image(glance(200, "{}"), "x")
+@pytest.mark.parametrize(
+    "image",
+    [{}, {"id": 5}, {"id": None}, {"id": ["a"]}, {"id": "a", "name": 5}]
+    + [{"id": "a", "disk_format": wrong} for wrong in (1.5, ["raw"], {"raw": 1})],
+)
+def test_an_image_with_a_field_of_another_type_is_an_error_of_glance(image: object) -> None:
+    text = "glance's response to /images lacks a field"
+    with pytest.raises(errors.PlacementError, match=text):
+        flavors.image(glance(200, json.dumps(image)), "x")
+    with pytest.raises(errors.PlacementError, match=text):
+        flavors.images(glance(200, json.dumps({"images": [image]})))
 
 
 def refused(specs: Mapping[str, str], image: Mapping[str, str] | None = None) -> str:
