@@ -246,7 +246,7 @@ def test_a_word_of_operators_leads_to_its_page_first(
 
 needs_chromium = pytest.mark.skipif(browser.CHROMIUM is None, reason="Chromium is not installed")
 #: The width of a phone, and how high the letters of a picture are there at least, in CSS pixels.
-PHONE, READABLE = 390, 7
+PHONE, READABLE = 390, 8
 
 #: ``[[file, width]]`` of the pictures in the text of a page.
 SHOWN = """[...document.querySelectorAll(".content img")]
