@@ -152,6 +152,10 @@ class SetResourceProvider(base.ShowOne):
 
     A name or parent that is not given does not change. Before Placement API 1.37 a parent
     can be set but not changed. "resource provider unset" removes it.
+
+    nova-compute looks for the provider of a compute node under its hypervisor hostname: another
+    name is the finding other-name of "placement provider audit". "placement recipe
+    replace-host" is for a host that has another name now.
     """
 
     example = """\
