@@ -125,7 +125,8 @@ NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0",
         ({"name": "cn8", "new": "cn9"}, {}, "has the name 'cn9', not 'cn8'"),
         ({"name": "cn9", "new": "cn9", "uuid": NEW}, {}, "with another UUID"),
         ({}, {"nodes": ()}, "nova knows no node cn1 or cn1"),
-        ({}, {"nodes": NODES}, "host1 has 4 nodes"),
+        ({}, {"nodes": NODES[1:]}, "host1 has 3 nodes"),
+        ({"host": "host2"}, {"nodes": NODES[2:]}, "host1 has 2 nodes"),
     ],
 )
 def test_a_host_that_cannot_be_replaced_is_refused(
