@@ -216,11 +216,6 @@ def server_of(
     return Moving(server, migration, {uuid: parts for uuid, parts in held.items() if parts})
 
 
-def guest_hosts(move: moves.ServerMove) -> set[str]:
-    """The hosts on which the guest of a server, or its only data, may be."""
-    return {loss.host for loss in move.losses if loss.cost is moves.Cost.GUEST}
-
-
 def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> moves.MovesReading:
     """A cloud with these servers, each host with one compute node and one provider."""
     providers = [
