@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.request import NovaRequest
-    from osc_placement.workflows.answers.capacity import reserve, show
+    from osc_placement.workflows.answers.capacity import show
 
 _CLASS_COLUMNS = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
 
@@ -164,7 +164,7 @@ openstack placement capacity show --flavor m1.large \\
             ),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
             *(f"Nova finds no host for {title}: {why}" for title, why in self._causes.items()),
-            *(_kept(row, row.kept) for row in answer.rows if row.kept is not None),
+            *itertools.chain(*map(_kept, answer.rows)),
         ]
 
     def _differ(self, counted: Iterable[show.Row]) -> bool:
@@ -231,14 +231,17 @@ openstack placement capacity show --flavor m1.large \\
             raise errors.InvalidInput(list(self._refused.values()))
 
 
-def _kept(row: show.Row, kept: reserve.Reserve) -> str:
-    """The answer of ``--keep`` in one sentence."""
+def _kept(row: show.Row) -> Iterator[str]:
+    """The answer of ``--keep``; for a part of the cloud, only why nothing more is safe there."""
+    kept = row.kept
+    if kept is None or (row.part and not kept.unsafe):
+        return
     where = "".join([f" in {row.part}" * bool(row.part), " afterwards" * row.is_after])
     number, why = _bounds(kept.least, kept.most), ""
     if kept.unsafe:
         why = f": the servers of {name.and_more(kept.unsafe)} find no room on the other hosts"
     failures = name.counted(kept.failures, "host")
-    return f"While any {failures} may fail, {number} {row.title} fit{where}{why}"
+    yield f"While any {failures} may fail, {number} {row.title} fit{where}{why}"
 
 
 #: More hosts than any cloud has.

@@ -115,6 +115,9 @@ def test_the_last_sentence_is_the_answer_of_keep(openstack: OpenStack) -> None:
     state.arrange(openstack)
     outcome = state.run(openstack, f"{SHOW} --resource VCPU=2 --keep 1")
     assert outcome.messages.splitlines()[-1] == "While any 1 host may fail, 5 VCPU:2 fit"
+    # Of parts of the cloud the table has the numbers.
+    by_part = state.run(openstack, f"{SHOW} --resource VCPU=2 --keep 1 --by aggregate")
+    assert "may fail" not in by_part.messages
 
 
 @table(TABLE)
