@@ -62,9 +62,8 @@ class SnapshotMetadata:
     ``origin`` identifies the cloud (the endpoint of Placement, or a file), ``target`` also names
     cloud and region. ``started`` and ``finished`` are seconds since the epoch. ``owners``:
     projects, users and types of consumers were read. ``requests`` were sent to Placement.
-    ``digest`` covers everything in the
-    state, generations included. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
-    identifies the key that has the real ones.
+    ``digest`` covers everything in the state, generations included. ``anonymized``: names and
+    UUIDs are pseudonyms, and ``origin`` identifies the key that has the real ones.
     """
 
     origin: str
@@ -344,7 +343,7 @@ def _json(value: object) -> str:
 def read_metadata(connection: sqlite3.Connection, path: str) -> SnapshotMetadata | None:
     """The metadata of a snapshot; None for a database that was not saved from a cloud.
 
-    Errors: NotADatabase for a value that is missing or of another type.
+    Errors: NotADatabase for a value that is missing, of another type, or no date before 10000.
     """
     rows = dict(connection.execute("SELECT key, value FROM snapshot").fetchall())
     if not rows:
@@ -352,8 +351,9 @@ def read_metadata(connection: sqlite3.Connection, path: str) -> SnapshotMetadata
     values: dict[str, Any] = {}
     for name, kind in typing.get_type_hints(SnapshotMetadata).items():
         try:
-            values[name] = orjson.loads(rows[name])
-            is_valid = isinstance(values[name], kind)
+            values[name] = value = orjson.loads(rows[name])
+            is_date = not isinstance(value, float) or 0 <= value < YEAR_10000
+            is_valid = isinstance(value, kind) and is_date
         except (LookupError, TypeError, ValueError):
             is_valid = False
         if not is_valid:

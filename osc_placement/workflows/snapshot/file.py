@@ -166,6 +166,7 @@ def created(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
             yield connection
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = DELETE")
+        check_new(path)
         with plan_file.explained(path):
             os.replace(partial, path)
             plan_file.sync_directory(path.resolve().parent)

@@ -27,7 +27,7 @@ MISSING = object()
 METADATA: dict[str, tuple[Any, ...]] = {
     "origin": (None, 7, [], MISSING),
     "target": (None, {}, MISSING),
-    "started": (None, "now", MISSING),
+    "started": (None, "now", 1e300, -1.5, MISSING),
     "finished": ("now", None, []),
     "nova_saved": ("now",),
     "microversion": (None, 1.39),

@@ -231,6 +231,18 @@ def test_an_existing_file_is_not_replaced(cloud: Cloud, path: pathlib.Path) -> N
     assert cloud.proxy.sent == []
 
 
+def test_a_file_that_another_save_wrote_meanwhile_is_not_replaced(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    def write(_: traffic.Request) -> None:
+        path.write_text("mine")
+
+    cloud.proxy.before = traffic.at(OWNER, write)
+    with pytest.raises(errors.PlacementError, match="exists: give another file"):
+        cloud.save(path)
+    assert (path.read_text(), list(path.parent.iterdir())) == ("mine", [path])
+
+
 def test_a_failed_save_leaves_nothing(cloud: Cloud, path: pathlib.Path) -> None:
     cloud.proxy.before = traffic.at(OWNER, gone)
     with pytest.raises(errors.PlacementError, match="the cloud is gone"):
