@@ -312,7 +312,7 @@ def _is_unfinished(run: executor.Run) -> bool:
     return run.limited or run.interrupted or bool(run.halted) or failed
 
 
-#: The begin of the command of an undo plan.
+#: The start of the command of an undo plan.
 COMMAND = "undo of: "
 
 _IRREVERSIBLE = "it cannot be undone: {}"

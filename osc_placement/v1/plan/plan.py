@@ -309,7 +309,7 @@ class ListPlans(_LocalCommand):
 
     For all clouds, from the journals of this user on this machine, in
     $XDG_STATE_HOME/osc-placement. A colleague has another list: plan undo takes the file of
-    his --undo-out. The id is the begin of the plan's digest, and is in the names of its files.
+    his --undo-out. The id is the start of the plan's digest, and is in the names of its files.
     The status is running, unfinished (changes are left after a limit, a failure or an
     interruption), continued (a later run of the same command made them), applied, undone, or
     "nothing applied". to_continue and to_undo are the commands that continue and undo the plan.
