@@ -10,11 +10,8 @@ import keystoneauth1.token_endpoint
 import pytest
 
 from osc_placement.client import api_errors, transport, wsgi
-from osc_placement.microversion import Microversion
 from tests.support.raw_server import listening
 from tests.support.scripted import App, Reply, client, fault
-
-V1_5 = Microversion(1, 5)
 
 
 def over_http(url: str, place: str | None = None) -> transport.Transport:

@@ -63,14 +63,13 @@ class ServersOnHosts:
     """What nova says about compute nodes; ``problem`` says why it could not be read.
 
     ``servers`` are those that nova shows there, those that move there or from there, and those of
-    the consumers on the hosts. Empty, with ``was_read`` False, without nova.
+    the consumers on the hosts. Empty without nova.
     """
 
     nodes: Sequence[values.ComputeNode] = ()
     servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
     migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
     problem: str = ""
-    was_read: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class NovaReader:
             return ServersOnHosts()
         nodes = [node for node in map(self.compute.node, roots) if node]
         try:
-            return ServersOnHosts(nodes, *self.list_on(nodes, consumers), was_read=True)
+            return ServersOnHosts(nodes, *self.list_on(nodes, consumers))
         except errors.PlacementError as error:
             return ServersOnHosts(problem=f"the servers on these hosts and their moves: {error}")
 

@@ -116,7 +116,7 @@ def _joined(snapshot: CloudSnapshot) -> tuple[state.CloudState, nova_servers.Sta
     hosts = compute_nodes.ServerHosts(snapshot.hosts)
     # Only a provider leads to the node of a host that is checked.
     nodes = [node for node in snapshot.hosts.nodes if node.uuid in snapshot.providers]
-    read = nova_servers.ServersOnHosts(nodes, snapshot.servers, snapshot.migrations, was_read=True)
+    read = nova_servers.ServersOnHosts(nodes, snapshot.servers, snapshot.migrations)
     return base, nova_servers.standing(base, read, hosts)
 
 
@@ -289,7 +289,7 @@ def _followed(snapshot: CloudSnapshot) -> follow.FollowedStep:
     base, _ = _joined(snapshot)
     hosts = compute_nodes.ServerHosts(snapshot.hosts)
     on_hosts = nova_servers.ServersOnHosts(
-        snapshot.hosts.nodes, snapshot.servers, snapshot.migrations, was_read=True
+        snapshot.hosts.nodes, snapshot.servers, snapshot.migrations
     )
     read = observe_hosts.HostsRead(base, plan.nodes, nova_servers.KnownServers(), on_hosts)
     (followed,) = follow.follow(plan, Drain(plan, read), hosts)

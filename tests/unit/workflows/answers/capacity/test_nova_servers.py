@@ -116,7 +116,7 @@ def standing(
 ) -> nova_servers.Standing:
     assert compute.hosts is not None
     listed = {server.uuid: server for server in servers}
-    read = nova_servers.ServersOnHosts(compute.hosts.nodes, listed, was_read=True)
+    read = nova_servers.ServersOnHosts(compute.hosts.nodes, listed)
     return nova_servers.standing(base, read, compute)
 
 
