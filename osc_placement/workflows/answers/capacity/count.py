@@ -101,20 +101,9 @@ class Counter:
         used = ((root, uuid) for root, option in options for uuid, _ in option.amounts)
         return {uuid for root, uuid in used if self._base.providers[uuid].root_uuid != root}
 
-    def fits(self, roots: Iterable[str], unused: Collection[str] = ()) -> Fits:
-        """How often the request fits on the hosts with these roots, and on how many of them.
-
-        ``unused`` are the UUIDs of providers that are left out.
-        """
-        by_root = {
-            root: [
-                option
-                for option in self._by_root.get(root, ())
-                if not any(uuid in unused for uuid, _ in option.amounts)
-            ]
-            for root in roots
-            if root not in self._refused
-        }
+    def fits(self, roots: Iterable[str]) -> Fits:
+        """How often the request fits on the hosts with these roots, and on how many of them."""
+        by_root = {root: self._by_root.get(root, []) for root in roots if root not in self._refused}
         # Several trees may have the same option, with what they share.
         chosen = {id(option): option for some in by_root.values() for option in some}
         hosts = sum(any(option.is_of_host for option in some) for some in by_root.values())
@@ -126,17 +115,17 @@ class Counter:
         """The root UUIDs of hosts that Placement would use, but that take no server."""
         return tuple(self._found.not_counted)
 
-    def count(self, roots: Iterable[str], unused: Collection[str] = ()) -> Capacity:
+    def count(self, roots: Iterable[str]) -> Capacity:
         """How often the request fits on the hosts with these roots, and what remains."""
         requested = list(roots)
         roots = [root for root in requested if root not in self._refused]
-        fits = self.fits(roots, unused)
+        fits = self.fits(roots)
         found = fits.number
         taken: collections.Counter[placing.Slot] = collections.Counter()
         for option, number in found.chosen:
             for slot, amount in option.amounts.items():
                 taken[slot] += number * amount
-        providers = [each for each in self._providers(roots) if each.uuid not in unused]
+        providers = self._providers(roots)
         classes = [self._class(name, providers, taken) for name in self._plan.totals]
         if not fits.is_complete:
             upper = min(each.fits for each in classes)

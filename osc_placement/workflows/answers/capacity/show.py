@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.engine import state
+from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.model.name import and_more
@@ -258,6 +258,33 @@ def _zone(aggregate: HostAggregate) -> str:
     return aggregate.metadata.get("availability_zone", "")
 
 
+def _with_own_aggregates(base: state.CloudState) -> state.CloudState:
+    """The state with each host in one more aggregate, of its UUID, so that member_of can name it.
+
+    Nova's hosts count in a part even where Placement does not have them in the aggregate.
+    """
+    changed = {}
+    for uuid in count.hosts_of(base):
+        host = base.providers[uuid]
+        changed[uuid] = dataclasses.replace(host, aggregates=(*host.aggregates, uuid))
+    after = base.copy()
+    after.apply(record.Changes(changed))
+    return after
+
+
+def _within(
+    query: candidate.CandidateQuery, aggregates: Collection[str]
+) -> candidate.CandidateQuery:
+    """The query with member_of, which nova adds to the group without a suffix."""
+    groups = (
+        each
+        if each.suffix
+        else dataclasses.replace(each, member_of=(*each.member_of, frozenset(aggregates)))
+        for each in query.groups
+    )
+    return dataclasses.replace(query, groups=tuple(groups))
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Counting:
     """How one query is counted on any state.
@@ -277,56 +304,61 @@ class _Counting:
         """A row for each part of the cloud."""
         without = frozenset(servers.roots_named(base, self.request.without, self.compute))
         refused = self.compute.refused(root for root in base.tree if root not in self.like)
-        counter = count.Counter(base, self.query, without, refused)
-        for part, roots, members in self._parts(base, without):
-            shared = counter.shared_with(roots)
-            unused = {
-                uuid
-                for uuid in shared
-                if members is not None
-                and members.isdisjoint((uuid, base.providers[uuid].root_uuid))
-            }
-            capacity = counter.count(roots, unused)
-            usable = {base.providers[uuid].root_uuid for uuid in shared - unused}
-            kept = self._kept(base, roots, usable, without, refused) if self.request.keep else None
+        parts = self._parts(base, without)
+        if self.request.by in (By.AGGREGATE, By.ZONE):
+            base = _with_own_aggregates(base)
+        every = count.Counter(base, self.query, without, refused)
+        for part, roots, aggregates in parts:
+            query, counter = self.query, every
+            if aggregates:
+                query = _within(query, aggregates.union(roots))
+                counter = count.Counter(base, query, without, refused, among=set(roots))
+            there = {*roots}.union(*(base.with_aggregate[uuid] for uuid in aggregates))
+            unused = (
+                base.providers[uuid]
+                for uuid in sorted(every.shared_with(roots) - counter.shared_with(roots))
+                if there.isdisjoint((uuid, base.providers[uuid].root_uuid))
+            )
+            capacity = counter.count(roots)
+            kept = self._kept(base, query, roots, without, refused) if self.request.keep else None
             reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
             why = f"Placement does not have it in {part}"
-            reasons |= {base.providers[uuid].name: why for uuid in unused}
+            reasons |= {each.name: why for each in unused}
             yield Row(self.title, part, is_after, capacity, kept, reasons)
 
     def _parts(
         self, base: state.CloudState, without: Collection[str]
-    ) -> Iterable[tuple[str, list[str], set[str] | None]]:
-        """``(name, root UUIDs, members)`` of each part, or of all trees.
+    ) -> Iterable[tuple[str, list[str], set[str]]]:
+        """``(name, root UUIDs, aggregates)`` of each part, or of all trees.
 
-        ``members`` are the providers that Placement has in the part; None for all. Nova's request
+        ``aggregates`` are those of which a request for the part is a member_of. Nova's request
         names a host aggregate only if it is a zone: otherwise all providers serve its hosts.
         """
         by = self.request.by
         if by is None:
             roots = (uuid for uuid, each in base.providers.items() if each.root_uuid == uuid)
-            return [("", [uuid for uuid in roots if uuid not in without], None)]
+            return [("", [uuid for uuid in roots if uuid not in without], set())]
         hosts = [uuid for uuid in count.hosts_of(base) if uuid not in without]
         if by is By.HOST:
-            return sorted((base.providers[uuid].name, [uuid], None) for uuid in hosts)
+            return sorted((base.providers[uuid].name, [uuid], set[str]()) for uuid in hosts)
         in_nova = self._hosts_in_nova(base, hosts)
         names = {each.uuid: _zone(each) if by is By.ZONE else each.name for each in self.aggregates}
         plain = {each.uuid for each in self.aggregates if not _zone(each)}
         hosts_of: dict[str, set[str]] = {}
-        members: dict[str, set[str]] = {}
+        asked: dict[str, set[str]] = {}
         for uuid in in_nova if by is By.ZONE else dict.fromkeys([*base.with_aggregate, *in_nova]):
             if name := names.get(uuid, uuid):
-                there = {*base.with_aggregate[uuid]}
-                hosts_of.setdefault(name, set()).update(in_nova.get(uuid, there))
-                members.setdefault(name, set()).update(base.providers if uuid in plain else there)
+                there = in_nova.get(uuid, base.with_aggregate[uuid])
+                hosts_of.setdefault(name, set()).update(there)
+                asked.setdefault(name, set()).update({uuid} - plain)
         for uuids in hosts_of.values():
             uuids.update(root for root, other in self.like.items() if other in uuids)
-        parts: list[tuple[str, list[str], set[str] | None]] = [
-            (name, [uuid for uuid in hosts if uuid in uuids], members[name])
+        parts = [
+            (name, [uuid for uuid in hosts if uuid in uuids], asked[name])
             for name, uuids in sorted(hosts_of.items())
         ]
         others = set(hosts).difference(*hosts_of.values())
-        parts.append((NO_PART, [uuid for uuid in hosts if uuid in others], None))
+        parts.append((NO_PART, [uuid for uuid in hosts if uuid in others], set()))
         return [part for part in parts if part[1]]
 
     def _hosts_in_nova(self, base: state.CloudState, hosts: Iterable[str]) -> dict[str, set[str]]:
@@ -342,32 +374,29 @@ class _Counting:
     def _kept(
         self,
         base: state.CloudState,
+        query: candidate.CandidateQuery,
         roots: Sequence[str],
-        shared: Collection[str],
         without: Collection[str],
         refused: Collection[str],
     ) -> reserve.Reserve:
-        """``shared`` are the roots of providers that share with the hosts."""
-        every = count.hosts_of(base)
-        hosts = [uuid for uuid in every if uuid in set(roots)]
-        outside = {each.root_uuid for each in base.providers.values()}.difference(roots)
-        outside -= set(shared).difference(every)
+        outside = set(base.tree).difference(roots)
+        hosts = [uuid for uuid in count.hosts_of(base) if uuid not in outside]
         known = self.in_nova
         found = moves.Moves(
             base,
             servers.servers_on(base, hosts, known.queries, known.groups, known.migrations),
             SearchBudget(self.request.seconds),
-            [self.query],
-            outside.union(without),
+            [query],
+            without,
             known.groups,
-            refused,
+            outside.union(refused),
         )
         if not found.is_complete:
             raise errors.PlacementError(
                 "--keep: a host has too many allocation candidates for one of the requests"
             )
-        usable = {option.root_uuid for option in found.options_of(servers.kind_of(self.query), ())}
+        usable = {option.root_uuid for option in found.options_of(servers.kind_of(query), ())}
         hosts = [uuid for uuid in hosts if uuid in usable]
-        kept = reserve.capacity_with_failures(found, self.query, hosts, self.request.keep or 0)
+        kept = reserve.capacity_with_failures(found, query, hosts, self.request.keep or 0)
         unsafe = tuple(base.providers[uuid].name for uuid in kept.unsafe)
         return dataclasses.replace(kept, unsafe=unsafe)

@@ -97,6 +97,11 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
             assert usable(base, request, each.name) >= each.free
 
 
+def fits_by_aggregate(client: api.Client, request: candidate.CandidateQuery) -> dict[str, int]:
+    asked = show.ShowRequest({"": request}, show.By.AGGREGATE)
+    return {row.part: row.capacity.count.least for row in show.show(client, asked, CONTEXT).rows}
+
+
 @pytest.mark.seeds(8, long=300)
 def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
     seed: int, placement: service.InProcessPlacement
@@ -108,16 +113,9 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
     file, _ = clients(placement)
     for _ in range(4):
         request = cloud_builder.draw_query(draw, base, VERSION)
-        whole = [each for each in request.groups if not each.suffix]
-        if not whole:
+        if all(each.suffix for each in request.groups):
             continue
-        request = dataclasses.replace(request, groups=tuple(whole), same_subtree=())
-        parts = {
-            row.part: row.capacity.count
-            for row in show.show(
-                file, show.ShowRequest({"": request}, show.By.AGGREGATE), CONTEXT
-            ).rows
-        }
+        parts = fits_by_aggregate(file, request)
         for uuid in cloud_builder.AGGREGATES:
             hosts = base.with_aggregate[uuid] & {*count.hosts_of(base)}
 
@@ -125,13 +123,78 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
                 trees = {base.providers[each].root_uuid for each in found.allocations}
                 return found.root_uuid in trees & hosts
 
-            member_of = (*whole[0].member_of, frozenset({uuid}))
             asked = dataclasses.replace(
-                request, groups=(dataclasses.replace(whole[0], member_of=member_of),)
+                request,
+                groups=tuple(
+                    each
+                    if each.suffix
+                    else dataclasses.replace(each, member_of=(*each.member_of, frozenset({uuid})))
+                    for each in request.groups
+                ),
             )
             with contextlib.suppress(brute_force.TooManyStates):
-                expected = brute_force.most(base, asked, allowed)
-                assert expected == (parts[uuid].least if uuid in parts else 0)
+                assert parts.get(uuid, 0) == brute_force.most(base, asked, allowed)
+
+
+FIRST, SECOND, _ = cloud_builder.AGGREGATES
+HOST = provider(NAME.format(0), aggregates=f"{FIRST} {SECOND}", VCPU=4)
+DISK = provider(NAME.format(1), aggregates=SECOND, traits=clouds.SHARES, DISK_GB=3)
+
+
+@pytest.mark.parametrize(
+    ("providers", "request_", "expected"),
+    [
+        pytest.param(
+            [
+                provider(NAME.format(0), aggregates=FIRST),
+                provider(NAME.format(1), NAME.format(0), aggregates=SECOND, VCPU=2),
+            ],
+            query(group(VCPU=1, member_of=SECOND)),
+            {FIRST: 0},
+            id="one provider, or its root, is in both aggregates",
+        ),
+        pytest.param(
+            [HOST, DISK],
+            query(group(VCPU=1, DISK_GB=1)),
+            {FIRST: 0, SECOND: 3},
+            id="what shares is in the aggregate",
+        ),
+        pytest.param(
+            [HOST, DISK],
+            query(group(VCPU=1), group("_D", DISK_GB=1)),
+            {FIRST: 3, SECOND: 3},
+            id="what shares for a group with a suffix can be outside",
+        ),
+    ],
+)
+def test_a_part_has_what_member_of_admits(
+    providers: Sequence[Any],
+    request_: candidate.CandidateQuery,
+    expected: Mapping[str, int],
+    placement: service.InProcessPlacement,
+) -> None:
+    explained.seed(placement, clouds.cloud(*providers))
+    found = fits_by_aggregate(clients(placement)[0], request_)
+    assert {uuid: found[uuid] for uuid in expected} == expected
+
+
+def test_what_shares_with_a_part_serves_its_servers_and_is_no_host_of_it(
+    placement: service.InProcessPlacement,
+) -> None:
+    other = provider(NAME.format(2), aggregates=f"{FIRST} {SECOND}", VCPU=4)
+    used = {NAME.format(0): {"VCPU": 1}, NAME.format(1): {"DISK_GB": 1}}
+    base = brute_force.claim(clouds.cloud(HOST, DISK, other), NAME.format(3), used)
+    explained.seed(placement, base)
+    queries = {"of hosts": query(group(VCPU=1)), "shared": query(group(DISK_GB=1))}
+    asked = show.ShowRequest(queries, show.By.AGGREGATE, keep=1)
+    rows = show.show(clients(placement)[0], asked, CONTEXT).rows
+    kept = [(row.title, row.part, row.kept.least, row.kept.unsafe) for row in rows if row.kept]
+    assert kept == [
+        ("of hosts", FIRST, 3, ()),
+        ("of hosts", SECOND, 3, ()),
+        ("shared", FIRST, 0, ()),
+        ("shared", SECOND, 0, ()),
+    ]
 
 
 def numbers(row: show.Row) -> tuple[object, ...]:
@@ -232,6 +295,7 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
     }
     nova = nova_servers.NovaReader(compute=compute)
     request = cloud_builder.draw_query(draw, base, VERSION)
+    whole = [each for each in request.groups if not each.suffix]
 
     def shown(client: api.Client = file, **options: Any) -> show.Shown:
         asked = show.ShowRequest({"": request}, **options)
@@ -242,14 +306,20 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
     parts = {row.part: row.capacity.count for row in shown(by=show.By.AGGREGATE).rows}
     for number, uuid in enumerate(cloud_builder.AGGREGATES):
         there = {root for root in roots if root[:8] in hosts[uuid]} & {*count.hosts_of(base)}
-        members = base.with_aggregate[uuid] if number < PLAIN else base.providers.keys()
+        members = base.providers.keys()
+        if number < PLAIN:
+            terms = [any_of for each in whole for any_of in each.member_of]
+            members = {
+                each
+                for each in there | base.with_aggregate[uuid]
+                if not any(term.isdisjoint(base.providers[each].aggregates) for term in terms)
+            }
 
         def allowed(found: candidate.Candidate, there: Any = there, members: Any = members) -> bool:
             """Of a host in nova's aggregate, and of providers that nova's request allows."""
-            trees = {each: base.providers[each].root_uuid for each in found.allocations}
-            others = {each: root for each, root in trees.items() if root != found.root_uuid}
-            return found.root_uuid in there & {*trees.values()} and all(
-                not members.isdisjoint(item) for item in others.items()
+            roots = {each: base.providers[each].root_uuid for each in found.allocations}
+            return found.root_uuid in there & {*roots.values()} and all(
+                not members.isdisjoint((each, roots[each])) for each in found.mappings.get("", ())
             )
 
         part = parts.get(f"aggregate{number}")
