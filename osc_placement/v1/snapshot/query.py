@@ -20,7 +20,7 @@ _MOST_NAMED = 3
 
 
 class ReplayQueries(base.ReportLister):
-    """Show which allocation candidates queries lose candidates
+    """Show which queries for allocation candidates lose candidates
 
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
     (--after). Lists the queries that get no candidate any more, and those that lose more than
