@@ -75,6 +75,18 @@ _BEFORE_SENDING = (
 )
 
 
+class _WithoutTraceback(logging.Filter):
+    """Removes the traceback that urllib3 logs for a damaged header of a response."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Accept every record."""
+        record.exc_info = None
+        return True
+
+
+logging.getLogger("urllib3.connection").addFilter(_WithoutTraceback())
+
+
 class Identity(NamedTuple):
     """What a target is, for comparisons: the URL and region of a service, or a file."""
 

@@ -112,8 +112,8 @@ TABLE = [
     Row(f"{CHECK} --aggregate {uuid_of('rack')} --max-count 2 --no-nova", SMALL, 0,
         {"answer": "yes", "hosts": [("host",)]}),
     Row(f"{CHECK} host0 host1 --no-nova", SMALL, 3,
-        ("| no | host0 | 2 | 1 |", "Servers without a place",
-         "| host1 | it fits only without other servers |")),
+        ("| no | host0 | 2 | 1 |", "Servers of host1 without a place",
+         "| it fits only without other servers |")),
     # A yes without nova is Placement's alone: it counts only where the operator asks for it.
     Row(f"{CHECK} host0", SMALL, 4),
     Row(f"{CHECK} host0 --no-nova --strict", SMALL, 4),

@@ -243,14 +243,14 @@ OUT_OF_SERVICE = [
     Row(f"{CHECK} plain", "avx down", 3, {"answer": "no"}),
     Row(f"{EXPLAIN} --flavor avx", "disabled", 3,
         {"change": [
-            {"host": "plain"},
             {"text": "enable the compute service of avx", "host": "avx", "commands": [
-                "openstack compute service set --enable nova-avx nova-compute"]}]}),
+                "openstack compute service set --enable nova-avx nova-compute"]},
+            {"host": "plain"}]}),
     # Nova does nothing for a service that is enabled already.
     Row(f"{EXPLAIN} --flavor avx", "enabled", 3,
-        {"change": [{"host": "plain"},
-                    {"text": "remove the trait COMPUTE_STATUS_DISABLED from avx"},
-                    {"text": f"remove required={AVX}"}]}),
+        {"change": [{"text": "remove the trait COMPUTE_STATUS_DISABLED from avx"},
+                    {"text": f"remove required={AVX}"},
+                    {"host": "plain"}]}),
 ]
 
 #: What was not checked makes a yes unknown, because it can be a no: the second row of each.
@@ -304,9 +304,9 @@ NAMES = [
                     {"host": None}]}),
     *(Row(f"{EXPLAIN} {options} --nearest 1", "avx full", 3,
           {"change": [
+              {"host": None, "text": f"remove member_of={AZ1} (az1)"},
               {"host": "avx", "text": (f"mirror nova's host aggregate {AZ1} (az1), which has avx,"
-                                       " to Placement",)},
-              {"host": None, "text": f"remove member_of={AZ1} (az1)"}]})
+                                       " to Placement; reserve ",)}]})
       for options in ONE_ZONE),
     # A renamed provider is still the host of its compute node.
     Row(f"{EXPLAIN} --flavor avx --availability-zone az1", "renamed", 3,

@@ -88,6 +88,7 @@ OWN = {
     "server/context.py",
     "server/store/sqlite.py",
     "testing/traffic.py",
+    "workflows/reshape/documents.py",
     "workflows/snapshot/anonymize.py",
     "workflows/snapshot/file.py",
 }

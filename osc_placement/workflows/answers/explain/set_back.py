@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from osc_placement.model.name import CUSTOM_PREFIX
+from osc_placement.nova import traits
 from osc_placement.workflows.answers.explain.changes import DISABLED, Action, SmallestChange, Step
 
 #: ``{(field, class): the option of nova.conf}``.
@@ -40,9 +41,9 @@ def lasts(change: SmallestChange) -> bool:
 
 def _of(step: Step) -> Iterator[str]:
     is_custom = step.name.startswith(CUSTOM_PREFIX)
-    # A trait of a service that is disabled goes by itself where the service is enabled.
-    is_trait = step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT) and step.name != DISABLED
-    if is_trait and not is_custom:
+    # Nova-compute itself takes the one away, and gives the other.
+    is_kept = is_custom or step.name in (DISABLED, traits.OWNER)
+    if step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT) and not is_kept:
         where = _CPU_TRAIT if step.name.startswith("HW_CPU_") else _TRAIT
         yield f"nova-compute sets back the trait {step.name}: {where}"
     if step.action not in (Action.RAISE, Action.AMEND):

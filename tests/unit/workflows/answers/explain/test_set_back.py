@@ -23,7 +23,7 @@ RATIO = "allocation_ratio"
         (Action.ADD_TRAIT, "HW_CPU_X86_AVX", "", "cpu_model_extra_flags in nova.conf"),
         (Action.REMOVE_TRAIT, "HW_CPU_HYPERTHREADING", "", "cpu_model_extra_flags in nova.conf"),
         (Action.REMOVE_TRAIT, "COMPUTE_STATUS_DISABLED", "", ""),
-        (Action.ADD_TRAIT, "OWNER_NOVA", "", "the driver reports it"),
+        (Action.ADD_TRAIT, "OWNER_NOVA", "", ""),
         (Action.ADD_TRAIT, "COMPUTE_NODE", "", "the driver reports it"),
         (Action.ADD_TRAIT, "CUSTOM_FAST", "", ""),
         (Action.FREE, "VCPU", "", ""),
