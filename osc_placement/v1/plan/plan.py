@@ -343,7 +343,7 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
         undoable = [item for item in records if item.undo_file is not None]
         hidden = [name for name in _COLUMNS if name not in self.table_columns]
         return [
-            *(f"To continue: {text}" for text in map(_to_continue, records) if text),
+            *(f"To continue: {text}" for text in dict.fromkeys(map(_to_continue, records)) if text),
             *(
                 f"To undo the newest: {plan_command.plan_command('undo', item.id)}"
                 for item in undoable[:1]

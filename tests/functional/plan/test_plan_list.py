@@ -118,6 +118,14 @@ def test_a_limited_run_names_the_command_that_continues(cloud: shell.OpenStack) 
     assert [row["status"] for row in cloud(LIST)[:2]] == ["undone", "unfinished"]
 
 
+def test_one_command_that_continues_two_runs_is_named_once(cloud: shell.OpenStack) -> None:
+    for _ in range(2):
+        cloud.run("resource provider trait add --trait CUSTOM_A --create --all --max-count 1")
+    assert [row["status"] for row in cloud(LIST)[:2]] == ["unfinished", "unfinished"]
+    lines = shell.run(LIST.split()).stderr.splitlines()
+    assert len([line for line in lines if "To continue: " in line and "CUSTOM_A" in line]) == 1
+
+
 def test_a_limited_undo_continues_with_undo(cloud: shell.OpenStack) -> None:
     cloud.do(f"{AMEND} DISK_GB:reserved=4 --plan-out plan.json")
     outcome = cloud.run(f"{UNDO} plan.json --max-count 1")
