@@ -190,7 +190,8 @@ class _Mirror:
             what = "it is not a compute node of nova"
             if self._snapshot.providers[uuid].name in self._snapshot.hostnames:
                 what = "it has the name of a compute node and another UUID"
-            text = f"in {aggregate.name}, but {what}: --prune --provider removes it"
+            options = "--provider" if prune else "--prune --provider"
+            text = f"in {aggregate.name}, but {what}: {options} removes it"
             return Reason(Code.NOT_A_COMPUTE_NODE, text)
         return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else reasons.NONE
 

@@ -246,7 +246,7 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         (cloud({"az": ""}), "no hosts"),
         (cloud({"az": ""}, {"az": "n-a."}), "its host is not in it: --prune"),
         (cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}), "in old, but nova has deleted it"),
-        (cloud({"az": ""}, {"az": "u-share"}), "not a compute node of nova"),
+        (cloud({"az": ""}, {"az": "u-share"}), "not a compute node of nova: --prune --provider"),
         (
             cloud({"az": ""}, {"az": "u"}, providers=(*PROVIDERS, compute("a.", "u"))),
             "another UUID",
@@ -256,6 +256,13 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
 def test_a_skipped_change_has_its_reason(snapshot: mirror.MirrorSnapshot, reason: str) -> None:
     reasons = [item.reason for item in mirror.decide_mirror(snapshot, ALL).skipped]
     assert re.search(reason, "; ".join(reasons))
+
+
+def test_the_reason_names_the_option_that_a_forgotten_aggregate_needs() -> None:
+    snapshot = cloud({}, {"old": "u-share"}, deleted={"U-old": "old"})
+    made = mirror.decide_mirror(snapshot, MirrorRequest(forget=frozenset({"U-old"})))
+    reasons = [item.reason for item in made.skipped]
+    assert reasons == ["in old, but it is not a compute node of nova: --provider removes it"]
 
 
 def test_only_stale_compute_nodes_are_counted() -> None:
