@@ -182,9 +182,12 @@ class _Mirror:
     ) -> Reason:
         """The reason to keep a stale member; empty to remove it."""
         prune = self._request.prune or aggregate.uuid in self._request.forget
-        where = "nova has deleted it" if deleted else "its host is not in it"
+        why = "its host is not in it: --prune"
+        if deleted:
+            # Nova's next listing has no UUID that --prune could find.
+            why = f"nova has deleted it: --forget {aggregate.uuid}"
         if uuid in self._snapshot.compute_nodes:
-            text = f"in {aggregate.name}, but {where}: --prune removes it"
+            text = f"in {aggregate.name}, but {why} removes it"
             return reasons.NONE if prune else Reason(Code.STALE_MEMBER, text)
         if not (named and prune):
             what = "it is not a compute node of nova"

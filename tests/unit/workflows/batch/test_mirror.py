@@ -245,7 +245,10 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         (cloud({"az": "twin"}, hosts=TWINS), "the compute node of a has this name too"),
         (cloud({"az": ""}), "no hosts"),
         (cloud({"az": ""}, {"az": "n-a."}), "its host is not in it: --prune"),
-        (cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}), "in old, but nova has deleted it"),
+        (
+            cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}),
+            "in old, but nova has deleted it: --forget U-old",
+        ),
         (cloud({"az": ""}, {"az": "u-share"}), "not a compute node of nova: --prune --provider"),
         (
             cloud({"az": ""}, {"az": "u"}, providers=(*PROVIDERS, compute("a.", "u"))),
