@@ -29,16 +29,29 @@ END_LIMIT = 5.0
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-def free_port() -> int:
-    """A port without a listener."""
+@contextlib.contextmanager
+def _own_port() -> Iterator[int]:
+    """A port without a listener, which no other test takes before the server has it.
+
+    The kernel has one socket of each name, and forgets it with its process.
+    """
     for port in random.sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
+        with socket.socket(socket.AF_UNIX) as name, socket.socket() as probe:
             try:
+                name.bind(f"\0osc-placement-test-{port}")
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+            probe.close()
+            yield port
+            return
     raise RuntimeError(f"no free port from {PORTS.start} to {PORTS.stop - 1}")
+
+
+def free_port() -> int:
+    """A port without a listener."""
+    with _own_port() as port:
+        return port
 
 
 @contextlib.contextmanager
@@ -54,25 +67,26 @@ def running(
     PLACEMENT_STATE_DIR (the folder ``state``) in its environment. It is ready when it answers GET
     /. Raises RuntimeError with the end of its log if it does not.
     """
-    port = free_port()
-    env = {**os.environ, **environment}
-    env |= {"PLACEMENT_FIXTURE": fixture, "PLACEMENT_STATE_DIR": str(state)}
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), env.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    log = state / "server.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, str(port)],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        _wait(port, process, log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        _end(process)
+    with _own_port() as port:
+        env = {**os.environ, **environment}
+        env |= {"PLACEMENT_FIXTURE": fixture, "PLACEMENT_STATE_DIR": str(state)}
+        folders = os.pathsep.join([str(ROOT), env.get("PYTHONPATH", "")])
+        env["PYTHONPATH"] = folders.rstrip(os.pathsep)
+        log = state / "server.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [*command, str(port)],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            _wait(port, process, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            _end(process)
 
 
 def _wait(port: int, process: subprocess.Popen[bytes], log: pathlib.Path) -> None:
