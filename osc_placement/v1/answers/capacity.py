@@ -127,7 +127,7 @@ openstack placement capacity show --flavor m1.large \\
         self.summary = self._summary(answer)
         own = (single.not_checked for single in self._requests.values())
         doubts = [*answer.not_checked, *itertools.chain.from_iterable(own)]
-        code = services.NOT_CHECKED if self._differ(answer.rows) else 0
+        code = services.NOT_CHECKED if answer.failures or self._differ(answer.rows) else 0
         self.exit_code = services.answer_code(
             code,
             doubts,

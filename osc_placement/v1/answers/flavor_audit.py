@@ -95,7 +95,7 @@ openstack placement flavor audit --fail-on unknown-name \\
                 compute,
             )
         fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
-        self.exit_code = _code(flavors, fails)
+        self.exit_code = _code(flavors, fails) or (services.NOT_CHECKED if failures else 0)
         open_questions = [
             *compute.not_checked,
             *(text for flavor in flavors for text in flavor.not_checked),

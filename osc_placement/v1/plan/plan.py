@@ -48,7 +48,7 @@ class ShowPlan(plan_command.PlanCommand):
     exit_codes = {
         **base.EXIT_CODES,
         3: "with --fail-on: the plan has this effect",
-        services.NOT_CHECKED: "with --fail-on: unknown, because hosts are not counted",
+        services.NOT_CHECKED: "with --fail-on: unknown: something was not counted or applied",
     }
     example = """\
 openstack placement plan show ratios.json
@@ -121,6 +121,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             shown = self._impact(parsed_args)
             columns = {
                 **_IMPACT_COLUMNS,
+                "stranded": lambda item: _stranded(item) if shown.knows_stranded else None,
                 "not_checked": lambda item: rows.lines(shown.open_of(item)),
             }
             return rows.listing(columns, shown.flavors)
@@ -134,15 +135,13 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
         nova = services.NovaServices(self).nova
         self._impact_of = shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
-        harm = dict(zip(_EFFECTS, shown.harm.values(), strict=True))
-        unsure = any(item.may_be_lost for item in shown.flavors)
-        if any(harm[effect] not in (0, "not checked") for effect in parsed_args.fail_on):
+        if any(shown.harm[effect] for effect in parsed_args.fail_on):
             self.exit_code = 3
-        elif parsed_args.fail_on and (unsure or shown.not_checked):
+        elif parsed_args.fail_on and shown.is_open:
             self.exit_code = services.NOT_CHECKED
         self.summary = [
             *self.summary,
-            "; ".join(f"{what}: {number}" for what, number in shown.harm.items()),
+            shown.harm_texts(),
             *(f"{kind.capitalize()}: {text}" for kind, text in shown.remarks),
         ]
         self.table_columns = tuple(name for name in _IMPACT_COLUMNS if name not in _NOT_IN_TABLES)
@@ -173,6 +172,11 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
 _NOT_IN_TABLES = ("id", "exact", "refused", "n_minus_1", "not_counted")
 
+
+def _stranded(item: impact.FlavorImpact) -> rows.Cell:
+    return rows.lines(server.name or server.uuid for server in item.stranded)
+
+
 _IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
     "flavor": lambda item: item.name,
     "id": lambda item: item.id,
@@ -182,7 +186,7 @@ _IMPACT_COLUMNS: rows.Columns[impact.FlavorImpact] = {
     "fits_after": lambda item: item.after.fits,
     "exact": lambda item: item.before.is_exact and item.after.is_exact,
     "effect": lambda item: item.effect,
-    "stranded": lambda item: rows.lines(server.name or server.uuid for server in item.stranded),
+    "stranded": _stranded,
     "refused": lambda item: item.refused,
     "n_minus_1": lambda item: item.n_minus_1,
     "not_counted": lambda item: rows.lines(services.not_counted_rows(item.not_counted)),

@@ -15,6 +15,7 @@ from osc_placement.workflows.health import impact
 _EFFECTS = {"lost": "**lost**", "one-host": "one host"}
 
 #: Cells of the page are Markdown.
+_STRANDED = "stranded servers"
 _IMPACT: rows.Columns[impact.FlavorImpact] = {
     "flavor": lambda item: markdown.code(item.name),
     "hosts": lambda item: _arrow(item.before.hosts, item.after.hosts),
@@ -24,9 +25,7 @@ _IMPACT: rows.Columns[impact.FlavorImpact] = {
         _EFFECTS.get(item.effect)
         or ("not known" if item.may_be_lost else markdown.code(item.refused))
     ),
-    "stranded servers": lambda item: markdown.lines(
-        server.name or server.uuid for server in item.stranded
-    ),
+    _STRANDED: lambda item: markdown.lines(server.name or server.uuid for server in item.stranded),
 }
 
 _WITHOUT_CHANGE: rows.Columns[result.ChangeResult] = {
@@ -71,11 +70,14 @@ def _capacity(plan: Plan) -> list[str]:
 def _impact(shown: impact.Impact) -> Iterator[str]:
     differing = [item for item in shown.flavors if item.before != item.after or item.stranded]
     yield from ("### Impact", "")
-    yield from ("; ".join(f"{what}: **{number}**" for what, number in shown.harm.items()), "")
-    yield from markdown.table(*rows.listing(_IMPACT, differing)) if differing else ()
+    yield from (shown.harm_texts("**"), "")
+    columns = dict(_IMPACT)
+    if not shown.knows_stranded:
+        del columns[_STRANDED]
+    yield from markdown.table(*rows.listing(columns, differing)) if differing else ()
     same = [item for item in shown.flavors if item not in differing]
     if same:
-        body = markdown.table(*rows.listing(_IMPACT, same))
+        body = markdown.table(*rows.listing(columns, same))
         yield from markdown.folded(counted(len(same), "unchanged flavor"), body)
     yield from markdown.items(shown.remarks)
     yield ""

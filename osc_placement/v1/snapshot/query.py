@@ -38,6 +38,7 @@ class ReplayQueries(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "some queries lose candidates; with --against: answers differ, or are too slow",
+        services.NOT_CHECKED: "no query loses candidates, but changes were not applied to the copy",
     }
     example = """\
 openstack placement query replay monday.sqlite tuesday.sqlite \\
@@ -130,7 +131,7 @@ openstack --os-placement-rate 20 placement query replay \\
             names = replay.names_of(states)
         affected = [item for item in comparisons if item.is_affected(parsed_args.percent)]
         exhausted = sum(item.is_exhausted for item in affected)
-        self.exit_code = 3 if affected else 0
+        self.exit_code = 3 if affected else services.NOT_CHECKED if len(applied) > 1 else 0
         self.summary = [
             *applied,
             f"Distinct queries: {len(comparisons)}. Lost all candidates: {exhausted}. Lost more"

@@ -30,8 +30,6 @@ from osc_placement.workflows.cloud import compute_nodes, nova_request, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
 
-_STRANDED = "stranded servers"
-
 #: Why a flavor that is on no host before a plan may be lost by it.
 UNSURE = "no host was counted before the plan, and hosts that are not counted could serve it"
 
@@ -102,13 +100,15 @@ class FlavorImpact:
 class Impact:
     """``failures`` are the changes that could not be applied to the copy; ``notes`` assumptions.
 
-    ``not_checked`` are sentences about the compute services, and why stranded servers are unknown.
+    ``not_checked`` are sentences about the compute services, and why stranded servers are unknown:
+    then ``knows_stranded`` is False.
     """
 
     flavors: tuple[FlavorImpact, ...] = ()
     failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
+    knows_stranded: bool = True
 
     @property
     def not_counted(self) -> dict[str, str]:
@@ -141,15 +141,27 @@ class Impact:
         return [*self.not_checked, *item.not_checked, *effect]
 
     @property
-    def harm(self) -> dict[str, int | str]:
-        """``{what the plan does: to how many flavors or servers}``."""
-        is_unknown = any(text.startswith(_STRANDED) for text in self.not_checked)
+    def harm(self) -> dict[str, int | None]:
+        """``{effect: of how many flavors or servers}``; None is not known."""
         stranded = sum(len(item.stranded) for item in self.flavors)
         return {
-            "Flavors lost": len(self.lost),
-            "newly on one host only": sum(item.is_without_spare for item in self.flavors),
-            "servers stranded": "not checked" if is_unknown else stranded,
+            "flavor-lost": len(self.lost),
+            "one-host": sum(item.is_without_spare for item in self.flavors),
+            "stranded": stranded if self.knows_stranded else None,
         }
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an effect that was not found may still be there."""
+        unsure = any(item.may_be_lost for item in self.flavors)
+        return unsure or bool(self.not_checked or self.failures)
+
+    def harm_texts(self, mark: str = "") -> str:
+        """The effects with their numbers, each number between two marks."""
+        numbers = ("not checked" if number is None else number for number in self.harm.values())
+        texts = ("Flavors lost", "newly on one host only", "servers stranded")
+        pairs = zip(texts, numbers, strict=True)
+        return "; ".join(f"{text}: {mark}{number}{mark}" for text, number in pairs)
 
     @property
     def lost(self) -> list[str]:
@@ -190,16 +202,24 @@ def compare(
     named, servers = flavors.flavors(nova), nova_servers.servers(nova)
     comparison = _Comparison(base, changed.state, compute)
     stranded: dict[str, list[values.Server]] = {}
+    knows_stranded = True
     try:
         stranded = _stranded(comparison, servers, nova_api.host_aggregates(nova), rules.newest)
     except errors.PlacementError as error:
-        not_checked.append(f"{_STRANDED}: {error}")
+        knows_stranded = False
+        not_checked.append(f"stranded servers: {error}")
     listed = _of_flavors(comparison, named, rules.newest, stranded)
     deleted = [
         FlavorImpact("", name, stranded=tuple(stranded[name]))
         for name in sorted(stranded.keys() - {flavor.name for flavor in named})
     ]
-    return Impact((*listed, *deleted), changed.failures, tuple(rules.notes), tuple(not_checked))
+    return Impact(
+        (*listed, *deleted),
+        changed.failures,
+        tuple(rules.notes),
+        tuple(not_checked),
+        knows_stranded,
+    )
 
 
 def _rules(

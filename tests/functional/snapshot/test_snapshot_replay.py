@@ -60,6 +60,25 @@ def test_a_plan_that_removes_a_trait_affects_exactly_the_queries_for_it(
     assert len(rows(everything)) == len(QUERIES)
 
 
+def test_an_answer_after_a_plan_that_was_applied_in_part_is_unknown(
+    openstack: shell.OpenStack, sample: targets.Target
+) -> None:
+    amend = f"resource provider inventory amend {HOST} --resource"
+    openstack.run(f"{amend} VCPU:reserved+=1", "--dry-run", "--plan-out", "plan.json")
+    openstack.do(f"{amend} VCPU:reserved+=1")
+    openstack("placement snapshot save", "later.sqlite")
+    nova = ("--os-placement-database", "later.sqlite", "--os-nova-recording", "12-hosts")
+    for command, options in (
+        ("placement query replay later.sqlite --queries queries.txt --after plan.json", ()),
+        ("placement capacity show --resource VCPU=1 --no-nova --after plan.json", nova),
+        ("placement flavor audit m1.small --after plan.json", nova),
+        ("placement plan show plan.json --impact --fail-on flavor-lost", nova),
+    ):
+        outcome = openstack.run("", *options, *command.split())
+        assert "ot applied" in outcome.stderr, outcome
+        assert outcome.code == 4, outcome
+
+
 def test_two_snapshots_are_compared(openstack: shell.OpenStack, sample: targets.Target) -> None:
     vgpu = "resource provider inventory amend --all --resource VGPU:reserved=8"
     openstack.do(vgpu, "--allow", "over-capacity")
