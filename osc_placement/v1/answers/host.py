@@ -92,8 +92,9 @@ openstack --os-placement-database cloud.sqlite \\
         self.exit_code = services.answer_code(
             code, judgement.doubts, strict=parsed_args.strict, only_placement=parsed_args.no_nova
         )
+        is_told = judgement.reason not in ("", *judgement.doubts)
         self.summary = [
-            *(f"Reason: {text}" for text in {judgement.reason}.difference(judgement.doubts, [""])),
+            *([f"Reason: {judgement.reason}"] if is_told else []),
             *(f"Assumed: {text}" for text in judgement.assumed),
             *services.judgement_lines(judgement.not_counted, judgement.doubts, judgement.notes),
         ]

@@ -31,30 +31,33 @@ _CPU_TRAIT = "set [libvirt]cpu_models or cpu_model_extra_flags in nova.conf"
 
 def notes(found: Iterable[SmallestChange]) -> list[str]:
     """A line for each kind of change that does not last on a provider of nova-compute."""
-    return list(dict.fromkeys(line for each in found for step in each.steps for line in _of(step)))
+    return list(
+        dict.fromkeys(line for each in found for step in each.steps for line, _ in _of(step))
+    )
 
 
 def lasts(change: SmallestChange) -> bool:
     """Whether nova-compute keeps each step of a change, unless its configuration says otherwise."""
-    return all(" if " in line for step in change.steps for line in _of(step))
+    return not any(is_certain for step in change.steps for _, is_certain in _of(step))
 
 
-def _of(step: Step) -> Iterator[str]:
+def _of(step: Step) -> Iterator[tuple[str, bool]]:
+    """``(the note, whether it is so with each configuration)``."""
     is_custom = step.name.startswith(CUSTOM_PREFIX)
     # Nova-compute itself takes the one away, and gives the other.
     is_kept = is_custom or step.name in (DISABLED, traits.OWNER)
     if step.action in (Action.ADD_TRAIT, Action.REMOVE_TRAIT) and not is_kept:
         where = _CPU_TRAIT if step.name.startswith("HW_CPU_") else _TRAIT
-        yield f"nova-compute sets back the trait {step.name}: {where}"
+        yield f"nova-compute sets back the trait {step.name}: {where}", True
     if step.action not in (Action.RAISE, Action.AMEND):
         return
     what = f"{step.field} of {step.name}"
     option = _OPTIONS.get((step.field, step.name))
     if is_custom:
-        yield f"nova-compute sets back {what} if its provider.yaml names it: change it there"
+        yield f"nova-compute sets back {what} if its provider.yaml names it: change it there", False
     elif option and step.field == "allocation_ratio":
-        yield f"nova-compute sets back {what} if nova.conf has {option}: change it there"
+        yield f"nova-compute sets back {what} if nova.conf has {option}: change it there", False
     elif option:
-        yield f"nova-compute sets back {what}: change {option} in nova.conf"
+        yield f"nova-compute sets back {what}: change {option} in nova.conf", True
     else:
-        yield f"nova-compute sets back {what}: no option sets it, the host itself decides"
+        yield f"nova-compute sets back {what}: no option sets it, the host itself decides", True
