@@ -21,7 +21,7 @@ from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal,
 STUCK_MOVE = "stuck-move"
 CODES = (STUCK_MOVE,)
 
-_TEXT = "its {type} from {source} to {dest} is {status} for {minutes} min"
+_TEXT = "its {type} from {source} to {dest} is {status}"
 _NOT_BEGUN = ": {source} has not begun it"
 _RESTART = "restart nova-conductor and nova-compute on {source}; if the status stays"
 
@@ -45,13 +45,11 @@ def _finding(
 ) -> AllocationFinding:
     ends = (node.host for node in snapshot.claimed_by(server.uuid))
     target = stuck.dest_host or next((host for host in ends if host != stuck.source_host), None)
-    age = moves.seconds_since(stuck.updated, context.now) or 0.0
-    text = (_TEXT + (_NOT_BEGUN if moves.waits_for_source(stuck) else "")).format(
-        type=stuck.type,
-        source=stuck.source_host,
-        dest=target,
-        status=stuck.status,
-        minutes=int(age // 60),
+    age = moves.seconds_since(stuck.updated, context.now)
+    # Nova may show no time.
+    since = "" if age is None else f" for {int(age // 60)} min"
+    text = (_TEXT + since + (_NOT_BEGUN if moves.waits_for_source(stuck) else "")).format(
+        type=stuck.type, source=stuck.source_host, dest=target, status=stuck.status
     )
     fields = {
         "migration": stuck.uuid,
@@ -59,7 +57,7 @@ def _finding(
         "migration_status": stuck.status,
         "source_host": stuck.source_host,
         "dest_host": target,
-        "age": int(age),
+        "age": None if age is None else int(age),
         "task_state": server.task_state,
         "allocations": snapshot.allocations.get(server.uuid, {}),
         "migration_allocations": snapshot.allocations.get(stuck.uuid, {}),
