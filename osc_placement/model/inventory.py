@@ -58,9 +58,9 @@ class Inventory:
 
         Errors: TypeError for a field that is no number; a text would be repeated, not multiplied.
         """
-        wrong = {field for field in FIELDS if not isinstance(fields.get(field, 0), int | float)}
-        if wrong:
-            raise TypeError(f"{wrong.pop()} is not a number")
+        for field in FIELDS:
+            if not isinstance(fields.get(field, 0), int | float):
+                raise TypeError(f"{field} is not a number")
         return cls(**{field: fields[field] for field in FIELDS if field in fields})  # type: ignore[arg-type]
 
 

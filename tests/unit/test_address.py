@@ -22,7 +22,7 @@ def test_a_usual_address_is_shown_as_it_is() -> None:
         "HTTP://Host",
         "http://h:",
         "postgresql+psycopg2://h:5432/placement",
-        "sqlite:////home/me@example.org/placement.db",
+        "sqlite:////srv/me@example.org/placement.db",
     ):
         assert address.shown(url) == url
         assert (address.fault(url) == "") == url.lower().startswith("http")
