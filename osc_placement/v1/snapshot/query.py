@@ -38,7 +38,7 @@ class ReplayQueries(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "some queries lose candidates; with --against: answers differ, or are too slow",
-        services.NOT_CHECKED: "no query loses candidates, but changes were not applied to the copy",
+        services.NOT_CHECKED: "unknown: no query loses candidates, but changes were not applied",
     }
     example = """\
 openstack placement query replay monday.sqlite tuesday.sqlite \\
