@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud whose nova is upgraded: real services of several releases of nova, and MariaDB.
 
-``moves.py`` (see lab/tests/test_moves.py) starts and configures the services; this module selects
+*moves.py* (see lab/tests/test_moves.py) starts and configures the services; this module selects
 the release of each service of nova. Keystone, Placement and neutron's substitute stay as they are.
 """
 

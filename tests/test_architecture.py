@@ -37,8 +37,7 @@ ENGINE = {"engine", "engine.candidates"}
 #: The services and Placement's values.
 BELOW_PLAN = {"nova", "neutron", "client", "model"}
 #: What every workflow may import of the layers below.
-BELOW_WORKFLOWS = PLAN | BELOW_PLAN | ENGINE | {"search"}
-_ANSWERS = {"answers", "answers.capacity", "answers.drain", "answers.explain"}
+BELOW_WORKFLOWS = PLAN | BELOW_PLAN | ENGINE | {"scheduling", "search"}
 _REPAIR = {"repair", "repair.allocations", "repair.migrations", "repair.providers"}
 #: The rooms of workflows and of some of their folders, and what else each may import of workflows.
 ROOMS: dict[str, set[str]] = {
@@ -53,22 +52,20 @@ ROOMS: dict[str, set[str]] = {
     "repair.providers": {"cloud", "repair"},
     # A data migration is a run of another workflow.
     "repair.migrations": {"cloud", "batch", "repair", "repair.allocations"},
-    "answers": {"cloud", "answers.capacity", "answers.drain", "answers.explain"},
-    # What needs every record of a service is counted on a snapshot of it.
-    "answers.capacity": {"cloud", "snapshot"},
-    # Who is on a host, and moves from or to it, is the list of servers of host check.
-    "answers.explain": {"cloud", "answers.capacity"},
+    "explain": {"cloud"},
     # With ``--keep``, a drain reads every record; what unblocks a server is explain's answer.
-    "answers.drain": {"cloud", "snapshot", "answers.capacity", "answers.explain"},
+    "moving": {"cloud", "snapshot", "explain"},
+    # What needs every record of a service is counted on a snapshot of it.
+    "capacity": {"cloud", "snapshot", "moving"},
     # Health is a run of all audits; metrics, report and impact also show what fits.
-    "health": {"cloud", "batch", "snapshot"} | _ANSWERS | _REPAIR,
+    "health": {"cloud", "batch", "snapshot", "explain", "moving", "capacity"} | _REPAIR,
 }
 WORKFLOWS = {"workflows", *(f"workflows.{room}" for room in ROOMS)}
 
 #: What every command may import of v1/.
 BELOW_COMMANDS = {"v1.common", "v1.output"}
 #: What commands import from the layers below.
-BELOW_V1 = WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"}
+BELOW_V1 = WORKFLOWS | PLAN | BELOW_PLAN | {"plugin", "scheduling"}
 
 #: part -> the parts that it may import besides itself, ``microversion``, ``errors``, ``address``.
 #: A module belongs to the longest part that matches its name.
@@ -84,6 +81,7 @@ LAYERS: dict[str, set[str]] = {
     "client.connection": {"client", "model"},
     "neutron": {"client", "model"},
     "nova": {"client", "neutron", "model"},
+    "scheduling": {"nova", "neutron", "model"},
     "engine": {"model"},
     "engine.candidates": {"engine", "model"},
     "search": {"engine.candidates"},
@@ -106,7 +104,17 @@ LAYERS: dict[str, set[str]] = {
     "v1.resources": BELOW_COMMANDS | BELOW_V1,
     **{
         f"v1.{room}": {"v1.resources"} | BELOW_COMMANDS | BELOW_V1
-        for room in ("plan", "batch", "reshape", "snapshot", "repair", "answers", "health")
+        for room in (
+            "plan",
+            "batch",
+            "reshape",
+            "snapshot",
+            "repair",
+            "explain",
+            "moving",
+            "capacity",
+            "health",
+        )
     },
     "v1": BELOW_COMMANDS | BELOW_V1,
     # Names of osc-placement 4, for one release.
@@ -396,7 +404,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 61_820
+MAX_LINES = 61_864
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:

@@ -104,7 +104,7 @@ def test_every_local_link_leads_to_a_page_and_an_id(pages: dict[pathlib.Path, Pa
 
 #: The anchors that long pages had before they were divided: ``{page: anchors}``.
 FORMER_ANCHORS = {
-    "user/answers/capacity": "hosts-that-may-stop",
+    "user/capacity/capacity": "hosts-that-may-stop",
     "user/repair/audit": "selection-and-options codes concurrent-writers exit-codes how-it-repairs"
     " limit-of-removals output-for-programs requests-sent unknown-findings what-is-not-a-finding",
     "user/snapshot/snapshots": "content differences in-seconds queries rehearsals requests-sent"
@@ -200,7 +200,7 @@ def search(site: pathlib.Path, query: str) -> list[str]:
     ("query", "page"),
     [
         ("full host delete allocation", "user/repair/audit"),
-        ("no valid host", "user/answers/no-valid-host"),
+        ("no valid host", "user/explain/no-valid-host"),
         ("option version", "user/reference/options"),
     ],
 )
@@ -211,9 +211,9 @@ def test_a_search_for_a_problem_finds_its_page(site: pathlib.Path, query: str, p
 #: ``{a word of operators: the page that an index entry of this word leads to}``. The search of the
 #: pages ranks an entry with exactly this word before titles and texts.
 KEYWORDS = {
-    **dict.fromkeys(("drain", "maintenance", "evacuate", "retire"), "user/answers/drain"),
-    **dict.fromkeys(("reboot", "evacuation"), "user/answers/host-check"),
-    **dict.fromkeys(("migrate", "live migration", "resize"), "user/answers/moving-servers"),
+    **dict.fromkeys(("drain", "maintenance", "evacuate", "retire"), "user/moving/drain"),
+    **dict.fromkeys(("reboot", "evacuation"), "user/moving/host-check"),
+    **dict.fromkeys(("migrate", "live migration", "resize"), "user/moving/moving-servers"),
     **dict.fromkeys(("overcommit", "oversubscribed", "rollback"), "user/batch/batch"),
     **dict.fromkeys(("throttle", "429"), "user/batch/batch"),
     **dict.fromkeys(("401", "403", "404", "409", "forbidden"), "start/troubleshooting"),
@@ -226,7 +226,7 @@ KEYWORDS = {
     "grafana": "user/health/metrics",
     "json": "user/reference/output",
     "gpu": "user/reshape/recipe-vgpu",
-    "headroom": "user/answers/capacity",
+    "headroom": "user/capacity/capacity",
     "pin": "about/support",
 }
 

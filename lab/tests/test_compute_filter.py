@@ -22,24 +22,19 @@ from osc_placement import microversion
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate, constraint
-from osc_placement.nova import flavors, request, traits
+from osc_placement.nova import flavors
+from osc_placement.scheduling import request, traits
 from osc_placement.testing import service
-from osc_placement.workflows.answers import flavor_audit as audit
-from osc_placement.workflows.answers.capacity import (
-    count,
-    moves as capacity_moves,
-    nova_servers,
-    servers,
-    show,
-    stop,
-)
-from osc_placement.workflows.answers.explain import explain
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.capacity import show
+from osc_placement.workflows.cloud import compute_nodes, nova_servers, servers
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.explain import explain, flavor_audit as audit
+from osc_placement.workflows.moving import places as capacity_moves, stop
 from tests.support.candidates import cloud_builder, explained, oracle
 from tests.support.capacity import brute_force
 from tests.support.clouds import compute_services
-from tests.unit.workflows.answers import test_flavor_audit as flavor_clouds
+from tests.unit.workflows.explain import test_flavor_audit as flavor_clouds
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
@@ -99,7 +94,7 @@ class Cloud:
         base = brute_force.small_state(self.draw)
         asked = [self.query(base) for _ in range(6)]
         self.base: state.CloudState = brute_force.with_servers(self.draw, base, asked)[0]
-        self.hosts = count.hosts_of(self.base)
+        self.hosts = hosts_of(self.base)
         roots = [each.uuid for each in self.base.providers.values() if each.uuid == each.root_uuid]
         self.states = compute_services.draw_states(self.draw, roots)
         self.compute = compute_nodes.read_server_hosts(compute_services.nova(self.states))

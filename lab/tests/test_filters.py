@@ -16,7 +16,8 @@ import pytest
 
 from lab import install, place
 from lab.tests.test_request import RELEASES
-from osc_placement.nova import filters, flavor, request, values
+from osc_placement.nova import flavor, values
+from osc_placement.scheduling import filters, request
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

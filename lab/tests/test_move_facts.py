@@ -11,7 +11,7 @@ import json
 import pytest
 
 from lab import install, place
-from osc_placement.nova import releases
+from osc_placement.scheduling import releases
 from tests.support import nova_words
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

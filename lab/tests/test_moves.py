@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that move on real nova, held at each point, against what the commands say.
 
-``OSC_PLACEMENT_MOVES`` names a folder with ``moves.py``: real keystone, placement and nova (API,
+``OSC_PLACEMENT_MOVES`` names a folder with *moves.py*: real keystone, placement and nova (API,
 conductor, scheduler and six nova-compute) whose driver can be held at each point of a move, and
 which knows where each guest is (``truth``). It needs rabbitmq-server and mariadb-server, and an
 hour of a slow machine. Each story prints its phases, the statements compared and those that are

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``placement upgrade check`` beside an upgrade of real nova from 31 over 33 to 34.
 
-``OSC_PLACEMENT_MOVES`` names a folder with ``moves.py``, as for test_moves. Its MariaDB, RabbitMQ
+``OSC_PLACEMENT_MOVES`` names a folder with *moves.py*, as for test_moves. Its MariaDB, RabbitMQ
 and keystone run a nova of 31, whose services are upgraded one by one (lab/upgrade_cloud.py).
 Each prediction is compared with its case and its neighbour; the page "Before an upgrade" says which
 are not. Each line of the output is a check, what it said, and what nova did. The services need
@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from lab import upgrade_cloud
-from osc_placement.nova import releases
+from osc_placement.scheduling import releases
 from tests.support.peer import shell
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(7200)]

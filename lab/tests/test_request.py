@@ -22,8 +22,9 @@ import pytest
 from lab import install, place
 from osc_placement import errors
 from osc_placement.client import query
-from osc_placement.nova import flavor, request, traits
+from osc_placement.nova import flavor
 from osc_placement.nova.values import HostAggregate
+from osc_placement.scheduling import request, traits
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 

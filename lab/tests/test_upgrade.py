@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lab import install, place
-from osc_placement.nova import releases
+from osc_placement.scheduling import releases
 from osc_placement.workflows.repair import status
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

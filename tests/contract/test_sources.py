@@ -23,14 +23,15 @@ from osc_placement import errors, microversion, server
 from osc_placement.client import api, api_errors, wsgi
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, constraint
-from osc_placement.nova import api as nova_api, request
+from osc_placement.nova import api as nova_api
+from osc_placement.scheduling import request
 from osc_placement.testing import service
-from osc_placement.workflows.answers import flavor_audit
-from osc_placement.workflows.answers.capacity import nova_servers, show, stop_hosts
-from osc_placement.workflows.answers.explain import explain
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.capacity import show
+from osc_placement.workflows.cloud import compute_nodes, nova_servers
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import explain, flavor_audit
 from osc_placement.workflows.health import health
+from osc_placement.workflows.moving import stop_hosts
 from osc_placement.workflows.snapshot import replay
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.clouds import compute_services

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from osc_placement.model import provider
 from osc_placement.nova import values
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 
 SOURCE, DESTINATION, OTHER = "cmp-1", "cmp-2", "cmp-3"
 HOSTS = (SOURCE, DESTINATION, OTHER)
@@ -166,7 +166,9 @@ class View:
         """Everything but the truth."""
         return (self.type, *self.step[:6])
 
-    def reading(self, source: str = SOURCE, destination: str = DESTINATION) -> moves.MovesReading:
+    def reading(
+        self, source: str = SOURCE, destination: str = DESTINATION
+    ) -> server_moves.MovesReading:
         """The reading of a cloud of ``HOSTS`` with this one server."""
         return reading([server_of(self, SERVER, MIGRATION, source, destination)])
 
@@ -216,12 +218,12 @@ def server_of(
     return Moving(server, migration, {uuid: parts for uuid, parts in held.items() if parts})
 
 
-def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> moves.MovesReading:
+def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> server_moves.MovesReading:
     """A cloud with these servers, each host with one compute node and one provider."""
     providers = [
         provider.Provider(provider_uuid(host), host, 1, provider_uuid(host)) for host in hosts
     ]
-    return moves.MovesReading(
+    return server_moves.MovesReading(
         values.Hosts(
             tuple(map(node, hosts)),
             tuple(map(values.ComputeService, hosts)),
@@ -243,9 +245,9 @@ def views() -> Iterator[View]:
                 yield View(move_type, step._replace(task=None, vm="active"))
 
 
-def guest_hosts(move: moves.ServerMove) -> frozenset[str]:
+def guest_hosts(move: server_moves.ServerMove) -> frozenset[str]:
     """The hosts on which the guest of a server, or its only data, may be."""
-    return frozenset(loss.host for loss in move.losses if loss.cost is moves.Cost.GUEST)
+    return frozenset(loss.host for loss in move.losses if loss.cost is server_moves.Cost.GUEST)
 
 
 def truths() -> dict[tuple[object, ...], list[View]]:

@@ -22,21 +22,21 @@ ROOT = pathlib.Path(osc_placement.__file__).parent
 #: The modules that make such texts for host check, capacity show, flavor audit, explain, drain and
 #: make-room.
 MODULES = (
-    "nova/filters.py",
-    "nova/request.py",
+    "scheduling/filters.py",
+    "scheduling/request.py",
     "workflows/cloud/compute_nodes.py",
     "workflows/cloud/guest_search.py",
     "workflows/cloud/nova_request.py",
-    "workflows/answers/capacity/nova_servers.py",
-    "workflows/answers/capacity/observe_hosts.py",
-    "workflows/answers/capacity/servers.py",
-    "workflows/answers/capacity/show.py",
-    "workflows/answers/capacity/stop_hosts.py",
-    "workflows/answers/drain/plan.py",
-    "workflows/answers/drain/room_plan.py",
-    "workflows/answers/explain/nova_filters.py",
-    "workflows/answers/flavor_audit.py",
-    "v1/answers/make_room.py",
+    "workflows/cloud/nova_servers.py",
+    "workflows/cloud/observe_hosts.py",
+    "workflows/cloud/servers.py",
+    "workflows/capacity/show.py",
+    "workflows/moving/stop_hosts.py",
+    "workflows/moving/plan.py",
+    "workflows/moving/room_plan.py",
+    "workflows/explain/nova_filters.py",
+    "workflows/explain/flavor_audit.py",
+    "v1/moving/make_room.py",
 )
 
 #: The names of fields, lists and functions whose texts are left open by an answer.

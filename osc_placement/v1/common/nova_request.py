@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
-    from osc_placement.nova import api, request
-    from osc_placement.workflows.answers.capacity import nova_servers
-    from osc_placement.workflows.cloud import nova_request
+    from osc_placement.nova import api
+    from osc_placement.scheduling import request
+    from osc_placement.workflows.cloud import nova_request, nova_servers
 
 
 #: The request filters that are off by default: the values of --filter, and nova's options.
@@ -25,7 +25,7 @@ FILTERS = {
     "owner": "owner",
 }
 
-#: The values of --nova-release: ``nova.traits.RELEASES``.
+#: The values of --nova-release: ``scheduling.traits.RELEASES``.
 RELEASES = tuple(range(27, 35))
 
 #: The options of a new server, which --server excludes.
@@ -111,7 +111,7 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
 
 def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
     """The options of nova's scheduler. Errors: PlacementError for an invalid nova.conf."""
-    from osc_placement.nova import request
+    from osc_placement.scheduling import request
 
     on: dict[str, Any] = {FILTERS[name]: True for name in parsed_args.filters}
     options = request.SchedulerOptions(release=parsed_args.nova_release)
@@ -174,7 +174,7 @@ def nova_reader(
 
     Requests: those of ``compute_nodes.read_server_hosts``.
     """
-    from osc_placement.workflows.answers.capacity import nova_servers
+    from osc_placement.workflows.cloud import nova_servers
 
     nova = services.optional_nova(command, no_nova=parsed_args.no_nova)
     if nova is None:
@@ -189,8 +189,7 @@ def reader_of(
 
     Requests: those of ``compute_nodes.read_server_hosts``.
     """
-    from osc_placement.workflows.answers.capacity import nova_servers
-    from osc_placement.workflows.cloud import compute_nodes
+    from osc_placement.workflows.cloud import compute_nodes, nova_servers
 
     return nova_servers.NovaReader(
         compute_nodes.read_server_hosts(nova),

@@ -84,7 +84,8 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
             return _ERROR
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.nova import api, pci, request
+        from osc_placement.nova import api, pci
+        from osc_placement.scheduling import request
         from osc_placement.workflows.health import upgrade
 
         if not self.is_local:

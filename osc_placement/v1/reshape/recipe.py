@@ -166,7 +166,7 @@ class RecipeInput:
 
     def models(self) -> dict[str, int]:
         """``{model of encryption: number of servers}`` of ``--model``."""
-        from osc_placement.nova.traits import ENCRYPTION_MODELS
+        from osc_placement.scheduling.traits import ENCRYPTION_MODELS
 
         models: dict[str, int] = {}
         for model, total in self.mapping("--model", self.parsed_args.model).items():

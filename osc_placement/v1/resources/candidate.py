@@ -18,7 +18,7 @@ from osc_placement.v1.output import help_text, rows
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
     from osc_placement.model import candidate
-    from osc_placement.nova.request import NovaRequest
+    from osc_placement.scheduling.request import NovaRequest
     from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan.kinds import memberships
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.answers.trait_matrix import TraitGroup, TraitMatrix
+    from osc_placement.workflows.explain.trait_matrix import TraitGroup, TraitMatrix
 
 
 class ListResourceProviderTrait(base.Lister):
@@ -230,7 +230,7 @@ openstack resource provider trait compare --member-of az1 --differing"""
         arguments.add_selector(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.workflows.answers import trait_matrix
+        from osc_placement.workflows.explain import trait_matrix
 
         selected = arguments.read_selector(parsed_args)
         client = self.connect(list(arguments.selector_features(parsed_args)))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The providers that matter for one query, read from a cloud or a database file."""
+"""What all workflows read: providers, hosts, servers and their moves, selections."""

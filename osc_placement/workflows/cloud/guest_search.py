@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from osc_placement.model import command_line
 from osc_placement.plan import guards
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 
 
-def next_step(reading: moves.MovesReading, move: moves.ServerMove) -> str:
+def next_step(reading: server_moves.MovesReading, move: server_moves.ServerMove) -> str:
     """The next step for a server whose guest may be on each of several hosts."""
     hosts = " and ".join(sorted({loss.host for loss in move.losses}))
     look = f"look for the guest on {hosts} (virsh list --all)"
-    if move.phase is not moves.Phase.DISAGREES:
+    if move.phase is not server_moves.Phase.DISAGREES:
         return look
     repair = _repair(reading, move)
     if _is_claim(move):
@@ -23,24 +23,24 @@ def next_step(reading: moves.MovesReading, move: moves.ServerMove) -> str:
     # No command of nova changes its records then. They can only be slow.
     correct = "correct the server's host and node and the migration's status in nova's database"
     is_waiting = move.server.task_state or move.server.vm_state == "resized"
-    reset = command_line.line("server set", move.server.uuid, options=moves.RESET)
+    reset = command_line.line("server set", move.server.uuid, options=server_moves.RESET)
     lines = [correct, *([reset] if is_waiting else ()), repair]
     return f"{look}; if nova says this still after ten minutes: {', then '.join(lines)}"
 
 
-def commands(reading: moves.MovesReading, move: moves.ServerMove) -> list[str]:
+def commands(reading: server_moves.MovesReading, move: server_moves.ServerMove) -> list[str]:
     """The command lines of ``next_step``; none where something is done by hand before."""
     return [_repair(reading, move)] if _is_claim(move) else []
 
 
-def _is_claim(move: moves.ServerMove) -> bool:
+def _is_claim(move: server_moves.ServerMove) -> bool:
     """Whether nova's records agree with each other, and only Placement holds another host."""
     newest = move.migrations[0]
     is_elsewhere = newest.dest_host != move.server.host and not move.server.task_state
     return newest.has_failed and is_elsewhere and move.has_leftovers
 
 
-def _repair(reading: moves.MovesReading, move: moves.ServerMove) -> str:
+def _repair(reading: server_moves.MovesReading, move: server_moves.ServerMove) -> str:
     """What gives the server its host, once somebody has seen the guest where nova shows it."""
     if _is_claim(move) and move.node is not None and move.node.uuid not in reading.providers:
         # Nothing can be moved there before.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts can serve a query. Pure.
+"""The hosts of a cloud, and which of them can serve a query. Pure.
 
 A host is the root of a provider tree. It can serve a query if a candidate takes something from its
 tree; the rest may come from providers that share with the tree.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from osc_placement.engine import state
+from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import plans
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.engine.candidates.forest import Forest
@@ -52,3 +52,17 @@ class HostSearch:
         """The hosts that can serve the query, of those given or of all."""
         roots = self.forest.roots() if among is None else among
         return [uuid for uuid in roots if self.serves(uuid)]
+
+
+def hosts_of(base: state.CloudState) -> list[str]:
+    """The root UUIDs of all hosts: of all trees that offer more than shared resources."""
+    return [
+        uuid
+        for uuid, provider in base.providers.items()
+        if provider.root_uuid == uuid
+        and any(_is_own(base.providers[each]) for each in base.tree[uuid])
+    ]
+
+
+def _is_own(provider: record.ProviderRecord) -> bool:
+    return bool(provider.inventories) and standard.SHARING_TRAIT not in provider.traits

@@ -11,8 +11,9 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, retry
 from osc_placement.engine import state
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, flavors, request, servers, traits, values
-from osc_placement.nova.request import SchedulerOptions
+from osc_placement.nova import api as nova_api, flavors, servers, values
+from osc_placement.scheduling import request, traits
+from osc_placement.scheduling.request import SchedulerOptions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

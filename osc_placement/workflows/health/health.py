@@ -24,15 +24,16 @@ from osc_placement.client import api
 from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
-from osc_placement.nova import api as nova_api, request
+from osc_placement.nova import api as nova_api
 from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.answers import flavor_audit
+from osc_placement.scheduling import request
 from osc_placement.workflows.batch import aggregate_ratios, mirror
-from osc_placement.workflows.cloud import compute_nodes, moves, on_a_copy
+from osc_placement.workflows.cloud import compute_nodes, on_a_copy, server_moves
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.observe import is_file
 from osc_placement.workflows.cloud.reading import PlacementReader
+from osc_placement.workflows.explain import flavor_audit
 from osc_placement.workflows.repair import findings, status
 from osc_placement.workflows.repair.allocations import (
     admission,
@@ -422,7 +423,7 @@ _SERVICES = "compute service list --service nova-compute"
 def hosts_area(snapshot: CloudSnapshot) -> Area:
     """The hosts that take no server, each with the number of servers that lose something there."""
     services = [one for one in snapshot.hosts.compute_services if one.is_reachable]
-    losses = moves.losses_on(snapshot, snapshot.hosts.nodes)
+    losses = server_moves.losses_on(snapshot, snapshot.hosts.nodes)
     servers: dict[str, set[str]] = collections.defaultdict(set)
     for node in snapshot.hosts.nodes:
         servers[node.host] |= {move.server.uuid for move, _ in losses[node.uuid]}

@@ -22,13 +22,14 @@ from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate
 from osc_placement.model.name import and_more
-from osc_placement.nova import api as nova_api, flavors, request, servers as nova_servers, values
+from osc_placement.nova import api as nova_api, flavors, servers as nova_servers, values
 from osc_placement.plan.plan import Plan
-from osc_placement.workflows.answers import flavor_audit
-from osc_placement.workflows.answers.capacity import count
+from osc_placement.scheduling import request
+from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import compute_nodes, nova_request, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
+from osc_placement.workflows.explain import flavor_audit
 
 #: Why a flavor that is on no host before a plan may be lost by it.
 UNSURE = "no host was counted before the plan, and hosts that are not counted could serve it"

@@ -22,9 +22,9 @@ from osc_placement.engine import standard, state
 from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, values
 from osc_placement.plan.plan import Plan, check_target
-from osc_placement.workflows.answers.capacity import count
 from osc_placement.workflows.cloud import compute_nodes, named_aggregates, observe, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.health import health, impact
 
 #: Hosts in a list of the hottest or emptiest, trees that are drawn, and children of one kind that
@@ -340,7 +340,7 @@ def hosts(base: state.CloudState, figures: Figures) -> list[HostUse]:
             zone_of |= dict.fromkeys(aggregate.hosts, zone)
             members.setdefault(zone, set()).update(base.with_aggregate[aggregate.uuid])
     result = []
-    for root in count.hosts_of(base):
+    for root in hosts_of(base):
         node = figures.compute.node(root)
         zone = zone_of.get(node.host, "") if node else ""
         result.append(
@@ -380,7 +380,7 @@ def _uses(base: state.CloudState, uuids: Iterable[str]) -> tuple[ClassUse, ...]:
 def _aggregates(base: state.CloudState, figures: Figures) -> Iterator[AggregateUse]:
     """Those of nova by name; the others come last, by UUID."""
     of_nova = {item.uuid: item for item in figures.aggregates}
-    host_roots = {*count.hosts_of(base)}
+    host_roots = {*hosts_of(base)}
     by_host = named_aggregates.hosts_in_nova(host_roots, figures.compute)
 
     def rank(uuid: str) -> tuple[bool, list[tuple[int, str]]]:

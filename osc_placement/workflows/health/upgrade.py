@@ -14,9 +14,10 @@ from typing import Any
 from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.model import inventory
-from osc_placement.nova import flavor, flavors, pci, releases, traits
-from osc_placement.nova.request import SchedulerOptions
+from osc_placement.nova import flavor, flavors, pci
 from osc_placement.plan import change
+from osc_placement.scheduling import releases, traits
+from osc_placement.scheduling.request import SchedulerOptions
 from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.context import ReadContext

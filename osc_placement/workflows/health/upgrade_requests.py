@@ -16,8 +16,9 @@ from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import and_more, counted
-from osc_placement.nova import flavors, releases, request, traits, values
+from osc_placement.nova import flavors, values
 from osc_placement.nova.flavor import Flavor
+from osc_placement.scheduling import releases, request, traits
 from osc_placement.workflows.cloud.hosts import HostSearch
 
 #: The smallest flavor: a request for it has what an image adds.

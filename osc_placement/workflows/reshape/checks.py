@@ -25,10 +25,10 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import pci
 from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
-from osc_placement.nova.traits import ENCRYPTION_MODELS, OWNER
 from osc_placement.plan import guards
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE, is_used_up
 from osc_placement.plan.reasons import Code
+from osc_placement.scheduling.traits import ENCRYPTION_MODELS, OWNER
 from osc_placement.search import placing
 from osc_placement.search.placing import Slot
 from osc_placement.workflows.reshape import resolve, snapshot

@@ -13,8 +13,9 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from osc_placement.nova import pci, traits
+from osc_placement.nova import pci
 from osc_placement.nova.flavor import MEM_ENCRYPTION_CONTEXT
+from osc_placement.scheduling import traits
 from osc_placement.workflows.reshape import evidence, recipes, snapshot
 
 VGPU = "VGPU"

@@ -24,7 +24,8 @@ import orjson
 from osc_placement import errors
 from osc_placement.engine import record, standard
 from osc_placement.model import command_line, name
-from osc_placement.nova import filters, flavor
+from osc_placement.nova import flavor
+from osc_placement.scheduling import filters
 from osc_placement.server.store import database_file, sqlite
 from osc_placement.workflows.snapshot import file, pseudonyms
 from osc_placement.workflows.snapshot.pseudonyms import NameKind, Pseudonyms

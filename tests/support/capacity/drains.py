@@ -20,9 +20,9 @@ from osc_placement.model import allocation as model, candidate
 from osc_placement.nova import values
 from osc_placement.nova.values import ServerGroup
 from osc_placement.search import placing
-from osc_placement.workflows.answers.capacity import count, moves as capacity_moves, servers
-from osc_placement.workflows.answers.drain import steps
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud import compute_nodes, servers
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.moving import places as capacity_moves, steps
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force
@@ -73,7 +73,7 @@ def placed(
 
     A host whose tree also shares something has allocations of servers elsewhere.
     """
-    every = servers.servers_on(base, count.hosts_of(base), asked, groups)
+    every = servers.servers_on(base, hosts_of(base), asked, groups)
     return [each for each in every if each.root_uuid in servers.hosts_of_server(base, each.uuid)]
 
 
@@ -86,7 +86,7 @@ def moves_of(
     """The moves of servers to the hosts; nova has no compute node for a shared pool."""
     known = placed(base) if known is None else known
     roots = {each.root_uuid for each in base.providers.values()}
-    refused = roots.difference(count.hosts_of(base))
+    refused = roots.difference(hosts_of(base))
     budget = budgets.SearchBudget()
     return capacity_moves.Moves(base, known, budget, more, groups=groups, refused=refused)
 
@@ -142,7 +142,7 @@ def admits(
 def is_on_host(base: state.CloudState, found: candidate.Candidate) -> bool:
     """Whether a candidate takes something from a host: no server is in a shared pool only."""
     tree = base.tree[found.root_uuid]
-    return found.root_uuid in count.hosts_of(base) and not tree.isdisjoint(found.allocations)
+    return found.root_uuid in hosts_of(base) and not tree.isdisjoint(found.allocations)
 
 
 def targets_of(
@@ -273,7 +273,7 @@ def draw_hypervisors(draw: random.Random, base: state.CloudState) -> Hypervisors
     """Hosts of mostly one type and few versions, and the servers that move live."""
     kinds, versions = ("QEMU", "QEMU", "QEMU", "VMware", ""), (8, 8, 9, 7, 0)
     return Hypervisors(
-        {root: (draw.choice(kinds), draw.choice(versions)) for root in count.hosts_of(base)},
+        {root: (draw.choice(kinds), draw.choice(versions)) for root in hosts_of(base)},
         frozenset(own for own in sorted(base.consumers) if draw.random() < 0.7),
     )
 
@@ -293,7 +293,7 @@ def draw_flat(draw: random.Random) -> state.CloudState:
 def draw_cloud(draw: random.Random) -> state.CloudState:
     """A cloud with at least one host."""
     base = brute_force.small_state(draw)
-    while not count.hosts_of(base):
+    while not hosts_of(base):
         base = brute_force.small_state(draw)
     queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
     return brute_force.with_servers(draw, base, queries)[0]

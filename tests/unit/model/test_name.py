@@ -39,7 +39,7 @@ _COUNTED = re.compile(
 #: ``{module: beginnings of texts}`` after a value that is no number, or not 1. Upstream says
 #: "Failed ... for 1 of 1 resource providers".
 _NOT_COUNTED = {
-    "osc_placement/nova/request.py": (" requests no ", " suffixed groups but no "),
+    "osc_placement/scheduling/request.py": (" requests no ", " suffixed groups but no "),
     # This folder may not import the model.
     "osc_placement/offline/users.py": (" connections",),
     "osc_placement/v1/output/tables.py": (" rows",),

@@ -31,15 +31,19 @@ from osc_placement.client import lookup, transport
 from osc_placement.model import command_line
 from osc_placement.nova import values
 from osc_placement.plan import file as plan_file, journal, plan
-from osc_placement.v1.answers import make_room
 from osc_placement.v1.common import plan_command
+from osc_placement.v1.moving import make_room
 from osc_placement.v1.repair import migration
 from osc_placement.v1.resources import provider
-from osc_placement.workflows.answers.capacity import nova_servers
-from osc_placement.workflows.answers.drain import follow, script
-from osc_placement.workflows.answers.explain import changes, commands as explain, holders, moving
-from osc_placement.workflows.cloud import guest_search, moves, named_aggregates, selector
-from osc_placement.workflows.repair import retire
+from osc_placement.workflows.cloud import (
+    guest_search,
+    named_aggregates,
+    nova_servers,
+    selector,
+    server_moves,
+)
+from osc_placement.workflows.explain import changes, commands as explain, holders, moving
+from osc_placement.workflows.moving import follow, retire, script
 from osc_placement.workflows.repair.allocations import stuck
 from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
@@ -120,9 +124,9 @@ def drained(name: str) -> None:
 def followed(name: str) -> None:
     drained: Any = Fake(hosts=())
     server: Any = Fake(uuid=UUID, status="ERROR", host=name)
-    for phase in (moves.Phase.WAITING, moves.Phase.AT_REST):
+    for phase in (server_moves.Phase.WAITING, server_moves.Phase.AT_REST):
         now = Fake(phase=phase, is_settled=True)
-        with mock.patch.object(moves, "move_of", return_value=now):
+        with mock.patch.object(server_moves, "move_of", return_value=now):
             follow._state(drained, Fake(), server, Fake())  # type: ignore[arg-type]
     list(follow.leftovers([follow.HostState(name, (), (UUID,))]))
 
@@ -148,7 +152,7 @@ def left_by_a_move(name: str) -> None:
             node=node,
             has_leftovers=True,
             losses=(),
-            phase=moves.Phase.DISAGREES,
+            phase=server_moves.Phase.DISAGREES,
         )
         guest_search.next_step(reading, move)
 
@@ -156,7 +160,7 @@ def left_by_a_move(name: str) -> None:
 def stuck_move(name: str) -> None:
     server: Any = Fake(uuid=UUID, task_state="migrating", project_id=name, user_id=name)
     snapshot: Any = Fake(allocations={UUID: {UUID: {"VCPU": 1}}})
-    for kind, status in ((moves.LIVE, "queued"), ("resize", "error")):
+    for kind, status in ((server_moves.LIVE, "queued"), ("resize", "error")):
         list(stuck.commands_to_end(snapshot, server, Fake(uuid=UUID, type=kind, status=status)))  # type: ignore[arg-type]
 
 
@@ -209,7 +213,7 @@ def replaced(name: str) -> None:
 #: The functions that print commands, and their cases.
 CASES: dict[str, Case] = {
     "plan.journal:check_replaceable": replaced,
-    "v1.answers.make_room:_command": lambda name: make_room._command(name, 1),
+    "v1.moving.make_room:_command": lambda name: make_room._command(name, 1),
     "v1.common.plan_command:PlanCommand.command_line": again,
     "v1.common.plan_command:plan_command": lambda name: plan_command.plan_command("undo", name),
     "v1.repair.migration:RunMigrations._command_again": migrations,
@@ -219,27 +223,27 @@ CASES: dict[str, Case] = {
         Fake(detail="has allocations"),  # type: ignore[arg-type]
         with_tree=False,
     ),
-    "workflows.answers.capacity.nova_servers:Unallocated.lines": unallocated,
-    "workflows.answers.capacity.nova_servers:_next": unallocated,
-    "workflows.answers.drain.follow:_state": followed,
-    "workflows.answers.drain.follow:leftovers": followed,
-    "workflows.answers.drain.script:_drain": drained,
-    "workflows.answers.drain.script:_set_service": drained,
-    "workflows.answers.drain.script:_step": drained,
-    "workflows.answers.drain.script:command": drained,
-    "workflows.answers.explain.commands:_command": explained,
-    "workflows.answers.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
-    "workflows.answers.explain.moving:_why_refused": evacuated,
+    "workflows.cloud.nova_servers:Unallocated.lines": unallocated,
+    "workflows.cloud.nova_servers:_next": unallocated,
+    "workflows.moving.follow:_state": followed,
+    "workflows.moving.follow:leftovers": followed,
+    "workflows.moving.script:_drain": drained,
+    "workflows.moving.script:_set_service": drained,
+    "workflows.moving.script:_step": drained,
+    "workflows.moving.script:command": drained,
+    "workflows.explain.commands:_command": explained,
+    "workflows.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
+    "workflows.explain.moving:_why_refused": evacuated,
     "workflows.cloud.guest_search:_repair": left_by_a_move,
     "workflows.cloud.guest_search:next_step": left_by_a_move,
     "workflows.cloud.named_aggregates:NamedMembers.__str__": members,
     "workflows.cloud.selector:Selector.__str__": selected,
     "workflows.repair.allocations.stuck:commands_to_end": stuck_move,
-    "workflows.repair.retire:_down": retired,
-    "workflows.repair.retire:_membership_lines": retired,
-    "workflows.repair.retire:_service_lines": retired,
-    "workflows.repair.retire:_why_in_use": retired,
-    "workflows.repair.retire:_why_needed": retired,
+    "workflows.moving.retire:_down": retired,
+    "workflows.moving.retire:_membership_lines": retired,
+    "workflows.moving.retire:_service_lines": retired,
+    "workflows.moving.retire:_why_in_use": retired,
+    "workflows.moving.retire:_why_needed": retired,
     "workflows.reshape.replace_host:_set_service": lambda name: replace_host._set_service(
         name, "--down"
     ),

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.nova import api, filters, request, values
-from osc_placement.workflows.cloud import moves
+from osc_placement.nova import api, values
+from osc_placement.scheduling import filters, request
+from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
@@ -129,7 +130,7 @@ def node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.Compu
     """The compute node of a server that does not move and has a provider; None otherwise."""
     if not server.known or server.flavor is None:
         return None
-    move = moves.move_of(snapshot, server)
+    move = server_moves.move_of(snapshot, server)
     is_there = move.node is not None and move.node.uuid in snapshot.providers
     return move.node if is_there and not move.moving else None
 

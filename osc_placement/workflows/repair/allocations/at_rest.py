@@ -6,8 +6,8 @@ from __future__ import annotations
 from osc_placement.nova import values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import compute_nodes, guest_search, moves
-from osc_placement.workflows.cloud.moves import ServerMove
+from osc_placement.workflows.cloud import compute_nodes, guest_search, server_moves
+from osc_placement.workflows.cloud.server_moves import ServerMove
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
 _SOFT_DELETED = Reason(Code.SOFT_DELETED, "it is soft-deleted: restore it, then heal it")
@@ -23,7 +23,7 @@ def elsewhere(snapshot: CloudSnapshot, server: values.Server, move: ServerMove) 
 
 def skip_reason(snapshot: CloudSnapshot, server: values.Server, move: ServerMove) -> Reason:
     """Why a server's allocations cannot be judged now; empty if they can."""
-    if move.moving and move.phase is moves.Phase.DISAGREES:
+    if move.moving and move.phase is server_moves.Phase.DISAGREES:
         text = f"{move.moving}; {guest_search.next_step(snapshot, move)}"
         return Reason(move.moving.code, text)
     if move.moving:
@@ -47,7 +47,7 @@ def skip_reason(snapshot: CloudSnapshot, server: values.Server, move: ServerMove
 
 def root_to_heal(snapshot: CloudSnapshot, server: values.Server) -> str | None:
     """The UUID of the root provider to heal a server on; None if ``skip_reason`` has a reason."""
-    move = moves.move_of(snapshot, server)
+    move = server_moves.move_of(snapshot, server)
     if move.node is None or skip_reason(snapshot, server, move):
         return None
     return move.node.uuid

@@ -17,7 +17,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud.moves import ON_NO_HOST, move_of
+from osc_placement.workflows.cloud.server_moves import ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import expected, ports
 from osc_placement.workflows.repair.allocations.at_rest import elsewhere, skip_reason
 from osc_placement.workflows.repair.allocations.expected import (

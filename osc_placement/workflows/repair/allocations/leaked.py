@@ -15,8 +15,8 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import guest_search, moves
-from osc_placement.workflows.cloud.moves import ServerMove
+from osc_placement.workflows.cloud import guest_search, server_moves
+from osc_placement.workflows.cloud.server_moves import ServerMove
 from osc_placement.workflows.repair.allocations import preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
@@ -70,10 +70,10 @@ def _of_migration(
     recent = context.too_young([migration.updated])
     if recent or server is None:
         return finding.as_unknown(recent) if recent else finding
-    move = moves.move_of(snapshot, server)
+    move = server_moves.move_of(snapshot, server)
     if migration in move.migrations:
         return in_doubt(snapshot, finding, move)
-    reason = move.moving if server.known else moves.CELL_DOWN
+    reason = move.moving if server.known else server_moves.CELL_DOWN
     return finding.as_unknown(reason) if reason else finding
 
 
@@ -108,7 +108,7 @@ def in_doubt(
     Everything that one move left has the same advice.
     """
     unknown = finding.as_unknown(move.moving or move.absent or reasons.NONE)
-    if move.phase is not moves.Phase.DISAGREES:
+    if move.phase is not server_moves.Phase.DISAGREES:
         return unknown
     text = f"{unknown.proposed.text}; {guest_search.next_step(snapshot, move)}"
     fields = {"commands": guest_search.commands(snapshot, move)}

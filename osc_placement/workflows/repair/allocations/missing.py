@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud.moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
+from osc_placement.workflows.cloud.server_moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import admission, expected, repair
 from osc_placement.workflows.repair.allocations.admission import BrokenRule
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide

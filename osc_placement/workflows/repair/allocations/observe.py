@@ -26,7 +26,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
-from osc_placement.workflows.cloud import compute_nodes, moves
+from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.observe import is_file, whole_state
 from osc_placement.workflows.cloud.reading import PlacementReader
@@ -61,7 +61,7 @@ def _holding_at_rest(snapshot: CloudSnapshot, request: HealRequest) -> list[str]
     return [
         server.uuid
         for server in request.scope.select(snapshot.servers.values())
-        if not _lacks_all(snapshot, server) and not moves.move_of(snapshot, server).moving
+        if not _lacks_all(snapshot, server) and not server_moves.move_of(snapshot, server).moving
     ]
 
 

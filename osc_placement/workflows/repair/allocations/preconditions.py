@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from osc_placement.nova import api, servers, values
 from osc_placement.plan.change import Change, Precondition, ServerState
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.repair.allocations import expected
 
 LOG = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class NovaPreconditions:
             reason = _MISSING
         else:
             # Nova may create a migration before it changes the server.
-            reason = moves.describe(migration).text if migration is not None else ""
+            reason = server_moves.describe(migration).text if migration is not None else ""
         if reason:
             LOG.info("%s: precondition not met: %s", uuid, reason)
         return reason
@@ -157,9 +157,9 @@ def _difference(
     if server.is_deleted:
         return _DELETED
     if not server.known:
-        return moves.CELL_DOWN.text
+        return server_moves.CELL_DOWN.text
     if migration is not None:
-        return moves.describe(migration).text
+        return server_moves.describe(migration).text
     now = _state_of(server)
     for field in dataclasses.fields(ServerState):
         new, old = getattr(now, field.name), getattr(before, field.name)

@@ -17,7 +17,7 @@ from osc_placement.engine import record
 from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api
 from osc_placement.nova import values
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class UsageSum(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class CloudSnapshot(moves.MovesReading):
+class CloudSnapshot(server_moves.MovesReading):
     """Servers, migrations, hosts, providers and allocations at one time.
 
     ``deleted_servers``: servers that nova has deleted and not archived yet. ``allocations`` are

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from osc_placement.model import allocation, command_line
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.repair.allocations import leaked, repair
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
@@ -31,12 +31,12 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
     for server in snapshot.servers.values():
         if server.uuid not in snapshot.migrations_of:
             continue
-        move = moves.move_of(snapshot, server)
+        move = server_moves.move_of(snapshot, server)
         stuck = move.stuck(context.now, context.min_age)
-        if move.phase is moves.Phase.DISAGREES and not move.has_leftovers:
+        if move.phase is server_moves.Phase.DISAGREES and not move.has_leftovers:
             finding = _finding(snapshot, server, move.migrations[0], context)
             yield leaked.in_doubt(snapshot, finding, move)
-        elif stuck is not None and not moves.is_queued(snapshot, stuck):
+        elif stuck is not None and not server_moves.is_queued(snapshot, stuck):
             yield _finding(snapshot, server, stuck, context)
 
 
@@ -45,10 +45,10 @@ def _finding(
 ) -> AllocationFinding:
     ends = (node.host for node in snapshot.claimed_by(server.uuid))
     target = stuck.dest_host or next((host for host in ends if host != stuck.source_host), None)
-    age = moves.seconds_since(stuck.updated, context.now)
+    age = server_moves.seconds_since(stuck.updated, context.now)
     # Nova may show no time.
     since = "" if age is None else f" for {int(age // 60)} min"
-    text = (_TEXT + since + (_NOT_BEGUN if moves.waits_for_source(stuck) else "")).format(
+    text = (_TEXT + since + (_NOT_BEGUN if server_moves.waits_for_source(stuck) else "")).format(
         type=stuck.type, source=stuck.source_host, dest=target, status=stuck.status
     )
     fields = {
@@ -78,12 +78,12 @@ def commands_to_end(
     snapshot: CloudSnapshot, server: values.Server, stuck: values.Migration
 ) -> Iterator[str]:
     """Nova's command, then the writes that give the server its source and empty the migration."""
-    if stuck.type == moves.LIVE and stuck.status == "queued":
+    if stuck.type == server_moves.LIVE and stuck.status == "queued":
         # Nova itself puts the allocations back.
         yield command_line.line("server migration abort", server.uuid, stuck.uuid)
         return
     if server.task_state:
-        yield command_line.line("server set", server.uuid, options=moves.RESET)
+        yield command_line.line("server set", server.uuid, options=server_moves.RESET)
     parts = snapshot.allocations.get(stuck.uuid, {})
     if not parts:
         return

@@ -16,7 +16,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud.moves import STATES_ON_NO_HOST, Phase, ServerMove, move_of
+from osc_placement.workflows.cloud.server_moves import STATES_ON_NO_HOST, Phase, ServerMove, move_of
 from osc_placement.workflows.repair.allocations import expected, leaked, repair
 from osc_placement.workflows.repair.allocations.at_rest import elsewhere
 from osc_placement.workflows.repair.allocations.expected import FreeCapacity, NoRepair

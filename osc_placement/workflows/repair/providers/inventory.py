@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from osc_placement.model import provider
 from osc_placement.model.name import counted, is_custom
 from osc_placement.nova import flavor, provider_config
-from osc_placement.nova.traits import OWNER
 from osc_placement.plan.reasons import Code
+from osc_placement.scheduling.traits import OWNER
 from osc_placement.workflows.repair.findings import Remedy
 from osc_placement.workflows.repair.providers.observe import (
     HostNode,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement.nova import values
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 from tests.support.clouds import small
 from tests.support.clouds.small import move, server
 
@@ -92,7 +92,7 @@ TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, s
 def test_location_and_hosts_that_may_hold_allocations(name: str) -> None:
     fields, migrations, moving, node, hosts = TABLE[name]
     one = server(**fields)
-    found = moves.move_of(small.cloud([one], migrations), one)
+    found = server_moves.move_of(small.cloud([one], migrations), one)
     assert moving in found.moving.text
     assert bool(found.moving) == bool(moving)
     assert (found.node.host if found.node else "") == node
@@ -104,18 +104,18 @@ def test_location_and_hosts_that_may_hold_allocations(name: str) -> None:
 def test_sharing_provider_belongs_to_the_hosts_in_its_aggregate() -> None:
     for host, shares in (("a", True), ("c", False)):
         one = server(host)
-        found = moves.move_of(small.cloud([one]), one)
+        found = server_moves.move_of(small.cloud([one]), one)
         assert found.may_hold("u-nfs") is shares
 
 
 def test_child_provider_counts_as_its_root() -> None:
     snapshot = small.cloud([server("b")])
-    found = moves.move_of(snapshot, snapshot.servers["s"])
+    found = server_moves.move_of(snapshot, snapshot.servers["s"])
     assert found.may_hold(snapshot.root_of("u-nic"))
 
 
 def test_host_in_cell_that_is_down_counts_as_moving() -> None:
     one = server("a")
     down = values.Hosts(nodes=small.NODES, unreachable=frozenset({"a"}))
-    found = moves.move_of(small.cloud([one], hosts=down), one)
-    assert found.moving == moves.CELL_DOWN
+    found = server_moves.move_of(small.cloud([one], hosts=down), one)
+    assert found.moving == server_moves.CELL_DOWN

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api, flavors, request
+from osc_placement.nova import api, flavors
+from osc_placement.scheduling import request
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import nova_request, observe
 

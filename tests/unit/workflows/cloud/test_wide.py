@@ -16,10 +16,10 @@ from osc_placement.client import api_errors, responses, retry
 from osc_placement.engine import record, state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.testing import service
-from osc_placement.workflows.answers.capacity import show
-from osc_placement.workflows.answers.explain import explain
+from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import hosts, observe, wide
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import explain
 from tests.support.candidates import cloud_builder, clouds, explained
 
 VERSION = microversion.MAXIMUM

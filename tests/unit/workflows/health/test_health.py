@@ -20,12 +20,13 @@ import requests
 from osc_placement import errors, microversion, testing
 from osc_placement.client import api, api_errors, retry
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, request
+from osc_placement.nova import api as nova_api
+from osc_placement.scheduling import request
 from osc_placement.testing import traffic
-from osc_placement.workflows.answers import flavor_audit
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import flavor_audit
 from osc_placement.workflows.health import health
 from osc_placement.workflows.health.health import (
     Area,

@@ -14,12 +14,13 @@ import pytest
 
 from osc_placement import errors, server, testing
 from osc_placement.client import api, transport
-from osc_placement.nova import api as nova_api, flavors, request
+from osc_placement.nova import api as nova_api, flavors
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import allocations
-from osc_placement.workflows.answers.capacity import nova_servers, show
+from osc_placement.scheduling import request
 from osc_placement.workflows.batch import batch
-from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.capacity import show
+from osc_placement.workflows.cloud import compute_nodes, nova_servers, observe, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.selector import Selector
 from osc_placement.workflows.health import impact

@@ -18,11 +18,12 @@ from osc_placement import microversion, server, testing
 from osc_placement.client import api, api_errors, wsgi
 from osc_placement.model import allocation, candidate
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, flavors, request
-from osc_placement.workflows.answers import flavor_audit
-from osc_placement.workflows.answers.capacity import count
+from osc_placement.nova import api as nova_api, flavors
+from osc_placement.scheduling import request
+from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import flavor_audit
 from osc_placement.workflows.health import health, metrics
 from osc_placement.workflows.snapshot import nova as nova_snapshot, save
 from tests.support import embedded

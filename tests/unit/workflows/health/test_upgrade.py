@@ -13,7 +13,8 @@ from osc_placement.engine import record, state
 from osc_placement.model import inventory, provider
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api, flavor, flavors, pci, releases, request, traits, values
+from osc_placement.nova import api, flavor, flavors, pci, values
+from osc_placement.scheduling import releases, request, traits
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch

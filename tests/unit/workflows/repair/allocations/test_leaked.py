@@ -10,7 +10,7 @@ import pytest
 
 from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.repair.allocations import audit, leaked
 from osc_placement.workflows.repair.allocations.repair import AuditContext
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
@@ -48,7 +48,7 @@ def test_a_leak_is_repaired_only_for_a_server_at_rest_and_a_migration_that_is_ov
         if finding.code == leaked.LEAKED_MOVE:
             assert finding.repair is not None
             assert snapshot.migrations[MIGRATION].is_over
-            assert moves.move_of(snapshot, snapshot.servers[SERVER]).is_settled
+            assert server_moves.move_of(snapshot, snapshot.servers[SERVER]).is_settled
             after = audit.repaired(snapshot, [finding])
             assert findings(after) == []
 

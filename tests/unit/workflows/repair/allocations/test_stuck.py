@@ -11,7 +11,7 @@ import pytest
 
 from osc_placement.model import allocation
 from osc_placement.nova import flavor
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.repair.allocations import audit, stuck
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
@@ -86,14 +86,14 @@ def test_the_commands_of_a_stuck_move_end_it(task: str | None) -> None:
     (finding,) = findings(snapshot_of(view))
     ended = after(snapshot_of(view), finding.proposed.fields["commands"])
     assert findings(ended) == []
-    move = moves.move_of(ended, ended.servers[SERVER])
-    assert (move.phase, moving_cloud.guest_hosts(move)) == (moves.Phase.AT_REST, {SOURCE})
+    move = server_moves.move_of(ended, ended.servers[SERVER])
+    assert (move.phase, moving_cloud.guest_hosts(move)) == (server_moves.Phase.AT_REST, {SOURCE})
 
 
 @pytest.mark.parametrize("view", list(moving_cloud.views()))
 def test_no_command_sends_to_an_audit_that_says_nothing(view: View) -> None:
     snapshot = snapshot_of(view)
-    move = moves.move_of(snapshot, snapshot.servers[SERVER])
-    is_stuck = any(moves.waits_for_source(one) for one in move.migrations)
+    move = server_moves.move_of(snapshot, snapshot.servers[SERVER])
+    is_stuck = any(server_moves.waits_for_source(one) for one in move.migrations)
     if (move.has_leftovers or is_stuck) and not all(loss.is_certain for loss in move.losses):
         assert findings(snapshot)

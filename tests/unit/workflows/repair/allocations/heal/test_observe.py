@@ -16,7 +16,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
 from osc_placement.testing import traffic
-from osc_placement.workflows.cloud import moves
+from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.repair.allocations import heal, heal_request, observe, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from tests.support import batch_runs, embedded, plans
@@ -224,7 +224,7 @@ def test_migration_is_noticed_before_its_server_changes(
     monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
     assert preconditions.NovaPreconditions(run.nova)(item) == "its migration is queued"
     changed |= {"servers": [{"id": item.subject.uuid, "status": "UNKNOWN"}], "migrations": []}
-    assert preconditions.NovaPreconditions(run.nova)(item) == moves.CELL_DOWN.text
+    assert preconditions.NovaPreconditions(run.nova)(item) == server_moves.CELL_DOWN.text
 
 
 @pytest.mark.parametrize(("source", "reads"), [("", 2), ("nova.json", 1)])

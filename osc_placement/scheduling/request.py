@@ -1,0 +1,716 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's request to Placement for a new server: the query, and the source of each part. Pure.
+
+``request_to_placement`` follows the steps of nova 34: the resources of the flavor, the ports, the
+traits, then the request filters in nova's order. lab/tests/test_request.py compares the query
+with that of nova's own code. A flavor that nova refuses, or that gives a query that Placement
+refuses, raises InvalidInput with all reasons.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from osc_placement import errors
+from osc_placement.model import constraint, json_text
+from osc_placement.model.candidate import CandidateQuery, RequestGroup
+from osc_placement.model.constraint import Constraint, Kind
+from osc_placement.model.name import CUSTOM_PREFIX
+from osc_placement.neutron.api import Port
+from osc_placement.nova import configuration, flavor as flavors, topology
+from osc_placement.nova.flavor import Source
+from osc_placement.nova.values import HostAggregate
+from osc_placement.scheduling import traits
+
+IMAGE_TRAITS = "image traits"
+PCI = "PCI alias"
+PORTS = "port resource requests"
+GROUP_POLICY = "group_policy"
+TENANTS = "request filter: tenant aggregates"
+ZONE = "request filter: availability zone"
+IMAGE_TYPE = "request filter: image type support"
+STATUS = "request filter: compute status"
+ISOLATED = "request filter: isolated aggregates"
+REMOTE_MANAGED = "request filter: remote managed ports"
+OWNER = "request filter: owner"
+
+#: What is assumed if no host has the trait: older nova-computes do not set it.
+OWNER_UNKNOWN = (
+    f"nova does not require {traits.OWNER}, because no host has it: nova does once every"
+    " nova-compute is nova 34 (--filter owner)"
+)
+#: The other case.
+_WITH_OWNER = f" that requires {traits.OWNER}"
+NETWORKS = (
+    "the aggregates of routed networks are not in the query: they need the segments of the server's"
+    " networks"
+)
+
+#: Nova checks all aliases of its nova.conf from this release on.
+_ALIASES_CHECKED_SINCE = 31
+
+#: The beginning of the names of the groups of PCI devices; nova uses random UUIDs.
+_DEVICE = "_pci-"
+_ZONE = "availability_zone"
+_TENANT_KEY = "filter_tenant_id"
+_TRAIT_KEY = "trait:"
+
+
+_NOT_IN_A_NAME = re.compile("[^A-Z0-9_]+")
+
+_SECTION = "scheduler"
+_FILTER_SECTION = "filter_scheduler"
+_PCI_SECTION = "pci"
+
+#: The filters that nova enables by default.
+DEFAULT_FILTERS = (
+    "ComputeFilter",
+    "ComputeCapabilitiesFilter",
+    "ImagePropertiesFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+)
+
+#: Nova's default limit of the servers of a host, for the filters of this number.
+DEFAULT_MAX_INSTANCES = 50
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PciAlias:
+    """What nova requests from Placement for one device of a ``[pci]alias``.
+
+    ``has_ids``: the alias has a vendor_id and a product_id.
+    """
+
+    resource_class: str
+    traits: frozenset[str] = frozenset()
+    has_ids: bool = True
+
+
+#: ``{name: the aliases of this name}``
+PciAliases = Mapping[str, Sequence[PciAlias]]
+
+
+def read_aliases(texts: Iterable[str]) -> PciAliases:
+    """The PCI aliases of the JSON texts of ``[pci]alias``.
+
+    Raises ValueError for a text that is not the JSON object of an alias.
+    """
+    aliases: dict[str, list[PciAlias]] = collections.defaultdict(list)
+    for text in texts:
+        alias = json_text.parse(text)
+        try:
+            device = f"PCI_{alias.get('vendor_id')}_{alias.get('product_id')}"
+            requested = alias.get("resource_class") or device
+            names = filter(None, alias.get("traits", "").split(","))
+            read = PciAlias(
+                _standard_or_custom(requested, flavors.STANDARD_CLASSES),
+                frozenset(_standard_or_custom(each, traits.standard()) for each in names),
+                bool(alias.get("vendor_id") and alias.get("product_id")),
+            )
+            aliases[alias["name"]].append(read)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"not a PCI alias: {text}") from error
+    return aliases
+
+
+def _standard_or_custom(text: str, standard: Container[str]) -> str:
+    """A standard name, or the normalized custom name."""
+    normalized = _NOT_IN_A_NAME.sub("_", text.upper())
+    if normalized in standard or normalized.startswith(CUSTOM_PREFIX):
+        return normalized
+    return f"{CUSTOM_PREFIX}{normalized}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """The release of nova, and the options of ``[scheduler]``, with nova's defaults.
+
+    Without a ``release`` the version of nova's API says it; without a nova it is the newest.
+
+    ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34); None
+    if that is not known. Nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
+    ``max_instances_per_host`` of ``[filter_scheduler]``, and ``allow_resize_to_same_host`` are None
+    without a nova.conf.
+    """
+
+    max_placement_results: int = 1000
+    limit_tenants_to_placement_aggregate: bool = False
+    placement_aggregate_required_for_tenants: bool = False
+    query_placement_for_image_type_support: bool = False
+    enable_isolated_aggregate_filtering: bool = False
+    image_metadata_prefilter: bool = False
+    query_placement_for_routed_network_aggregates: bool = False
+    owner: bool | None = None
+    release: int | None = None
+    allow_resize_to_same_host: bool | None = None
+    pci_in_placement: bool = False
+    aliases: PciAliases | None = None
+    enabled_filters: tuple[str, ...] | None = None
+    max_instances_per_host: int | None = None
+
+    def optional(self) -> dict[str, bool]:
+        """``{request filter that is off by default: whether it is on}``."""
+        return {
+            "tenant aggregates": self.limit_tenants_to_placement_aggregate,
+            "image type support": self.query_placement_for_image_type_support,
+            "isolated aggregates": self.enable_isolated_aggregate_filtering,
+            "image metadata": self.image_metadata_prefilter,
+            "routed networks": self.query_placement_for_routed_network_aggregates,
+        }
+
+
+#: The request filters that nova.conf turns on or off.
+FILTERS = tuple(
+    field.name
+    for field in dataclasses.fields(SchedulerOptions)
+    if field.type == "bool" and field.name != "pci_in_placement"
+)
+
+
+def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptions:
+    """``base`` with the options that a nova.conf sets. Errors: PlacementError names the file."""
+    from oslo_config import cfg
+
+    conf = cfg.ConfigOpts()
+    conf.register_opts(
+        [
+            cfg.IntOpt("max_placement_results", default=base.max_placement_results, min=1),
+            *(cfg.BoolOpt(name, default=getattr(base, name)) for name in FILTERS),
+        ],
+        group=_SECTION,
+    )
+    enabled = cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS))
+    in_placement = cfg.BoolOpt("pci_in_placement", default=False)
+    number = cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1)
+    conf.register_opts([enabled, in_placement, number], group=_FILTER_SECTION)
+    conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
+    conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
+    with configuration.read(conf, path):
+        found = {
+            name: getattr(conf[_SECTION], name) for name in ("max_placement_results", *FILTERS)
+        }
+        aliases = read_aliases(conf[_PCI_SECTION].alias)
+    section = conf[_FILTER_SECTION]
+    return dataclasses.replace(
+        base,
+        **found,
+        enabled_filters=tuple(section.enabled_filters),
+        max_instances_per_host=section.max_instances_per_host,
+        allow_resize_to_same_host=conf.allow_resize_to_same_host,
+        pci_in_placement=section.pci_in_placement,
+        aliases=aliases,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A server to start.
+
+    ``image`` are the image's properties, such as ``hw_disk_bus``; None if they are unknown.
+    ``disk_format`` is the image's. ``name`` names the flavor in messages; ``flavor_name`` is its
+    name, None if it is not known. ``uuid`` is set for an existing server.
+    """
+
+    flavor: flavors.Flavor
+    name: str = ""
+    image: Mapping[str, str] | None = None
+    disk_format: str | None = None
+    from_volume: bool = False
+    availability_zone: str | None = None
+    project_id: str | None = None
+    ports: Sequence[Port] = ()
+    uuid: str | None = None
+    flavor_name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaRequest:
+    """The query of nova's scheduler.
+
+    ``sources`` is ``{constraint: its source}`` in nova's order, for every constraint of the query.
+    ``assumptions`` are sentences about what was not known; ``not_checked`` about what nova also
+    checks, and the query does not, so that nova can refuse its hosts; ``notes`` about what a flavor
+    alone leaves open. ``server`` and ``aggregates`` are what the query was computed
+    from; ``releases`` are the releases of nova that send it, and ``condition`` when they do, if
+    that is not known.
+    """
+
+    query: CandidateQuery
+    sources: Mapping[Constraint, Source]
+    assumptions: tuple[str, ...]
+    server: ServerSpec
+    aggregates: Sequence[HostAggregate] = ()
+    not_checked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    releases: tuple[int, ...] = ()
+    condition: str = ""
+
+    @property
+    def title(self) -> str:
+        """The releases of nova that send this query: ``nova 31 or 32``."""
+        return f"nova {' or '.join(map(str, self.releases))}{self.condition}"
+
+
+def requests_by_release(
+    server: ServerSpec,
+    aggregates: Sequence[HostAggregate] = (),
+    options: SchedulerOptions | None = None,
+    releases: Sequence[int] = traits.RELEASES[-1:],
+) -> tuple[NovaRequest, ...]:
+    """The different requests of several releases of nova, that of the newest release first.
+
+    The last one is that which requires OWNER_NOVA, if it is not known whether nova does.
+    Errors: InvalidInput if every release refuses the flavor with this image, or Placement its
+    query.
+    """
+    options = options or SchedulerOptions()
+    owners = [release for release in releases if release >= traits.OWNER_SINCE]
+    if options.owner is None and owners:
+        owned = dataclasses.replace(options, owner=True)
+        return (
+            *_different(server, aggregates, options, releases),
+            *(
+                dataclasses.replace(request, condition=_WITH_OWNER)
+                for request in _different(server, aggregates, owned, owners)
+            ),
+        )
+    return _different(server, aggregates, options, releases)
+
+
+def _different(
+    server: ServerSpec,
+    aggregates: Sequence[HostAggregate],
+    options: SchedulerOptions,
+    releases: Sequence[int],
+) -> tuple[NovaRequest, ...]:
+    different: list[NovaRequest] = []
+    refused: dict[int, errors.InvalidInput] = {}
+    for release in sorted(releases, reverse=True):
+        try:
+            single = dataclasses.replace(options, release=release)
+            request = request_to_placement(server, aggregates, single)
+        except errors.InvalidInput as error:
+            refused[release] = error
+            continue
+        previous = different[-1] if different else None
+        if previous and previous.query == request.query:
+            own = (release, *previous.releases)
+            different[-1] = dataclasses.replace(previous, releases=own)
+        else:
+            different.append(dataclasses.replace(request, releases=(release,)))
+    if not different:
+        raise refused[max(refused)]
+    notes = tuple(f"nova {release} refuses it: {error}" for release, error in refused.items())
+    return tuple(
+        dataclasses.replace(request, not_checked=(*request.not_checked, *notes))
+        for request in different
+    )
+
+
+def request_to_placement(
+    server: ServerSpec,
+    aggregates: Sequence[HostAggregate] = (),
+    options: SchedulerOptions | None = None,
+) -> NovaRequest:
+    """The request of nova's scheduler for a server.
+
+    ``aggregates`` are all host aggregates, with metadata.
+    Errors: InvalidInput if nova or Placement refuses the flavor with this image.
+    """
+    return _Builder(server, aggregates, options or SchedulerOptions()).build()
+
+
+@dataclasses.dataclass(slots=True)
+class _Group:
+    """A request group while it is built."""
+
+    resources: dict[str, int] = dataclasses.field(default_factory=dict)
+    required: list[frozenset[str]] = dataclasses.field(default_factory=list)
+    forbidden: set[str] = dataclasses.field(default_factory=set)
+    member_of: list[frozenset[str]] = dataclasses.field(default_factory=list)
+    not_member_of: set[str] = dataclasses.field(default_factory=set)
+
+    def frozen(self, suffix: str) -> RequestGroup:
+        return RequestGroup(
+            suffix,
+            self.resources,
+            tuple(dict.fromkeys(self.required)),
+            frozenset(self.forbidden),
+            tuple(dict.fromkeys(self.member_of)),
+            frozenset(self.not_member_of),
+        )
+
+
+#: A rule that reads only the extra specs, the image properties and the release.
+PropertiesRule = Callable[[traits.Properties, traits.Properties, int], Iterator[traits.Trait]]
+
+
+class _Builder:
+    """Adds the parts of a request one by one, each with its source."""
+
+    def __init__(
+        self, server: ServerSpec, aggregates: Sequence[HostAggregate], options: SchedulerOptions
+    ) -> None:
+        self._server, self._aggregates, self._options = server, aggregates, options
+        self._release = options.release or traits.RELEASES[-1]
+        self._specs = server.flavor.extra_specs
+        assumed = {} if server.image is not None else traits.image_for_encryption(self._specs)
+        self._image = server.image or assumed
+        self._groups: dict[str, _Group] = collections.defaultdict(_Group)
+        self._root: tuple[set[str], set[str]] = (set(), set())
+        self._same_subtree: list[frozenset[str]] = []
+        self._isolate = False
+        self._sources: dict[Constraint, Source] = {}
+        self._assumptions: list[str] = []
+        self._not_checked: list[str] = []
+        self._notes: list[str] = []
+        self._problems = errors.InputErrors()
+
+    def build(self) -> NovaRequest:
+        """Run nova's steps."""
+        self._add_flavor()
+        self._add_ports()
+        self._add_traits()
+        for rule in RULES:
+            if rule.since <= self._release:
+                self._apply(rule)
+        self._note_options()
+        self._check()
+        query = CandidateQuery(
+            tuple(group.frozen(suffix) for suffix, group in sorted(self._groups.items())),
+            isolate=self._isolate,
+            same_subtree=tuple(self._same_subtree),
+            root_required=frozenset(self._root[0]),
+            root_forbidden=frozenset(self._root[1]),
+            limit=self._options.max_placement_results,
+        )
+        present = set(constraint.constraints_of(query))
+        sources = {each: where for each, where in self._sources.items() if each in present}
+        return NovaRequest(
+            query,
+            sources,
+            tuple(self._assumptions),
+            self._server,
+            self._aggregates,
+            tuple(self._not_checked),
+            tuple(self._notes),
+        )
+
+    @property
+    def _title(self) -> str:
+        return f"flavor {self._server.name}" if self._server.name else "the flavor"
+
+    # Flavor, ports, traits
+
+    def _add_flavor(self) -> None:
+        server = self._server
+        if server.image is None and not server.from_volume:
+            self._assumptions.append("the image has no properties that change the request")
+        if server.image is None and self._image:
+            texts = (f"{key}={value}" for key, value in self._image.items())
+            self._assumptions.append(f"the image has {', '.join(texts)} for encrypted memory")
+        request = flavors.request_of(
+            server.flavor, self._image, booted_from_volume=server.from_volume
+        )
+        for reason in request.unknown:
+            self._problems.add(f"nova cannot turn {self._title} into a request: {reason}")
+        if server.uuid is None:
+            numbers = server.flavor.vcpus, server.flavor.ram
+            for reason in topology.refusals(*numbers, self._specs, self._image):
+                self._problems.add(f"nova refuses {self._title}: {reason}")
+        for (suffix, name), where in request.sources.items():
+            group = request.groups.get(suffix)
+            if group and name in group.resources:
+                self._add_resources(suffix, name, group.resources[name], where)
+        self._isolate = request.isolate
+        if request.isolate:
+            self._sources[Constraint(Kind.ISOLATE)] = Source(GROUP_POLICY, "group_policy=isolate")
+        self._add_devices()
+
+    def _add_devices(self) -> None:
+        """A group for each PCI device, if nova requests them from Placement."""
+        requested = flavors.pci_devices(self._specs)
+        if not requested:
+            return
+        names = ", ".join(dict.fromkeys(alias for alias, _ in requested))
+        aliases, in_placement = self._options.aliases, self._options.pci_in_placement
+        if aliases is None:
+            self._not_checked.append(
+                f"the devices of the PCI alias {names} are not in the query: only nova.conf"
+                " (--nova-conf) says what an alias requests"
+            )
+            return
+        wrong = list(_wrong_aliases(aliases, requested, self._release, in_placement=in_placement))
+        if wrong:
+            for reason in wrong:
+                self._problems.add(f"nova refuses {self._title}: [pci]{reason}")
+            return
+        if not in_placement:
+            self._not_checked.append(
+                f"the devices of the PCI alias {names} are not in the query: nova requests them"
+                " from Placement only with [filter_scheduler]pci_in_placement"
+            )
+            return
+        devices = [alias for alias, count in requested for _ in range(count)]
+        for number, alias in enumerate(devices, 1):
+            suffix, where = f"{_DEVICE}{number}", Source(PCI, alias)
+            self._add_resources(suffix, aliases[alias][0].resource_class, 1, where)
+            for trait in sorted(aliases[alias][0].traits):
+                self._require(suffix, {trait}, where)
+
+    def _add_ports(self) -> None:
+        for port in self._server.ports:
+            where = Source(PORTS, f"port {port.name}")
+            for suffix, group in port.groups.items():
+                for name, amount in group.resources.items():
+                    self._add_resources(suffix, name, amount, where)
+                for any_of in group.required:
+                    self._require(suffix, any_of, where)
+            if len(port.same_subtree) > 1:
+                self._same_subtree.append(port.same_subtree)
+                names = tuple(sorted(port.same_subtree))
+                self._sources[Constraint(Kind.SAME_SUBTREE, names=names)] = where
+
+    def _add_traits(self) -> None:
+        for suffix, name, how in flavors.matching("trait", self._specs):
+            where = Source(flavors.EXTRA_SPECS, f"trait{suffix}:{name}={how}")
+            if how == "required":
+                self._require(suffix, {name}, where)
+            elif how == "forbidden":
+                self._forbid(suffix, name, where)
+        for suffix, name, how in flavors.matching("trait", self._image):
+            if (suffix, how) == ("", "required"):
+                self._require("", {name}, Source(IMAGE_TRAITS, f"trait:{name}=required"))
+
+    def _apply(self, rule: Rule) -> None:
+        if rule.option and not getattr(self._options, rule.option):
+            return
+        try:
+            rule.add(self)
+        except traits.FlavorRefused as refused:
+            self._problems.add(f"nova refuses {self._title}: {refused}")
+
+    # Rules
+
+    def _tenants(self) -> None:
+        project = self._server.project_id
+        if project is None:
+            self._assumptions.append(
+                "no project is given: the aggregates of a project are not in the query"
+            )
+            return
+        found = [
+            each
+            for each in self._aggregates
+            if any(
+                key.startswith(_TENANT_KEY) and value == project
+                for key, value in each.metadata.items()
+            )
+        ]
+        if found:
+            self._member_of(found, Source(TENANTS, f"project {project}"))
+        elif self._options.placement_aggregate_required_for_tenants:
+            raise traits.FlavorRefused(
+                f"no host aggregate has {_TENANT_KEY}={project}, and"
+                " placement_aggregate_required_for_tenants is set"
+            )
+
+    def _zone(self) -> None:
+        zone = self._server.availability_zone
+        if zone is None:
+            return
+        found = [each for each in self._aggregates if each.metadata.get(_ZONE) == zone]
+        if found:
+            self._member_of(found, Source(ZONE, zone))
+        else:
+            self._assumptions.append(
+                f"no host aggregate has the availability zone {zone}: nova adds no aggregate to"
+                " the query"
+            )
+
+    def _image_type(self) -> None:
+        form = self._server.disk_format
+        if self._server.from_volume:
+            return
+        if form is None:
+            self._assumptions.append("the image's disk format is unknown: its trait is left out")
+            return
+        trait = f"COMPUTE_IMAGE_TYPE_{form.upper()}"
+        if trait in traits.standard():
+            self._root_trait(Kind.ROOT_REQUIRED, trait, IMAGE_TYPE, f"disk_format={form}")
+
+    def _isolated(self) -> None:
+        groups = self._groups.values()
+        required = {name for group in groups for any_of in group.required for name in any_of}
+        for aggregate in sorted(self._aggregates, key=lambda each: each.uuid):
+            isolating = {
+                key.removeprefix(_TRAIT_KEY)
+                for key, value in aggregate.metadata.items()
+                if key.startswith(_TRAIT_KEY) and value == "required"
+            }
+            if not isolating <= required:
+                self._groups[""].not_member_of.add(aggregate.uuid)
+                self._sources[Constraint(Kind.NOT_MEMBER_OF, "", (aggregate.uuid,))] = Source(
+                    ISOLATED, f"aggregate {aggregate.name}"
+                )
+
+    def _remote_managed(self) -> None:
+        for port in self._server.ports:
+            if port.is_remote_managed:
+                self._root_trait(
+                    Kind.ROOT_REQUIRED,
+                    "COMPUTE_REMOTE_MANAGED_PORTS",
+                    REMOTE_MANAGED,
+                    f"port {port.name}",
+                )
+
+    def _status(self) -> None:
+        self._root_trait(Kind.ROOT_FORBIDDEN, "COMPUTE_STATUS_DISABLED", STATUS)
+
+    def _owner(self) -> None:
+        self._root_trait(Kind.ROOT_REQUIRED, traits.OWNER, OWNER)
+        for suffix in self._groups:
+            if suffix.startswith(_DEVICE):
+                self._require(suffix, {traits.OWNER}, Source(OWNER, ""))
+
+    def _routed_networks(self) -> None:
+        if self._server.uuid is None:
+            self._notes.append(NETWORKS)
+        elif self._server.ports:
+            self._not_checked.append(NETWORKS)
+
+    def unsuffixed(self, read: PropertiesRule) -> None:
+        """Add the traits of a rule to the unsuffixed group. Raises FlavorRefused."""
+        for trait in read(self._specs, self._image, self._release):
+            if trait.forbidden:
+                self._forbid("", trait.name, trait.source)
+            else:
+                self._require("", {trait.name}, trait.source)
+
+    def root(self, read: PropertiesRule) -> None:
+        """Add the traits of a rule to those of the root provider. Raises FlavorRefused."""
+        for trait in read(self._specs, self._image, self._release):
+            self._root_trait(Kind.ROOT_REQUIRED, trait.name, *trait.source)
+
+    def _note_options(self) -> None:
+        options = self._options
+        if self._release >= traits.OWNER_SINCE and options.owner is None:
+            self._assumptions.append(OWNER_UNKNOWN)
+        if options.enabled_filters is None:
+            off = [title for title, is_on in options.optional().items() if not is_on]
+            self._assumptions.append(
+                f"nova.conf is not given: these request filters are off: {', '.join(off)}"
+            )
+
+    # Parts
+
+    def _add_resources(self, suffix: str, name: str, amount: int, where: Source) -> None:
+        self._groups[suffix].resources[name] = amount
+        self._sources[Constraint(Kind.RESOURCES, suffix, (name,), amount)] = where
+
+    def _require(self, suffix: str, any_of: Iterable[str], where: Source) -> None:
+        names = frozenset(any_of)
+        self._groups[suffix].required.append(names)
+        self._sources.setdefault(Constraint(Kind.REQUIRED, suffix, tuple(sorted(names))), where)
+
+    def _forbid(self, suffix: str, name: str, where: Source) -> None:
+        self._groups[suffix].forbidden.add(name)
+        self._sources.setdefault(Constraint(Kind.FORBIDDEN, suffix, (name,)), where)
+
+    def _member_of(self, found: Iterable[HostAggregate], where: Source) -> None:
+        names = frozenset(each.uuid for each in found)
+        self._groups[""].member_of.append(names)
+        self._sources.setdefault(Constraint(Kind.MEMBER_OF, "", tuple(sorted(names))), where)
+
+    def _root_trait(self, kind: Kind, name: str, step: str, origin: str = "") -> None:
+        self._root[kind is Kind.ROOT_FORBIDDEN].add(name)
+        self._sources.setdefault(Constraint(kind, names=(name,)), Source(step, origin))
+
+    def _check(self) -> None:
+        """Collect what Placement refuses with 400. Raises InvalidInput."""
+        refused = f"Placement refuses the query of {self._title}: it"
+        if not self._groups:
+            self._problems.add(f"{self._title} requests no resources")
+        for suffix, group in self._groups.items():
+            if not group.resources:
+                names = sorted(group.forbidden.union(*group.required))
+                self._problems.add(f"{refused} has {', '.join(names)} but no resources{suffix}")
+            for name in sorted(group.forbidden):
+                if frozenset({name}) in group.required:
+                    self._problems.add(f"{refused} requires and forbids {name}")
+        suffixed = [suffix for suffix in self._groups if suffix]
+        devices = any(suffix.startswith(_DEVICE) for suffix in suffixed)
+        sets_policy = self._server.ports or devices or GROUP_POLICY in self._specs
+        if len(suffixed) > 1 and not sets_policy:
+            self._problems.add(f"{refused} has {len(suffixed)} suffixed groups but no group_policy")
+        self._problems.check()
+
+
+def _wrong_aliases(
+    aliases: PciAliases, requested: Sequence[tuple[str, int]], release: int, *, in_placement: bool
+) -> Iterator[str]:
+    """What is wrong with the aliases of a nova.conf, for a flavor that requests some."""
+    for name, _ in dict(requested).items():
+        if name not in aliases:
+            yield f"alias has no {name}"
+    for name, specs in aliases.items():
+        # Before, nova compares only the aliases that a flavor requests.
+        if release < _ALIASES_CHECKED_SINCE and (not in_placement or name not in dict(requested)):
+            continue
+        if in_placement and len(specs) > 1:
+            yield f"alias {name} is set {len(specs)} times: pci_in_placement allows one"
+        if not in_placement and not all(alias.has_ids for alias in specs):
+            yield f"alias {name} has no vendor_id and product_id"
+
+
+class Rule(NamedTuple):
+    """A rule of nova: the first release that has it, and what it adds to a request.
+
+    ``option`` is the field of SchedulerOptions that switches it on; empty if it is always on.
+    """
+
+    since: int
+    add: Callable[[_Builder], None]
+    option: str = ""
+
+
+def _unsuffixed(since: int, read: PropertiesRule) -> Rule:
+    return Rule(since, lambda builder: builder.unsuffixed(read))
+
+
+def _root(since: int, read: PropertiesRule, option: str = "") -> Rule:
+    return Rule(since, lambda builder: builder.root(read), option)
+
+
+#: Nova's rules by release, in nova's order: those of the scheduler's request, then the request
+#: filters.
+RULES: tuple[Rule, ...] = (
+    _unsuffixed(27, traits.image_values),
+    _unsuffixed(27, traits.threads),
+    _unsuffixed(27, traits.tpm),
+    _unsuffixed(27, traits.secure_boot),
+    _unsuffixed(29, traits.addresses),
+    _unsuffixed(30, traits.stateless_firmware),
+    _unsuffixed(27, traits.encryption),
+    _unsuffixed(27, traits.pci_affinity),
+    Rule(27, _Builder._tenants, "limit_tenants_to_placement_aggregate"),
+    Rule(27, _Builder._zone),
+    Rule(27, _Builder._image_type, "query_placement_for_image_type_support"),
+    Rule(27, _Builder._status),
+    Rule(27, _Builder._isolated, "enable_isolated_aggregate_filtering"),
+    _root(27, traits.image_metadata, "image_metadata_prefilter"),
+    _root(27, traits.accelerators),
+    _root(29, traits.packed),
+    Rule(27, _Builder._routed_networks, "query_placement_for_routed_network_aggregates"),
+    Rule(27, _Builder._remote_managed),
+    _root(27, traits.ephemeral),
+    _root(32, traits.sound),
+    _root(33, traits.tpm_secrets),
+    Rule(traits.OWNER_SINCE, _Builder._owner, "owner"),
+)

@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``allocation candidate explain``: its options and its tables."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors
+from osc_placement.client.query import candidate_pairs, encode, read_candidates
+from osc_placement.model.name import counted
+from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.output import rows, tables
+from osc_placement.v1.resources import candidate
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model.candidate import CandidateQuery
+    from osc_placement.nova.api import Nova
+    from osc_placement.nova.values import HostAggregate
+    from osc_placement.workflows.cloud.nova_request import RequestOptions
+    from osc_placement.workflows.explain import (
+        changes,
+        commands,
+        explain,
+        failures,
+        holders,
+        nova_filters,
+    )
+    from osc_placement.workflows.explain.moving import MoveRequest
+
+
+COLUMNS = (
+    *("section", "text", "source", "hosts", "host", "provider", "consumer", "group", "reason"),
+    *("names", "requested", "free", "inventory", "details", "verdict", "commands"),
+)
+
+#: The values of --for: ``moving.MoveKind``.
+_MOVES = ("live-migrate", "migrate", "resize", "evacuate", "unshelve")
+
+#: ``(title, section, {column of the table: column of the rows})``
+_TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    ("Constraints", "constraint", {"constraint": "text", "source": "source", "hosts": "hosts"}),
+    (
+        "Failed constraints",
+        "failure",
+        {"name": "host", "provider": "provider", "group": "group", "reason": "text"},
+    ),
+    (
+        "Who holds the room",
+        "holder",
+        {
+            "name": "host",
+            "provider": "provider",
+            "consumer": "consumer",
+            "holds": "text",
+            "server": "source",
+            "nova": "reason",
+        },
+    ),
+    ("Smallest changes", "change", {"change": "text", "hosts": "hosts"}),
+    (
+        "Filters of nova's scheduler",
+        "nova-filter",
+        {"filter": "reason", "verdict": "verdict", "evidence": "text"},
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    """What the operator asks, before anything is read from the cloud.
+
+    ``asked`` are the options of a query, or the server of nova's request, and ``move`` what nova is
+    to do with it. ``hosts`` are explained, or else the ``nearest`` ones.
+    """
+
+    asked: candidate.CandidateOptions | RequestOptions
+    move: MoveRequest | None
+    hosts: Sequence[str]
+    nearest: int
+    no_nova: bool
+    strict: bool
+
+
+class ExplainAllocationCandidate(base.ReportLister):
+    """Explain why a request has no allocation candidates
+
+    The request is given by the options of "allocation candidate list", by a query string from
+    a log (--query), or as nova's request for a flavor or a server. The answer shows where each
+    part of nova's query comes from, how many hosts remain after each constraint, which
+    constraints the nearest hosts (or those of --host) fail, and the smallest changes of the
+    request or of a host that give a candidate. For nova's request with candidates it shows which
+    filters of nova's scheduler may still refuse them.
+
+    The table output has several tables. Other formats have one row per fact; the column section
+    tells its kind. A host that a filter of nova certainly refuses is not counted; the compute
+    filter is checked for every request.
+    """
+
+    required_feature = "nested candidates"
+    exit_codes = {
+        **base.EXIT_CODES,
+        0: "a host can serve the request",
+        3: "no host can serve it",
+        services.NOT_CHECKED: f"{services.UNKNOWN}, or {services.DIFFERENT}",
+    }
+    example = """\
+openstack allocation candidate explain --flavor m1.large \\
+    --availability-zone az1
+openstack allocation candidate explain --server <uuid> --host cmp-0001
+openstack allocation candidate explain \\
+    --query 'resources=VCPU:8,MEMORY_MB:4096&required=HW_CPU_X86_AVX512F'"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_repeated(
+            parser,
+            "--host",
+            "<host>",
+            "Explain this host instead of the nearest hosts." + arguments.FORMS,
+        )
+        parser.add_argument(
+            "--nearest",
+            metavar="<count>",
+            type=arguments.non_negative,
+            default=3,
+            help="Explain this many hosts that fail the fewest constraints (default: 3)",
+        )
+        nova_request.add_options(parser)
+        group = parser.add_argument_group("the move of a server")
+        group.add_argument(
+            "--for", dest="move", choices=_MOVES, help="What nova is to do with --server"
+        )
+        group.add_argument(
+            "--to-host", metavar="<host>", help="The target, if nova is not to choose it"
+        )
+        group.add_argument("--to-flavor", metavar="<flavor>", help="The new flavor of a resize")
+        candidate.add_query(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.workflows.cloud import compute_nodes
+        from osc_placement.workflows.explain import explain, holders, moving, nova_filters
+
+        request = ExplainRequest(
+            candidate.query_options(self, parsed_args) or nova_request.server_options(parsed_args),
+            self._move(parsed_args),
+            list(filter(None, [*parsed_args.host, parsed_args.to_host])),
+            parsed_args.nearest,
+            bool(parsed_args.no_nova),
+            bool(parsed_args.strict),
+        )
+        nova = services.optional_nova(self, no_nova=request.no_nova)
+        compute = compute_nodes.read_server_hosts(nova)
+        if isinstance(request.asked, candidate.CandidateOptions):
+            judge = None
+            client, every = self._of_query(request.asked)
+        else:
+            opened = nova_request.opened(self)
+            if request.move:
+                found, compute = moving.plan(opened, request.asked, request.move, compute)
+            else:
+                found = list(nova_request.read(opened, request.asked))
+            every = [
+                explain.ExplainedQuery(single.query, list(single.sources), nova=single)
+                for single in found
+            ]
+            client = candidate.connected(self, [single.query for single in every])
+            judge = nova_filters.FilterJudge(opened.nova, request.asked.scheduler).judge
+        every[0] = asked = dataclasses.replace(
+            every[0], hosts=request.hosts, nearest=request.nearest
+        )
+        aggregates = _host_aggregates(asked, nova)
+        with self.reading() as context:
+            answers = explain.explain(
+                client, every, context, compute, list(aggregates.values()), judge
+            )
+            held, problems = holders.read(client, answers[0].short, context, compute, nova)
+        left = answers[0].open
+        doubts, notes = (asked.nova.not_checked, asked.nova.notes) if asked.nova else ((), ())
+        open_parts = nova_filters.Open(
+            (*doubts, *compute.not_checked, *left.doubts), (*notes, *problems, *left.notes)
+        )
+        code = {frozenset({True}): 0, frozenset({False}): 3}.get(
+            frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED
+        )
+        self.exit_code = services.answer_code(
+            code,
+            open_parts.doubts,
+            strict=request.strict,
+            only_placement=request.no_nova or (asked.nova is None and compute.hosts is None),
+        )
+        self.summary = _summary(client.target, every, answers, open_parts)
+        # Without --host, only leaked allocations are shown.
+        shown = [each for each in held if request.hosts or each.is_leaked]
+        facts = _facts(every, answers, open_parts, aggregates, shown)
+        self.answer = _tables(facts)
+        return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
+
+    def _move(self, parsed_args: argparse.Namespace) -> MoveRequest | None:
+        """The options of a move. Exits with a usage error for those that exclude each other."""
+        from osc_placement.workflows.explain import moving
+
+        kind, flavor, host = parsed_args.move, parsed_args.to_flavor, parsed_args.to_host
+        wrong = {
+            "--to-flavor: needs --for resize": flavor and kind != "resize",
+            "--to-host: needs --for": host and kind is None,
+            "--for: needs --server": kind and not parsed_args.server,
+            "--for: not allowed with argument --no-nova": kind and parsed_args.no_nova,
+            "--for: resize needs --to-flavor": kind == "resize" and not flavor,
+            "--to-host: nova chooses the host of a resize; --host explains one": host and flavor,
+            "--to-host: not allowed with argument --host": host and parsed_args.host,
+        }
+        for text in (text for text, is_so in wrong.items() if is_so):
+            self.usage_error(f"argument {text}")
+        return kind and moving.MoveRequest(moving.MoveKind(kind), host, flavor)
+
+    def _of_query(
+        self, options: candidate.CandidateOptions
+    ) -> tuple[api.Client, list[explain.ExplainedQuery]]:
+        """The client, and the query of the options or of ``--query``."""
+        from osc_placement.model import constraint
+        from osc_placement.workflows.explain import explain
+
+        client, query = candidate.of_options(self, options)
+        parameters = query if isinstance(query, list) else []
+        query = read_candidates(query) if isinstance(query, list) else query
+        order = constraint.constraints_of(query)
+        return client, [explain.ExplainedQuery(query, order, parameters=parameters)]
+
+
+def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
+    """One table per section; without the columns that have no value."""
+    answer = []
+    for title, section, columns in _TABLES:
+        of_section = [fact for fact in facts if fact["section"] == section]
+        filled = {
+            name: key
+            for name, key in columns.items()
+            if any(fact.get(key) not in (None, "") for fact in of_section)
+        }
+        cells = [[fact.get(key) for key in filled.values()] for fact in of_section]
+        answer.append(tables.Table(title, tuple(filled), cells))
+    to_type = (fact["commands"].machine_readable() for fact in facts if "commands" in fact)
+    commands = [[text] for text in dict.fromkeys(itertools.chain.from_iterable(to_type))]
+    return [*answer, tables.Table("Commands for the changes", ("command",), commands)]
+
+
+def _host_aggregates(asked: explain.ExplainedQuery, nova: Nova | None) -> dict[str, HostAggregate]:
+    """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
+
+    Without the rights to list them, or with a nova before 2.41, the answer has no names.
+    """
+    from osc_placement.nova.api import host_aggregates
+    from osc_placement.workflows.cloud import observe
+
+    listed: Sequence[HostAggregate] = ()
+    if asked.nova is not None:
+        listed = asked.nova.aggregates
+    elif nova is not None and observe.aggregates([asked.query]):
+        with contextlib.suppress(errors.PlacementError):
+            listed = host_aggregates(nova)
+    return {aggregate.uuid: aggregate for aggregate in listed}
+
+
+def _summary(
+    target: str,
+    every: Sequence[explain.ExplainedQuery],
+    answers: Sequence[explain.Explanation],
+    open_parts: nova_filters.Open,
+) -> list[str]:
+    """The lines below the tables: who can serve the request, what was assumed and not checked."""
+    from osc_placement.workflows.explain import set_back
+
+    nova, explanation = every[0].nova, answers[0]
+    by = f" of {nova.title}" if nova and len(every) > 1 else ""
+    unless = ""
+    if explanation.candidates and open_parts.doubts:
+        unless = ", unless what was not checked refuses them"
+    lines = [f"On {target}: {_count(explanation)} can serve the request{by}{unless}"]
+    if explanation.cause:
+        lines.append(f"Reason: Placement refuses nova's request: {explanation.cause}")
+    lines += [
+        f"{_count(answer)} can serve the request of {older.nova.title}: {_text(older.query)}"
+        for older, answer in zip(every[1:], answers[1:], strict=True)
+        if older.nova
+    ]
+    if explanation.refused:
+        lines.append(
+            "Changes left out because this Placement has no candidate for them, or loses candidates"
+            f" of this request: {explanation.refused}"
+        )
+    lines += _named(explanation)
+    lines += [f"Note: {text}" for text in set_back.notes(explanation.changes)]
+    lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
+    return [*lines, *services.judgement_lines(explanation.not_counted, *open_parts)]
+
+
+def _named(explanation: explain.Explanation) -> list[str]:
+    """A line for each named provider that is below a host, or whose host can serve the request."""
+    lines = []
+    for text, host in explanation.named.items():
+        serves = "can serve the request" if host in explanation.candidates else "is explained"
+        if text != host:
+            lines.append(f"{text} is part of {host}, which {serves}")
+        elif host in explanation.candidates:
+            lines.append(f"{host} {serves}")
+    return lines
+
+
+def _text(query: CandidateQuery) -> str:
+    return encode(candidate_pairs(query)).removeprefix("?")
+
+
+def _count(explanation: explain.Explanation) -> str:
+    """``3 of 12 hosts``, or ``no compute host (0 of 12)``."""
+    if explanation.candidates:
+        return f"{len(explanation.candidates)} of {counted(explanation.all_hosts, 'host')}"
+    if explanation.cause:
+        return "no compute host"
+    return f"no compute host (0 of {explanation.all_hosts})"
+
+
+def _facts(
+    every: Sequence[explain.ExplainedQuery],
+    answers: Sequence[explain.Explanation],
+    open_parts: nova_filters.Open,
+    aggregates: commands.Aggregates,
+    held: Sequence[holders.RoomHolder],
+) -> list[dict[str, Any]]:
+    """The rows of the answer, as ``{column: value}``."""
+    from osc_placement.workflows.explain import set_back
+
+    asked, explanation = every[0], answers[0]
+    sources = asked.nova.sources if asked.nova else {}
+    assumed = asked.nova.assumptions if asked.nova else ()
+    facts: list[dict[str, Any]] = [
+        *(
+            {
+                "section": "constraint",
+                "text": str(step.constraint),
+                "source": str(sources.get(step.constraint, "")) or None,
+                "hosts": step.hosts,
+            }
+            for step in explanation.funnel
+        ),
+        *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
+        *map(_failure_fact, explanation.failures),
+        *(_holder_fact(holder, held) for holder in held),
+        *(_change_fact(change, explanation, aggregates) for change in explanation.changes),
+        *map(_filter_fact, explanation.judged),
+        *(
+            {"section": "not-counted", "text": why, "host": name}
+            for name, why in explanation.not_counted.items()
+        ),
+        *([{"section": "failure", "text": explanation.cause}] if explanation.cause else []),
+        *({"section": "note", "text": text} for text in set_back.notes(explanation.changes)),
+        *(
+            {"section": section, "text": text}
+            for section, texts in (("not-checked", open_parts.doubts), ("note", open_parts.notes))
+            for text in dict.fromkeys(texts)
+        ),
+        *({"section": "assumption", "text": text} for text in assumed),
+    ]
+    for fact in facts:
+        fact["text"] = _with_names(fact["text"], aggregates)
+    of_releases = [
+        {
+            "section": "nova-release",
+            "text": _text(older.query),
+            "source": older.nova and older.nova.title,
+            "hosts": len(answer.candidates),
+            "names": list(answer.candidates),
+        }
+        for older, answer in zip(every[1:], answers[1:], strict=True)
+    ]
+    query = {"section": "query", "text": _text(asked.query), "hosts": explanation.all_hosts}
+    return [query, *facts, *of_releases]
+
+
+def _with_names(text: str, aggregates: commands.Aggregates) -> str:
+    """A text with the names of host aggregates after their UUIDs."""
+    for uuid, aggregate in aggregates.items():
+        if uuid in text:
+            text = text.replace(uuid, f"{uuid} ({aggregate.name})")
+    return text
+
+
+def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
+    inventory = failure.inventory
+    return {
+        "section": "failure",
+        "text": failure.text,
+        "host": failure.host,
+        "provider": failure.provider,
+        "group": failure.suffix,
+        "reason": str(failure.reason),
+        "names": list(failure.names),
+        "requested": failure.requested,
+        "free": failure.free,
+        "inventory": {**inventory.as_dict(), "used": failure.used} if inventory else None,
+    }
+
+
+def _holder_fact(holder: holders.RoomHolder, held: Sequence[holders.RoomHolder]) -> dict[str, Any]:
+    from osc_placement.workflows.explain.holders import audit
+
+    leaked = [each for each in held if each.is_leaked and each.host == holder.host]
+    return {
+        "section": "holder",
+        "text": ", ".join(f"{amount} {name}" for name, amount in holder.amounts.items()),
+        "source": holder.name or None,
+        "host": holder.host,
+        "provider": holder.provider,
+        "consumer": holder.consumer_uuid,
+        "reason": holder.text,
+        "details": {"amounts": dict(holder.amounts), "is_leaked": holder.is_leaked},
+        **({"commands": rows.lines([audit(leaked)])} if holder.is_leaked else {}),
+    }
+
+
+def _change_fact(
+    change: changes.SmallestChange,
+    explanation: explain.Explanation,
+    aggregates: commands.Aggregates,
+) -> dict[str, Any]:
+    from osc_placement.workflows.explain import commands
+
+    steps = [
+        {
+            "action": str(step.action),
+            "provider": step.provider,
+            "name": step.name,
+            "field": step.field or None,
+            "amount": step.amount or None,
+            "value": step.value if str(step.action) == "raise" else None,
+        }
+        for step in change.steps
+    ]
+    return {
+        "section": "change",
+        "text": change.text,
+        "hosts": change.hosts,
+        "host": change.host,
+        "details": {
+            "steps": steps,
+            "remove": [str(item) for item in change.removed],
+            "amounts": {str(item): amount for item, amount in change.amounts.items()},
+        },
+        "commands": rows.lines(commands.commands(change, explanation, aggregates)),
+    }
+
+
+def _filter_fact(judged: nova_filters.FilterJudgement) -> dict[str, Any]:
+    return {
+        "section": "nova-filter",
+        "text": judged.text,
+        "reason": judged.filter,
+        "hosts": len(judged.refused),
+        "verdict": str(judged.verdict),
+        "details": {"enabled": judged.is_enabled, "refused": dict(judged.refused)},
+    }

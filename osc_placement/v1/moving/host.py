@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement host check``."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors
+from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.output import rows, tables
+
+if TYPE_CHECKING:
+    from osc_placement.workflows.moving import stop_hosts
+
+
+class CheckHosts(base.ReportShowOne):
+    """Show whether some hosts may stop: whether their servers fit on the other hosts
+
+    Each server must find on one other host what it has now: a host whose nova-compute is up and
+    enabled, and none of the named ones. The servers of a host are those whose guest may be there,
+    or whose data is needed there: while a server moves, neither end may stop. The answer is "yes",
+    "no" with the servers that find no place, or "unknown" with what was not checked and can make
+    it a no; "placement host drain" says where each server goes, and in which order. With
+    --max-count, the answer is the largest group of these hosts that may stop together. Services,
+    migrations, traits, aggregates, zones and server groups are those of nova: of the cloud, of a
+    snapshot that was saved --with-nova, or of --os-nova-recording. With --no-nova, the answer is
+    Placement's alone. Only reads.
+    """
+
+    names_database = False
+    required_feature = "nested candidates"
+    exit_codes = {
+        **base.EXIT_CODES,
+        0: "yes: the hosts may stop",
+        3: "no: some servers find no place",
+        services.NOT_CHECKED: services.UNKNOWN,
+    }
+    example = """\
+openstack placement host check cmp-0001 cmp-0002
+openstack --os-placement-database cloud.sqlite \\
+    placement host check --aggregate <uuid> --max-count 5"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "hosts",
+            metavar="<host>",
+            nargs="*",
+            help="Nova's name of the host, or the name or UUID of a provider of the host",
+        )
+        arguments.add_repeated(
+            parser,
+            "--aggregate",
+            "<aggregate>",
+            "The hosts of this host aggregate in nova (name or id), or the members of this"
+            " aggregate in Placement (UUID).",
+        )
+        arguments.add_count(
+            parser,
+            "--max-count",
+            "Find a largest set of these hosts, at most <count>, that may stop at once",
+        )
+        arguments.add_count(
+            parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
+        )
+        nova_request.add_scheduler_options(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
+        from osc_placement.workflows.moving import stop_hosts
+
+        if not (parsed_args.hosts or parsed_args.aggregate):
+            self.usage_error("name a host, or give --aggregate")
+        client = self.connect()
+        nova = nova_request.nova_reader(self, parsed_args)
+        hosts, aggregates = self._of_aggregates(parsed_args)
+        with self.reading() as context:
+            judgement = stop_hosts.judge(
+                client,
+                stop_hosts.StopRequest(
+                    [*parsed_args.hosts, *hosts],
+                    aggregates,
+                    parsed_args.max_count,
+                    parsed_args.timeout,
+                    only_placement=bool(parsed_args.no_nova),
+                ),
+                nova,
+                context,
+            )
+        code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[judgement.answer]
+        self.exit_code = services.answer_code(
+            code, judgement.doubts, strict=parsed_args.strict, only_placement=parsed_args.no_nova
+        )
+        is_told = judgement.reason not in ("", *judgement.doubts)
+        self.summary = [
+            *([f"Reason: {judgement.reason}"] if is_told else []),
+            *(f"Assumed: {text}" for text in judgement.assumed),
+            *services.judgement_lines(judgement.not_counted, judgement.doubts, judgement.notes),
+        ]
+        self.answer = list(_tables(judgement))
+        fields = _fields(judgement)
+        return tuple(fields), tuple(fields.values())
+
+    def _of_aggregates(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[str]]:
+        """Nova's hosts of the aggregates with a name, and the UUIDs of the other aggregates.
+
+        With --no-nova, the answer is about Placement's members of all. Requests: one to nova for
+        names. Errors: InvalidInput for unknown names, and for one without hosts.
+        """
+        from osc_placement.model.name import is_uuid
+        from osc_placement.workflows.cloud import named_aggregates
+
+        names = services.named_aggregates(self)
+        if parsed_args.no_nova or names is None:
+            return [], list(named_aggregates.aggregate_uuids(parsed_args.aggregate, names).values())
+        texts = [text for text in parsed_args.aggregate if not is_uuid(text)]
+        named = names.named(texts)
+        empty = [item.name for item in named.values() if not item.hosts]
+        errors.InputErrors(f"nova's host aggregate {name!r} has no hosts" for name in empty).check()
+        hosts = [host for item in named.values() for host in item.hosts]
+        others = [text for text in parsed_args.aggregate if text not in named]
+        return hosts, list(named_aggregates.aggregate_uuids(others, None).values())
+
+
+def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
+    unplaced = [
+        {
+            "server": item.server,
+            "name": judgement.server_names.get(item.server, ""),
+            "host": item.source,
+            "reasons": list(item.reasons),
+        }
+        for item in judgement.unplaced
+    ]
+    return {
+        "answer": str(judgement.answer),
+        "hosts": rows.lines(judgement.hosts),
+        "servers": judgement.servers,
+        "unplaced": rows.lines(unplaced),
+        "without_allocations": rows.lines(judgement.without_allocations),
+        "reason": judgement.reason,
+        "assumed": rows.lines(judgement.assumed),
+        "not_counted": rows.lines(services.not_counted_rows(judgement.not_counted)),
+        "not_checked": rows.lines(judgement.doubts),
+        "notes": rows.lines(judgement.notes),
+    }
+
+
+def _tables(judgement: stop_hosts.Judgement) -> Iterator[tables.Table]:
+    names, unplaced = judgement.server_names, judgement.unplaced
+    without = len({item.server for item in unplaced})
+    row = (str(judgement.answer), rows.lines(judgement.hosts), judgement.servers, without)
+    yield tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [row])
+    for host, items in itertools.groupby(unplaced, key=lambda item: item.source):
+        yield tables.Table(
+            f"Servers of {rows.printable(host)} without a place",
+            ("server", "name", "reasons"),
+            [(item.server, names.get(item.server, ""), rows.lines(item.reasons)) for item in items],
+        )

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Emptying hosts: a plan of moves, each proven on the state after the former ones."""

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many requests fit: now, with hosts in reserve, and after a plan or a purchase."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import pathlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.engine import record, state
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.model import candidate
+from osc_placement.model.name import and_more
+from osc_placement.nova.values import HostAggregate
+from osc_placement.plan.plan import Plan, check_target
+from osc_placement.search import placing
+from osc_placement.workflows.capacity import add_hosts, count
+from osc_placement.workflows.cloud import (
+    compute_nodes,
+    named_aggregates,
+    nova_servers,
+    observe,
+    observe_hosts,
+    on_a_copy,
+    servers,
+    wide,
+)
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
+from osc_placement.workflows.moving import places, reserve
+from osc_placement.workflows.snapshot import replay
+
+#: Hosts in no aggregate or availability zone.
+NO_PART = "(none)"
+
+
+class By(enum.StrEnum):
+    """What to count separately."""
+
+    HOST = "host"
+    AGGREGATE = "aggregate"
+    ZONE = "zone"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShowRequest:
+    """The operator's arguments.
+
+    ``queries`` is ``{title: query}``. ``without`` are names or UUIDs of providers. ``keep`` is the
+    number of hosts in reserve, ``seconds`` the time for it. ``after`` is a plan and its file;
+    ``added`` are hosts that may be bought, after the plan.
+    """
+
+    queries: Mapping[str, candidate.CandidateQuery]
+    by: By | None = None
+    without: Sequence[str] = ()
+    keep: int | None = None
+    seconds: float = 60.0
+    after: tuple[Plan, pathlib.Path] | None = None
+    added: Sequence[add_hosts.AddedHosts] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One count. ``part`` is a host, aggregate or zone; empty for the whole cloud.
+
+    ``is_after``: after the plan, with the added hosts. ``kept`` is set with hosts in reserve.
+    ``not_counted`` is ``{host: why it takes no server}``, for the hosts that Placement would use.
+    """
+
+    title: str
+    part: str
+    is_after: bool
+    capacity: count.Capacity
+    kept: reserve.Reserve | None = None
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shown:
+    """The counts; ``failures`` are the changes of the plan that could not be applied.
+
+    ``not_checked`` are lines about what can make a count too large: compute services, and what ties
+    the servers of failed hosts. ``notes`` are those that change no count; ``assumed`` those about
+    nova's requests for these servers.
+    """
+
+    rows: tuple[Row, ...]
+    failures: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+
+def nothing_fits(title: str) -> Row:
+    """The count of a request that Placement refuses: nova finds no host for it."""
+    return Row(title, "", False, count.Capacity(placing.FitCount(0, 0), 0, ()))
+
+
+def show(
+    client: api.Client,
+    request: ShowRequest,
+    context: ReadContext,
+    names: NamedAggregates | None = None,
+    nova: nova_servers.NovaReader | None = None,
+) -> Shown:
+    """Count how often requests fit on the hosts that can take a server.
+
+    With ``keep``, ``nova`` reads the conditions of servers; None without nova.
+
+    Requests: to a service those of ``wide.observed`` for all queries together; by zone also one
+    for each host aggregate with a zone; one for each provider of a host that others are like. With
+    ``keep`` and ``after``, which need every record, those of ``snapshot.save`` instead. None to a
+    database file.
+    Errors: UnknownProvider, PlanRefused, PlacementError; InvalidInput for ``added``.
+    """
+    nova = nova or nova_servers.NovaReader()
+    aggregates = _aggregates(request.by, names)
+    if request.after is not None:
+        check_target(request.after[0], client.target, client.origin)
+    in_nova = nova_servers.KnownServers()
+    rows: list[Row] = []
+    failures: tuple[str, ...] = ()
+    with contextlib.ExitStack() as stack:
+        needs_all = request.keep is not None or request.after is not None
+        if needs_all and not observe.is_file(client):
+            if request.keep is not None:
+                # A missing right in nova is found before the cloud is read.
+                nova.requests(nova_servers.ServersOnHosts(), [])
+            client = stack.enter_context(replay.copied(client, context))
+        reading = wide.observed(
+            client,
+            request.queries.values(),
+            context,
+            more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
+            with_aggregates=request.by is By.AGGREGATE,
+        )
+        observed = stack.enter_context(reading)
+        added = _added(observed.base, request.added, nova.compute)
+        observed.refine([root for root, _ in added])
+        states = {False: observed.base}
+        if request.keep is not None:
+            in_nova = observe_hosts.known_servers(states[False], nova)
+        if request.after is not None:
+            changed = stack.enter_context(on_a_copy.after_file(states[False], *request.after))
+            states[True], failures = changed.state, changed.failures
+        like: dict[str, str] = {}
+        if added:
+            states[True], like = _with_added(states.get(True, states[False]), added)
+        notes = _notes(states[False], aggregates, request.by, nova.compute)
+        for title, query in request.queries.items():
+            counting = _Counting(title, query, request, aggregates, in_nova, nova.compute, like)
+            for is_after, base in states.items():
+                rows += counting.rows(base, is_after=is_after)
+    not_checked = (*nova.compute.not_checked, *in_nova.doubts)
+    return Shown(tuple(rows), failures, not_checked, (*notes, *in_nova.notes), in_nova.assumed)
+
+
+def _added(
+    base: state.CloudState,
+    added: Iterable[add_hosts.AddedHosts],
+    compute: compute_nodes.ServerHosts,
+) -> list[tuple[str, int]]:
+    """``(root UUID, number of hosts like it)``. Errors: UnknownProvider, InvalidInput."""
+    input_errors = errors.InputErrors()
+    found = []
+    for item in added:
+        roots = servers.roots_named(base, [item.like], compute)
+        if len(roots) > 1:
+            names = and_more(sorted(base.providers[root].name for root in roots))
+            input_errors.add(f"{item.like} has several compute nodes: name one of {names}")
+        found += [(root, item.number) for root in roots]
+    input_errors.check()
+    return found
+
+
+def _with_added(
+    base: state.CloudState, added: Iterable[tuple[str, int]]
+) -> tuple[state.CloudState, dict[str, str]]:
+    """As ``add_hosts.with_added``. Errors: InvalidInput for what is no host of this state."""
+    hosts = set(hosts_of(base))
+    errors.InputErrors(
+        f"{base.providers[root].name if root in base.providers else root} is no host: it offers"
+        " nothing but shared resources, or the plan deletes it"
+        for root, _ in added
+        if root not in hosts
+    ).check()
+    return add_hosts.with_added(base, added)
+
+
+def _aggregates(by: By | None, names: NamedAggregates | None) -> list[HostAggregate]:
+    """The host aggregates, if they matter. Errors: PlacementError for zones without nova."""
+    if by is By.ZONE and names is None:
+        raise errors.PlacementError(
+            "availability zones are in nova: select a cloud, or give --os-nova-recording"
+        )
+    return [] if names is None or by in (None, By.HOST) else names.listed
+
+
+def _notes(
+    base: state.CloudState,
+    aggregates: Iterable[HostAggregate],
+    by: By | None,
+    compute: compute_nodes.ServerHosts,
+) -> tuple[str, ...]:
+    """The host aggregates that are counted with nova's hosts, where Placement has others."""
+    by_host = named_aggregates.hosts_in_nova(hosts_of(base), compute)
+    if not by_host:
+        return ()
+    nodes = frozenset[str]().union(*by_host.values())
+    compared = [
+        named_aggregates.compare(
+            item,
+            by_host,
+            {uuid: base.providers[uuid].name for uuid in base.with_aggregate[item.uuid] & nodes},
+            nodes,
+        )
+        for item in aggregates
+        if by is By.AGGREGATE or _zone(item)
+    ]
+    return tuple(str(item) for item in compared if item.has_other_hosts)
+
+
+def _zone(aggregate: HostAggregate) -> str:
+    return aggregate.metadata.get("availability_zone", "")
+
+
+def _with_own_aggregates(base: state.CloudState) -> state.CloudState:
+    """The state with each host in one more aggregate, of its UUID, so that member_of can name it.
+
+    Nova's hosts count in a part even where Placement does not have them in the aggregate.
+    """
+    changed = {}
+    for uuid in hosts_of(base):
+        host = base.providers[uuid]
+        changed[uuid] = dataclasses.replace(host, aggregates=(*host.aggregates, uuid))
+    after = base.copy()
+    after.apply(record.Changes(changed))
+    return after
+
+
+def _within(
+    query: candidate.CandidateQuery, aggregates: Collection[str]
+) -> candidate.CandidateQuery:
+    """The query with member_of, which nova adds to the group without a suffix."""
+    groups = (
+        each
+        if each.suffix
+        else dataclasses.replace(each, member_of=(*each.member_of, frozenset(aggregates)))
+        for each in query.groups
+    )
+    return dataclasses.replace(query, groups=tuple(groups))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Counting:
+    """How one query is counted on any state.
+
+    ``like`` is ``{root UUID of an added host: that of the host it is like}``.
+    """
+
+    title: str
+    query: candidate.CandidateQuery
+    request: ShowRequest
+    aggregates: Sequence[HostAggregate]
+    in_nova: nova_servers.KnownServers
+    compute: compute_nodes.ServerHosts
+    like: Mapping[str, str]
+
+    def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[Row]:
+        """A row for each part of the cloud."""
+        without = frozenset(servers.roots_named(base, self.request.without, self.compute))
+        refused = self.compute.refused(root for root in base.tree if root not in self.like)
+        parts = self._parts(base, without)
+        if self.request.by in (By.AGGREGATE, By.ZONE):
+            base = _with_own_aggregates(base)
+        every = count.Counter(base, self.query, without, refused)
+        for part, roots, aggregates in parts:
+            query, counter = self.query, every
+            if aggregates:
+                query = _within(query, aggregates.union(roots))
+                counter = count.Counter(base, query, without, refused, among=set(roots))
+            there = {*roots}.union(*(base.with_aggregate[uuid] for uuid in aggregates))
+            unused = (
+                base.providers[uuid]
+                for uuid in sorted(every.shared_with(roots) - counter.shared_with(roots))
+                if there.isdisjoint((uuid, base.providers[uuid].root_uuid))
+            )
+            capacity = counter.count(roots)
+            kept = self._kept(base, query, roots, without, refused) if self.request.keep else None
+            reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
+            why = f"Placement does not have it in {part}"
+            reasons |= {each.name: why for each in unused}
+            yield Row(self.title, part, is_after, capacity, kept, reasons)
+
+    def _parts(
+        self, base: state.CloudState, without: Collection[str]
+    ) -> Iterable[tuple[str, list[str], set[str]]]:
+        """``(name, root UUIDs, aggregates)`` of each part, or of all trees.
+
+        ``aggregates`` are those of which a request for the part is a member_of. Nova's request
+        names a host aggregate only if it is a zone: otherwise all providers serve its hosts.
+        """
+        by = self.request.by
+        if by is None:
+            roots = (uuid for uuid, each in base.providers.items() if each.root_uuid == uuid)
+            return [("", [uuid for uuid in roots if uuid not in without], set())]
+        hosts = [uuid for uuid in hosts_of(base) if uuid not in without]
+        if by is By.HOST:
+            return sorted((base.providers[uuid].name, [uuid], set[str]()) for uuid in hosts)
+        in_nova = self._hosts_in_nova(base, hosts)
+        names = {each.uuid: _zone(each) if by is By.ZONE else each.name for each in self.aggregates}
+        plain = {each.uuid for each in self.aggregates if not _zone(each)}
+        hosts_in: dict[str, set[str]] = {}
+        asked: dict[str, set[str]] = {}
+        for uuid in in_nova if by is By.ZONE else dict.fromkeys([*base.with_aggregate, *in_nova]):
+            if name := names.get(uuid, uuid):
+                there = in_nova.get(uuid, base.with_aggregate[uuid])
+                hosts_in.setdefault(name, set()).update(there)
+                asked.setdefault(name, set()).update({uuid} - plain)
+        for uuids in hosts_in.values():
+            uuids.update(root for root, other in self.like.items() if other in uuids)
+        parts = [
+            (name, [uuid for uuid in hosts if uuid in uuids], asked[name])
+            for name, uuids in sorted(hosts_in.items())
+        ]
+        others = set(hosts).difference(*hosts_in.values())
+        parts.append((NO_PART, [uuid for uuid in hosts if uuid in others], set()))
+        return [part for part in parts if part[1]]
+
+    def _hosts_in_nova(self, base: state.CloudState, hosts: Iterable[str]) -> dict[str, set[str]]:
+        """``{host aggregate: root UUIDs of its hosts}``: Placement's if nova was not read."""
+        by_host = named_aggregates.hosts_in_nova(hosts, self.compute)
+        if not by_host:
+            return {item.uuid: {*base.with_aggregate[item.uuid]} for item in self.aggregates}
+        return {
+            item.uuid: {root for host in item.hosts for root in by_host.get(host, ())}
+            for item in self.aggregates
+        }
+
+    def _kept(
+        self,
+        base: state.CloudState,
+        query: candidate.CandidateQuery,
+        roots: Sequence[str],
+        without: Collection[str],
+        refused: Collection[str],
+    ) -> reserve.Reserve:
+        outside = set(base.tree).difference(roots)
+        hosts = [uuid for uuid in hosts_of(base) if uuid not in outside]
+        known = self.in_nova
+        found = places.Moves(
+            base,
+            servers.servers_on(base, hosts, known.queries, known.groups, known.migrations),
+            SearchBudget(self.request.seconds),
+            [query],
+            without,
+            known.groups,
+            outside.union(refused),
+        )
+        if not found.is_complete:
+            raise errors.PlacementError(
+                "--keep: a host has too many allocation candidates for one of the requests"
+            )
+        usable = {option.root_uuid for option in found.options_of(servers.kind_of(query), ())}
+        hosts = [uuid for uuid in hosts if uuid in usable]
+        kept = reserve.capacity_with_failures(found, query, hosts, self.request.keep or 0)
+        unsafe = tuple(base.providers[uuid].name for uuid in kept.unsafe)
+        return dataclasses.replace(kept, unsafe=unsafe)

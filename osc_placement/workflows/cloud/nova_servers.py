@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova's API says about servers: where they may go, and what ties them to their hosts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from osc_placement import errors
+from osc_placement.client import lookup
+from osc_placement.engine import state
+from osc_placement.model import candidate, command_line, provider
+from osc_placement.model.name import and_more, counted
+from osc_placement.nova import api, flavor, servers as nova_servers, values
+from osc_placement.scheduling import filters, request
+from osc_placement.workflows.cloud import compute_nodes, guest_search, nova_request, server_moves
+
+#: The states in which nova migrates a server: without a stop, and those with one.
+LIVE = frozenset({"active", "paused"})
+_MIGRATED = LIVE | {"stopped"}
+
+#: The servers or hosts that a line names.
+_MOST_NAMED = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KnownServers:
+    """What nova says about servers.
+
+    ``queries`` is ``{uuid: nova's request}``. ``groups`` are the server groups of nova with
+    (anti-)affinity. ``notes`` are lines about how the servers can move; ``doubts`` those about what
+    was not checked and can hold a server on its host, so that a yes is not certain. ``assumed`` are
+    lines about what nova's requests were assumed to be. ``migrations`` are the UUIDs that are no
+    servers, but migrations.
+    """
+
+    queries: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
+    groups: Sequence[values.ServerGroup] = ()
+    notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    migrations: frozenset[str] = frozenset()
+
+
+WITHOUT_NOVA = KnownServers(
+    doubts=(
+        "traits, availability zones, host aggregates and server groups: they are in nova (select a"
+        " snapshot that was saved --with-nova, or give --os-nova-recording)",
+        "servers without allocations: they are in nova",
+    )
+)
+
+
+class Listed(NamedTuple):
+    """Servers and migrations by UUID, as nova lists them; the newest migration first."""
+
+    servers: Mapping[str, values.Server]
+    migrations: Mapping[str, values.Migration]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServersOnHosts:
+    """What nova says about compute nodes; ``problem`` says why it could not be read.
+
+    ``servers`` are those that nova shows there, those that move there or from there, and those of
+    the consumers on the hosts. Empty without nova.
+    """
+
+    nodes: Sequence[values.ComputeNode] = ()
+    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
+    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaReader:
+    """What the check of hosts reads from nova; without arguments nothing.
+
+    ``compute`` decides which hosts take a server. ``requests`` gives nova's requests for servers,
+    ``list_on`` the servers and migrations of compute nodes and of consumers (UUIDs).
+    """
+
+    compute: compute_nodes.ServerHosts = dataclasses.field(
+        default_factory=compute_nodes.ServerHosts
+    )
+    requests: Callable[[ServersOnHosts, Sequence[str]], KnownServers] = lambda *_: WITHOUT_NOVA
+    list_on: Callable[[Sequence[values.ComputeNode], Collection[str]], Listed] | None = None
+
+    def on_roots(self, roots: Sequence[str], consumers: Collection[str]) -> ServersOnHosts:
+        """What nova has on the compute nodes with these UUIDs, and of these consumers.
+
+        Requests: those of ``list_servers_on``. A refusal is not an error but a problem of the
+        answer.
+        """
+        if self.list_on is None:
+            return ServersOnHosts()
+        nodes = [node for node in map(self.compute.node, roots) if node]
+        try:
+            return ServersOnHosts(nodes, *self.list_on(nodes, consumers))
+        except errors.PlacementError as error:
+            return ServersOnHosts(problem=f"the servers on these hosts and their moves: {error}")
+
+
+def why_staying(server: values.Server, node: values.ComputeNode) -> str:
+    """Why nova does not migrate a server at rest; empty if it does."""
+    if node.is_ironic:
+        return "nova does not migrate a server of an Ironic node"
+    if server.task_state:
+        return f"nova does not migrate it while its task is {server.task_state}"
+    if server.vm_state not in _MIGRATED:
+        return f"nova does not migrate a server that is {server.vm_state}"
+    return ""
+
+
+def list_servers_on(
+    nova: api.Nova, nodes: Sequence[values.ComputeNode], consumers: Collection[str]
+) -> Listed:
+    """The servers on compute nodes, those that move there or away, consumers, and all migrations.
+
+    Those of which the newest cold migration or resize there failed, too. Other servers of a listing
+    are left out: each would be read in Placement too. One of which nova does not show the host is
+    kept.
+
+    Requests: those of ``servers_on``; one per 1000 migrations; those of ``find_servers`` for
+    consumers and servers that move and are not among them.
+    """
+    of_nodes = {node.host for node in nodes}
+    listed = nova_servers.servers_on(nova, of_nodes)
+    migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
+    wanted = server_moves.servers_of(migrations, of_nodes).union(consumers)
+    by_uuid = {
+        each.uuid: each
+        for each in listed
+        if each.host in of_nodes or not each.known or each.uuid in wanted
+    }
+    absent = wanted - by_uuid.keys() - migrations.keys()
+    if absent and len(of_nodes) <= lookup.MAX_SINGLE_REQUESTS:
+        by_uuid |= nova_servers.find_servers(nova, absent)
+    return Listed(by_uuid, migrations)
+
+
+def needs_allocations(server: values.Server) -> bool:
+    """Whether a server requests anything, as far as nova shows it."""
+    if server.flavor is None:
+        return True
+    requested = flavor.request_of(
+        server.flavor, server.image_properties, booted_from_volume=server.from_volume
+    )
+    return bool(requested.unknown or requested.total())
+
+
+def observe(
+    services: nova_request.RequestServices,
+    options: request.SchedulerOptions,
+    on_hosts: ServersOnHosts,
+    uuids: Sequence[str],
+) -> KnownServers:
+    """Nova's requests for the servers with these UUIDs.
+
+    Requests: those of ``nova_request.observe_servers``, one per 1000 server groups, and one more.
+    """
+    listed = {uuid: on_hosts.servers[uuid] for uuid in uuids if uuid in on_hosts.servers}
+    known = nova_request.observe_servers(services, listed, options)
+    found = {uuid: each for uuid, each in known.items() if not isinstance(each, str)}
+    refused = [
+        f"traits, zones and aggregates of server {uuid}: {each}"
+        for uuid, each in known.items()
+        if isinstance(each, str)
+    ]
+    migrations = frozenset(on_hosts.migrations)
+    unknown = [uuid for uuid in uuids if uuid not in known and uuid not in migrations]
+    if unknown:
+        refused.append(
+            f"traits, zones and aggregates of {named(unknown)}, which nova does not list:"
+            " 'openstack placement allocation audit' says what they are"
+        )
+    groups, problem = _groups(services.nova)
+    return KnownServers(
+        {uuid: each.query for uuid, each in found.items()},
+        groups,
+        tuple(_local_disks(single.server for single in found.values())),
+        (
+            *refused,
+            *problem,
+            *dict.fromkeys(text for single in found.values() for text in single.not_checked),
+            *_ties([single.server for single in found.values()]),
+        ),
+        tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),
+        migrations,
+    )
+
+
+def _groups(nova: api.Nova) -> tuple[list[values.ServerGroup], list[str]]:
+    try:
+        found = api.server_groups(nova)
+    except errors.PlacementError as error:
+        return [], [f"server groups: {error}"]
+    return [each for each in found if not each.policy.startswith("soft-")], []
+
+
+#: ``(what ties a server to its host, the filter that knows which servers)``
+_TIES = (
+    ("PCI devices on the other hosts", "PciPassthroughFilter"),
+    ("NUMA nodes on the other hosts", "NUMATopologyFilter"),
+)
+
+
+def _ties(found: Sequence[request.ServerSpec]) -> Iterator[str]:
+    """What can refuse a server on the other hosts, and is not in Placement."""
+    for what, name in _TIES:
+        uuids = [str(server.uuid) for server in found if filters.HIDDEN[name][0](server, ())]
+        if uuids:
+            yield f"{what}: {named(uuids)}"
+
+
+def _local_disks(found: Iterable[request.ServerSpec]) -> Iterator[str]:
+    uuids = [str(server.uuid) for server in found if not server.from_volume]
+    if uuids:
+        yield f"local disks, which only a migration moves: {named(uuids)}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unallocated:
+    """Servers on some hosts that have no allocations there, so that Placement counts them nowhere.
+
+    ``missing`` is ``{UUID of a server without any allocation: nova's host}``, ``elsewhere`` the
+    same for servers that have allocations, but only on other hosts.
+    """
+
+    missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    elsewhere: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        """What is wrong, each with the command that repairs it."""
+        for uuids, what, command, flag in (
+            (self.missing, "without allocations", "heal", ""),
+            (self.elsewhere, "with allocations on other hosts only", "audit", "--repair"),
+        ):
+            if uuids:
+                hosts = sorted(set(uuids.values()))
+                named = hosts if len(hosts) <= _MOST_NAMED else ()
+                options: list[command_line.Option] = [(flag, None)] if flag else []
+                options += [("--host", host) for host in named]
+                repair = command_line.line(f"placement allocation {command}", options=options)
+                yield f"{counted(len(uuids), 'server')} {what}: {repair}"
+
+
+class Standing(NamedTuple):
+    """How servers stand to hosts that stop. Keys are ``(server UUID, root UUID)``.
+
+    ``resting`` are at rest there and need a place elsewhere; ``held`` is why the others must not
+    lose the host: they move, or nova does not migrate them; ``doubtful`` is why it is not known
+    whether they lose anything. ``gone`` have allocations there and are not there any more.
+    """
+
+    resting: Mapping[tuple[str, str], values.Server]
+    held: Mapping[tuple[str, str], str]
+    doubtful: Mapping[tuple[str, str], str]
+    gone: frozenset[tuple[str, str]]
+
+
+def standing(
+    base: state.CloudState, on_hosts: ServersOnHosts, compute: compute_nodes.ServerHosts
+) -> Standing:
+    """How the servers that nova lists stand to the hosts."""
+    reading = reading_of(base, on_hosts, compute)
+    resting: dict[tuple[str, str], values.Server] = {}
+    held: dict[tuple[str, str], str] = {}
+    doubtful: dict[tuple[str, str], str] = {}
+    nodes = {node.uuid: node for node in on_hosts.nodes}
+    for root, losses in server_moves.losses_on(reading, on_hosts.nodes).items():
+        node = nodes[root]
+        for move, loss in losses:
+            key = (move.server.uuid, root)
+            if not loss.is_certain:
+                doubtful[key] = (
+                    f"{label(move.server)}: {move.why()}: {_next(reading, move, node.host)}"
+                )
+            elif not move.is_settled and move.phase is not server_moves.Phase.BUSY:
+                held[key] = f"{move.why()}; {node.host} must not stop: {loss.cost.text}"
+            elif why := why_staying(move.server, node):
+                held[key] = why
+            else:
+                resting[key] = move.server
+    gone: set[tuple[str, str]] = set()
+    for uuid in on_hosts.servers:
+        for root in reading.roots_of(uuid) & nodes.keys():
+            key = (uuid, root)
+            server = reading.servers.get(uuid)
+            if key in resting or key in held or key in doubtful:
+                continue
+            if server and server.host and reading.node_of(server) is None:
+                doubtful[key] = (
+                    f"{label(server)}: nova has it on {server.host}, and lists no compute node of"
+                    " this host"
+                )
+            else:
+                gone.add(key)
+    return Standing(resting, held, doubtful, frozenset(gone))
+
+
+def _next(reading: server_moves.MovesReading, move: server_moves.ServerMove, host: str) -> str:
+    """What to do about a server of which nova and Placement say different things."""
+    waiting = [one for one in move.migrations if server_moves.waits_for_source(one)]
+    is_left = move.has_leftovers and move.phase is not server_moves.Phase.DISAGREES
+    if is_left or not all(server_moves.is_queued(reading, one) for one in waiting):
+        return command_line.line("placement allocation audit", options=[("--host", host)])
+    return guest_search.next_step(reading, move)
+
+
+def reading_of(
+    base: state.CloudState, on_hosts: ServersOnHosts, compute: compute_nodes.ServerHosts
+) -> server_moves.MovesReading:
+    """What the model of moves needs, from a state and from nova."""
+    return server_moves.MovesReading(
+        compute.hosts or values.Hosts(),
+        {
+            uuid: provider.Provider(uuid, each.name, 0, each.root_uuid, each.parent_uuid)
+            for uuid, each in base.providers.items()
+        },
+        servers={uuid: each for uuid, each in on_hosts.servers.items() if not each.is_deleted},
+        migrations=on_hosts.migrations,
+        allocations={uuid: each.allocations for uuid, each in base.consumers.items()},
+    )
+
+
+def unallocated(base: state.CloudState, stand: Standing, among: Collection[str]) -> Unallocated:
+    """The servers at rest on compute nodes (``among``: UUIDs) without allocations there."""
+    missing: dict[str, str] = {}
+    elsewhere: dict[str, str] = {}
+    for (uuid, root), server in stand.resting.items():
+        consumer = base.consumers.get(uuid)
+        uuids = set(consumer.allocations) if consumer else set()
+        if root not in among or not uuids.isdisjoint(base.tree[root]):
+            continue
+        if uuids:
+            elsewhere[uuid] = server.host or ""
+        elif needs_allocations(server):
+            missing[uuid] = server.host or ""
+    return Unallocated(missing, elsewhere)
+
+
+def label(server: values.Server) -> str:
+    """``server web-1 (UUID)``; without a name, the UUID alone."""
+    return f"server {server.name} ({server.uuid})" if server.name else f"server {server.uuid}"
+
+
+def named(uuids: Sequence[str]) -> str:
+    """``server UUID`` or ``servers UUID, UUID and 2 more``."""
+    return f"server{'s' if len(uuids) > 1 else ''} {and_more(sorted(uuids), _MOST_NAMED)}"

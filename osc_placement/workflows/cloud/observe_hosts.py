@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what decides whether a few hosts may stop, and joins the two services' servers there.
+
+``read`` and ``of_state`` send the requests; the rest is pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.client import api
+from osc_placement.engine import record, standard, state
+from osc_placement.model import allocation, candidate
+from osc_placement.workflows.cloud import compute_nodes, nova_servers, reading, servers, wide
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import hosts_of
+
+#: The consumer of everything that is used by consumers that were not read.
+_OTHERS = "others"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostsRead:
+    """The hosts (root UUIDs), what nova says about their servers, and a state.
+
+    ``on_hosts`` are the servers that nova has on these hosts.
+
+    The state has the consumers of these hosts, and answers their requests as the cloud does.
+    """
+
+    base: state.CloudState
+    roots: Sequence[str]
+    nova: nova_servers.KnownServers
+    on_hosts: nova_servers.ServersOnHosts = dataclasses.field(
+        default_factory=nova_servers.ServersOnHosts
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JoinedServers:
+    """The servers on hosts, as Placement and nova have them together.
+
+    ``moving`` have allocations there, and need a place elsewhere as far as nova was read. ``stand``
+    is how nova's servers stand to the hosts, ``lost`` are those without allocations there.
+    """
+
+    base: state.CloudState
+    moving: Sequence[servers.PlacedServer]
+    stand: nova_servers.Standing
+    lost: nova_servers.Unallocated
+
+    @property
+    def stuck(self) -> set[str]:
+        """The hosts (root UUIDs) with servers that must not, or may not, lose them."""
+        return {root for _, root in (*self.stand.held, *self.stand.doubtful)}
+
+    @property
+    def uuids(self) -> set[str]:
+        """The servers that need these hosts now."""
+        of_nova = {uuid for uuid, _ in (*self.stand.resting, *self.stand.held)}
+        return of_nova.union(each.uuid for each in self.moving)
+
+    def on(self, roots: Collection[str]) -> JoinedServers:
+        """Those on some of the hosts."""
+        resting, held, doubtful, gone = self.stand
+        stand = nova_servers.Standing(
+            {key: server for key, server in resting.items() if key[1] in roots},
+            {key: why for key, why in held.items() if key[1] in roots},
+            {key: why for key, why in doubtful.items() if key[1] in roots},
+            frozenset(key for key in gone if key[1] in roots),
+        )
+        return JoinedServers(
+            self.base,
+            [server for server in self.moving if server.root_uuid in roots],
+            stand,
+            nova_servers.unallocated(self.base, stand, roots),
+        )
+
+    def doubts(self) -> Iterator[str]:
+        """What was not checked about the servers and can hold one of them."""
+        yield from self.stand.doubtful.values()
+        yield from self.lost.lines()
+        for server in self.moving:
+            for text in server.unknown:
+                yield f"{text} of server {server.uuid}"
+
+
+def join(found: HostsRead, compute: compute_nodes.ServerHosts) -> JoinedServers:
+    """The servers on the hosts, without those that are there no more."""
+    base, nova = found.base, found.nova
+    stand = nova_servers.standing(base, found.on_hosts, compute)
+    known = servers.servers_on(base, found.roots, nova.queries, nova.groups, nova.migrations)
+    staying = stand.held.keys() | stand.doubtful.keys() | stand.gone
+    return JoinedServers(
+        base,
+        [each for each in known if (each.uuid, each.root_uuid) not in staying],
+        stand,
+        nova_servers.unallocated(base, stand, found.roots),
+    )
+
+
+def of_state(
+    base: state.CloudState,
+    hosts: Sequence[str],
+    aggregates: Sequence[str],
+    nova: nova_servers.NovaReader,
+    others: Collection[str] = (),
+) -> HostsRead:
+    """As ``read``, of a state with every record. Requests: those of ``nova``."""
+    members = {uuid: base.with_aggregate[uuid] for uuid in aggregates}
+    own = set(hosts_of(base))
+    roots = servers.chosen_roots(base, hosts, members, own, nova.compute)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
+    on_hosts = nova.on_roots(roots, {*uuids, *others})
+    return HostsRead(base, roots, nova.requests(on_hosts, list(uuids)), on_hosts)
+
+
+def known_servers(
+    base: state.CloudState, nova: nova_servers.NovaReader
+) -> nova_servers.KnownServers:
+    """What nova says about all servers of a state, those without allocations included.
+
+    Requests: those of ``nova``, to nova and neutron.
+    """
+    return servers_everywhere(base, nova)[0]
+
+
+def servers_everywhere(
+    base: state.CloudState, nova: nova_servers.NovaReader
+) -> tuple[nova_servers.KnownServers, nova_servers.ServersOnHosts, nova_servers.Standing]:
+    """As ``known_servers``; and what nova has on all hosts, and how the servers stand to them."""
+    hosts = hosts_of(base)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
+    on_hosts = nova.on_roots(hosts, uuids)
+    stand = nova_servers.standing(base, on_hosts, nova.compute)
+    staying = sorted({uuid for uuid, _ in (*stand.held, *stand.doubtful)})
+    moved = [
+        f"whether nova moves {nova_servers.named(staying)}: 'placement host check' says why not"
+    ]
+    in_nova = nova.requests(on_hosts, list(uuids))
+    doubts = (
+        *([on_hosts.problem] if on_hosts.problem else ()),
+        *nova_servers.unallocated(base, stand, hosts).lines(),
+        *(moved if staying else ()),
+        *in_nova.doubts,
+    )
+    return dataclasses.replace(in_nova, doubts=doubts), on_hosts, stand
+
+
+def read(
+    client: api.Client,
+    hosts: Sequence[str],
+    aggregates: Sequence[str],
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+    more: Sequence[candidate.CandidateQuery] = (),
+    others: Collection[str] = (),
+) -> HostsRead:
+    """Read the hosts with these names or UUIDs, and those of aggregates.
+
+    The state also answers ``more``; ``others`` are UUIDs of servers to read, wherever they are.
+
+    Requests: those of ``wide.read`` for all servers together; one for each aggregate, for each
+    provider of the hosts, for each consumer on them, for each server that nova has there or moves
+    there or away, for the migration of each such server if it failed, for each other member of its
+    server group, and for each provider of other hosts with allocations of one of these consumers;
+    to nova and neutron those of ``nova``.
+    Errors: UnknownProvider; PlacementError for an aggregate without hosts.
+    """
+    reader = reading.PlacementReader(client, context)
+    cloud = wide.WideReader(client, context)
+    base = cloud.providers()
+    members = reader.members(aggregates, "reading aggregates")
+    own = set(base.tree) - base.with_trait[standard.SHARING_TRAIT]
+    roots = servers.chosen_roots(base, hosts, members, own, nova.compute)
+    answers = reader.answers(
+        client.list_provider_allocations,
+        [uuid for root in roots for uuid in base.tree[root]],
+        "reading allocations",
+    )
+    consumers: dict[str, record.ConsumerRecord] = {}
+
+    def read_consumers(uuids: Iterable[str]) -> None:
+        new = (uuid for uuid in uuids if uuid not in consumers)
+        for uuid, consumer in reader.consumers(new).items():
+            if consumer.allocations:
+                consumers[uuid] = _recorded(base, consumer)
+        base.apply(record.Changes(consumers=consumers))
+
+    read_consumers(uuid for answer in answers.values() for uuid in answer.allocations)
+    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
+    on_hosts = nova.on_roots(roots, {*uuids, *others})
+    in_nova = nova.requests(on_hosts, list(uuids))
+    groups = [group for group in in_nova.groups if not uuids.keys().isdisjoint(group.members)]
+    in_nova = dataclasses.replace(in_nova, groups=groups)
+    read_consumers(uuid for group in groups for uuid in group.members)
+    read_consumers(on_hosts.servers)
+    # What is left over after a move that failed: of the newest migration of each server.
+    newest: dict[str, str] = {}
+    for move in on_hosts.migrations.values():
+        if move.server_uuid in on_hosts.servers:
+            newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
+    read_consumers(filter(None, newest.values()))
+    placed = servers.servers_on(base, roots, in_nova.queries, groups, in_nova.migrations)
+    queries = {each.kind: each.query for each in placed}
+    observed = wide.read(client, context, [*queries.values(), *more], reader=cloud)
+    # Where a server that moves gives back an amount, more may fit than fits now.
+    held = {
+        base.providers[uuid].root_uuid
+        for consumer in consumers.values()
+        for uuid in consumer.allocations
+    }
+    observed.refine(held.difference(roots))
+    return HostsRead(_with_consumers(observed.base, consumers, roots), roots, in_nova, on_hosts)
+
+
+def _recorded(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:
+    """The record of a consumer, without providers that were created after the listing."""
+    allocations = {
+        uuid: resources
+        for uuid, resources in consumer.allocations.items()
+        if uuid in base.providers
+    }
+    return record.ConsumerRecord(
+        consumer.uuid,
+        consumer.generation or 0,
+        consumer.project_id or "",
+        consumer.user_id or "",
+        allocations,
+        consumer.consumer_type,
+    )
+
+
+def _with_consumers(
+    base: state.CloudState, consumers: Mapping[str, record.ConsumerRecord], roots: Collection[str]
+) -> state.CloudState:
+    """The state with these consumers, and with one more consumer for all other usage.
+
+    ``roots`` are the hosts of which every consumer is known.
+    """
+    used = {
+        uuid: dict(base.used(uuid))
+        for uuid, provider in base.providers.items()
+        if provider.root_uuid not in roots and base.used(uuid)
+    }
+    for consumer in consumers.values():
+        for uuid, resources in consumer.allocations.items():
+            for name, amount in resources.items():
+                if name in used.get(uuid, {}):
+                    used[uuid][name] = max(used[uuid][name] - amount, 0)
+    found = base.copy()
+    removed: dict[str, record.ConsumerRecord | None] = dict.fromkeys(base.consumers)
+    others = record.ConsumerRecord(_OTHERS, 0, "", "", used)
+    found.apply(record.Changes(consumers={**removed, _OTHERS: others, **consumers}))
+    return found

@@ -1,0 +1,523 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The explanation of a query: read the cloud, then judge it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import heapq
+import itertools
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api, api_errors, lookup, responses, retry
+from osc_placement.client.query import candidate_pairs
+from osc_placement.engine import standard, state
+from osc_placement.engine.candidates.report import RefusalReason
+from osc_placement.model import candidate
+from osc_placement.model.constraint import Constraint
+from osc_placement.model.name import counted
+from osc_placement.nova.values import HostAggregate, Hosts
+from osc_placement.scheduling.request import NovaRequest
+from osc_placement.workflows.cloud import observe, selector, wide
+from osc_placement.workflows.cloud.compute_nodes import ServerHosts
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import changes, failures, nova_filters, set_back
+from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
+from osc_placement.workflows.explain.failures import Failure, FunnelStep, ShortProvider
+from osc_placement.workflows.explain.relaxations import Relaxations
+
+LOG = logging.getLogger(__name__)
+
+#: Why a host with room is no candidate.
+LOST = "it has room, but Placement returns no candidate for this request"
+
+#: Hosts that are explained if none is named.
+NEAREST = 3
+
+#: Times that an explanation is worked out before every inventory is read.
+_MOST_ROUNDS = 12
+
+
+#: Judges ``{name: UUID}`` of root providers for a request of nova.
+JudgeFilters = Callable[
+    [NovaRequest, Mapping[str, str], ServerHosts], Sequence[nova_filters.FilterJudgement]
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExplainedQuery:
+    """A query, and the hosts to explain: those named, or ``nearest`` ones if none can serve it.
+
+    ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
+    query as the operator gave it, which Placement checks; empty if only ``query`` is known.
+    ``nova`` is nova's request, if it is one.
+    """
+
+    query: candidate.CandidateQuery
+    order: Sequence[Constraint]
+    hosts: Sequence[str] = ()
+    nearest: int = NEAREST
+    parameters: Sequence[tuple[str, str]] = ()
+    nova: NovaRequest | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a query has the candidates that it has.
+
+    ``all_hosts`` is the number of hosts of the request, see ``_hosts_of``, and of other trees that
+    can serve it; ``candidates`` are the names of the hosts that can serve the query;
+    ``explained`` are the names of the explained hosts, ``named`` those of ``{named provider: its
+    host}``. ``refused`` is the number of changes that the model found, and that were not proved:
+    Placement has no candidate for the changed query or answers with an error, or it ``may_lose``
+    candidates of this query; they are left out.
+    ``judged`` is what the filters of nova say about the hosts that can serve the query in
+    Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
+    candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
+    nova's name of the host}``, ``short`` are the providers that have too little left,
+    ``uuids`` is ``{name of a candidate or a provider of a step: its
+    UUID}``. ``cause`` is why Placement refuses a request of nova, which is not explained further:
+    nova finds no host then.
+    """
+
+    all_hosts: int
+    funnel: tuple[FunnelStep, ...]
+    candidates: tuple[str, ...]
+    explained: tuple[str, ...]
+    named: Mapping[str, str]
+    failures: tuple[Failure, ...]
+    changes: tuple[SmallestChange, ...]
+    refused: int = 0
+    may_lose: bool = False
+    cause: str = ""
+    judged: tuple[nova_filters.FilterJudgement, ...] = ()
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    short: tuple[ShortProvider, ...] = ()
+    uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def open(self) -> nova_filters.Open:
+        """Why more hosts may be refused."""
+        return nova_filters.not_checked(self.judged, self.candidates)
+
+
+def explain(
+    client: api.Client,
+    requests: Sequence[ExplainedQuery],
+    context: ReadContext,
+    compute: ServerHosts | None = None,
+    aggregates: Sequence[HostAggregate] = (),
+    judge: JudgeFilters | None = None,
+) -> list[Explanation]:
+    """Explain queries; the cloud is read once for all of them.
+
+    ``compute`` decides which hosts take a server; ``aggregates`` are nova's. ``judge`` is asked
+    once about the hosts that can serve a request of nova; without it only the compute services are
+    judged.
+
+    Requests: one for each query, which checks it, and one for the traits of those without
+    candidates; those of ``lookup.find_providers`` for named hosts; on a service also those of
+    ``wide.read`` for all queries together and of ``refine`` for the explained hosts and the changes
+    of the query, and one to prove each of these changes.
+    Errors: ApiError as Placement refuses a query that is not nova's; InvalidInput for traits that
+    Placement does not have; UnknownProvider.
+    """
+    compute = compute or ServerHosts()
+    answered = _have_candidates(client, requests)
+    valid = [
+        (request, answer)
+        for request, answer in zip(requests, answered, strict=True)
+        if isinstance(answer, bool)
+    ]
+    explained = iter(_explain_valid(client, valid, context, compute, aggregates, judge))
+    return [
+        Explanation(0, (), (), (), {}, (), (), cause=answer)
+        if isinstance(answer, str)
+        else next(explained)
+        for answer in answered
+    ]
+
+
+def _explain_valid(
+    client: api.Client,
+    valid: Sequence[tuple[ExplainedQuery, bool]],
+    context: ReadContext,
+    compute: ServerHosts,
+    aggregates: Sequence[HostAggregate],
+    judge: JudgeFilters | None,
+) -> list[Explanation]:
+    """Explain the requests that Placement accepts, with whether it has candidates."""
+    if not valid:
+        return []
+    requests = [request for request, _ in valid]
+    wanted = [request.query for request in requests]
+    roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
+    with wide.observed(client, wanted, context) as cloud:
+        explanations = [
+            _explained(cloud, request, named, compute, aggregates, judge)
+            for request, named in zip(requests, roots, strict=True)
+        ]
+    return [
+        _proved(client, query, explanation if is_served else _lost(explanation), context)
+        for query, explanation, (_, is_served) in zip(wanted, explanations, valid, strict=True)
+    ]
+
+
+def _explained(
+    cloud: wide.ObservedCloud,
+    request: ExplainedQuery,
+    named: Mapping[str, str],
+    compute: ServerHosts,
+    aggregates: Sequence[HostAggregate],
+    judge: JudgeFilters | None,
+) -> Explanation:
+    """The explanation, worked out again until all that it names is known exactly.
+
+    Requests: those of ``ObservedCloud.refine``.
+    """
+    answers: dict[object, Sequence[nova_filters.FilterJudgement]] = {}
+
+    def judge_once(
+        asked: NovaRequest, hosts: Mapping[str, str], services: ServerHosts
+    ) -> Sequence[nova_filters.FilterJudgement]:
+        key = frozenset(hosts), frozenset(services.refused(hosts.values()).items())
+        if key not in answers and judge is not None:
+            answers[key] = judge(asked, hosts, services)
+        return answers[key]
+
+    for rounds in itertools.count(1):
+        asks = None if judge is None else judge_once
+        found = _Explainer(request, cloud.base, compute, aggregates, asks).explain(named)
+        roots = [cloud.base.named[name] for name in found.explained]
+        changed = [change.of(request.query) for change in found.changes if not change.steps]
+        if not cloud.refine(None if rounds == _MOST_ROUNDS else roots, changed):
+            return found
+    raise AssertionError("the loop ends when all is known")
+
+
+def _have_candidates(client: api.Client, requests: Sequence[ExplainedQuery]) -> list[bool | str]:
+    """Whether Placement has candidates; for a request of nova that it refuses, why.
+
+    A query of a log is like nova's if the reason is an unknown name. Placement does not look at the
+    traits of a group if another group has no provider. Errors: ApiError for other requests that it
+    refuses, InvalidInput if the reason is an unknown trait.
+    """
+    answers: list[bool | api_errors.BadRequest] = []
+    for request in requests:
+        try:
+            answers.append(_has_candidate(client, request))
+        except api_errors.BadRequest as error:
+            answers.append(error)
+    pairs = list(zip(requests, answers, strict=True))
+    names = observe.traits(request.query for request, answer in pairs if answer is not True)
+    unknown = selector.unknown_traits(client, sorted(names))
+    logged = [
+        request.query
+        for request, answer in pairs
+        if request.parameters and answer not in (True, False)
+    ]
+    if logged:
+        unknown += selector.unknown_classes(client, observe.resource_classes(logged))
+    return [_checked(request, answer, unknown) for request, answer in pairs]
+
+
+def _checked(
+    request: ExplainedQuery, answer: bool | api_errors.BadRequest, unknown: Collection[str]
+) -> bool | str:
+    traits = observe.traits([request.query])
+    names = sorted((traits | observe.resource_classes([request.query])).intersection(unknown))
+    own = [name for name in names if name in traits]
+    if answer is True or not (own or isinstance(answer, api_errors.BadRequest)):
+        return answer is True
+    reasons = [selector.unknown_trait_message(name) for name in own]
+    is_sent = request.nova is not None or (names and request.parameters)
+    if not is_sent:
+        errors.InputErrors(reasons).check()
+    if isinstance(answer, api_errors.BadRequest):
+        if not is_sent:
+            raise answer
+        reasons = reasons or [api_errors.one_line(answer.detail)]
+    return "; ".join(reasons)
+
+
+def _has_candidate(client: api.Client, request: ExplainedQuery) -> bool:
+    """Whether Placement has a candidate; it checks the query as it was given. Errors: ApiError."""
+    given = request.parameters or candidate_pairs(request.query)
+    pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
+    return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+
+
+def _lost(found: Explanation, roots: Collection[str] = ()) -> Explanation:
+    """The explanation of a query for which Placement has only candidates of these root UUIDs.
+
+    openstack-placement loses some candidates of several groups and of sharing providers.
+    """
+    kept = tuple(name for name in found.candidates if found.uuids.get(name) in roots)
+    lost = dict.fromkeys((name for name in found.candidates if name not in kept), LOST)
+    return dataclasses.replace(found, candidates=kept, not_counted={**found.not_counted, **lost})
+
+
+def _proved(
+    client: api.Client, query: candidate.CandidateQuery, found: Explanation, context: ReadContext
+) -> Explanation:
+    """The explanation without changes of the query for which a service has no candidate.
+
+    Also without those that it refuses: the rest of the explanation holds. If the service may lose
+    candidates, only the hosts of its answers are counted; if it loses some, the changes of hosts,
+    which cannot be tried, are left out too.
+    """
+    if observe.is_file(client):
+        return found
+
+    def proved(change: SmallestChange) -> SmallestChange | None:
+        if change.steps:
+            return change
+        limit = None if found.may_lose else 1
+        pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=limit))
+        try:
+            answer = retry.read(lambda: client.list_allocation_candidates(pairs))
+        except api_errors.ApiError as error:
+            if error.status not in (400, 500):
+                raise
+            LOG.warning("change of the request not proved: %s", error)
+            return None
+        if found.may_lose:
+            hosts = min(change.hosts, len(_roots_of(answer)))
+            return dataclasses.replace(change, hosts=hosts) if hosts else None
+        return change if answer.requests else None
+
+    if found.may_lose and found.candidates:
+        pairs = candidate_pairs(dataclasses.replace(query, limit=None))
+        answer = retry.read(lambda: client.list_allocation_candidates(pairs))
+        found = _lost(found, _roots_of(answer))
+    answers = context.each(proved, found.changes, "proving changes")
+    kept = tuple(each for each in answers if each is not None)
+    of_query = [each for each in found.changes if not each.steps]
+    loses = LOST in found.not_counted.values() or of_query != [e for e in kept if not e.steps]
+    if found.may_lose and loses:
+        kept = tuple(each for each in kept if not each.steps)
+    return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
+
+
+def _roots_of(answer: responses.Candidates) -> frozenset[str]:
+    """The UUIDs of the roots of the hosts: what is shared counts where nothing else is taken."""
+    sharing = {
+        uuid
+        for uuid, each in answer.summaries.items()
+        if standard.SHARING_TRAIT in (each.traits or ())
+    }
+    return frozenset(
+        answer.summaries[uuid].root_uuid or uuid
+        for each in answer.requests
+        for uuid in each.allocations.keys() - sharing or each.allocations
+    )
+
+
+def _hosts_of(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
+    """The hosts of a request: the trees with a requested class, without sharing providers.
+
+    A node of Ironic is no host of a request for VCPU. All trees that offer more than shared
+    resources if none has a requested class.
+    """
+    classes = observe.resource_classes([query])
+    offering, others = set[str](), set[str]()
+    for each in base.providers.values():
+        if standard.SHARING_TRAIT not in each.traits:
+            fits = not classes.isdisjoint(each.inventories)
+            (offering if fits else others).add(each.root_uuid)
+    return offering or others
+
+
+def _roots(client: api.Client, names: Sequence[str], hosts: Hosts | None) -> dict[str, str]:
+    """``{name of a named provider: UUID of its root}``. Errors: UnknownProvider."""
+    providers = {}
+
+    def find(texts: Sequence[str]) -> dict[str, str]:
+        named = lookup.find_providers(client, texts)
+        providers.update({item.uuid: item for item in named.values()})
+        return {text: item.uuid for text, item in named.items()}
+
+    uuids = selector.host_uuids(find, names, hosts)
+    named = (providers[uuid] for found in uuids.values() for uuid in found)
+    return {item.name: item.root_uuid or item.uuid for item in named}
+
+
+def _without_repeated(
+    of_host: Sequence[SmallestChange], found: Sequence[SmallestChange]
+) -> list[SmallestChange]:
+    """The changes of a host without those that only mirror what a change of another one does."""
+
+    def mirrored(change: SmallestChange) -> frozenset[str]:
+        only = all(step.action is Action.MIRROR for step in change.steps)
+        return frozenset(step.name for step in change.steps) if only else frozenset()
+
+    known = {mirrored(change) for change in found} - {frozenset()}
+    return [change for change in of_host if mirrored(change) not in known]
+
+
+class _Explainer:
+    def __init__(
+        self,
+        request: ExplainedQuery,
+        base: state.CloudState,
+        compute: ServerHosts,
+        aggregates: Sequence[HostAggregate],
+        judge: JudgeFilters | None,
+    ) -> None:
+        self._request, self._base, self._query = request, base, request.query
+        self._compute, self._aggregates, self._judge = compute, aggregates, judge
+        self._order = list(request.order)
+        self._relaxations = Relaxations(base, request.query, self._order)
+        nodes = compute.hosts.nodes if compute.hosts else ()
+        self._nova_hosts = {
+            base.providers[node.uuid].name: node.host
+            for node in nodes
+            if node.uuid in base.providers
+        }
+
+    def explain(self, named: Mapping[str, str]) -> Explanation:
+        base, query, last = self._base, self._query, len(self._order)
+        roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+        own = _hosts_of(base, query)
+        every = {root: self._relaxations.step(root) for root in roots}
+        steps = {root: step for root, step in every.items() if root in own or step == last}
+        names = {base.providers[root].name: root for root in steps if steps[root] == last}
+        judged = self._judged(names, self._compute) if names else ()
+        refused = nova_filters.refused(judged)
+        serving = [root for name, root in names.items() if name not in refused]
+        down = self._compute.refused(roots)
+        failing = [root for root, step in steps.items() if step < last]
+        failing = [root for root in failing if root not in down] or failing
+        failing = failing or [root for root in down if self._is_only_disabled(root)]
+        # Placement has candidates in other trees too: a change with a part that gives one is not
+        # the smallest.
+        elsewhere = [root for root in roots if root not in steps and root not in down]
+        hosts = [root for root in steps if root in own]
+        members: Mapping[str, Collection[str]] = {}
+        if named or not serving:
+            members = nova_filters.members(self._aggregates, self._nova_hosts)
+        chosen = list(dict.fromkeys(named.values())) or (
+            [] if serving else self._nearest(failing, hosts, members)
+        )
+        found: list[SmallestChange] = []
+        for root in chosen:
+            if root not in serving:
+                found += _without_repeated(self._changes_of(root, members, names.values()), found)
+        if not serving:
+            trees = [*failing, *elsewhere]
+            refused_by_nova = self._refused_by_nova
+            found += changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
+        found.sort(key=set_back.lasts, reverse=True)
+        failed = failures.explained(base, query, chosen)
+        return Explanation(
+            len(steps),
+            tuple(self._funnel(steps)),
+            tuple(base.providers[root].name for root in serving),
+            tuple(base.providers[root].name for root in chosen),
+            {name: base.providers[root].name for name, root in named.items()},
+            tuple(self._with_members(failure, members) for failure in failed),
+            tuple(found),
+            judged=tuple(judged),
+            not_counted={
+                **{base.providers[root].name: down[root] for root in chosen if root in down},
+                **refused,
+            },
+            may_lose=self._relaxations.mixes_groups_and_sharing,
+            nova_hosts=self._nova_hosts,
+            short=tuple(failures.short_providers(base, query, failed)),
+            uuids={
+                **{base.providers[root].name: root for root in serving},
+                **{
+                    step.provider: base.named[step.provider]
+                    for change in found
+                    for step in change.steps
+                },
+            },
+        )
+
+    def _changes_of(
+        self, root: str, members: Mapping[str, Collection[str]], serving: Collection[str]
+    ) -> list[SmallestChange]:
+        """The changes of a host after which Placement returns it, with what nova needs.
+
+        A service that is only disabled is enabled, whether its provider has the trait or not. If it
+        is enabled, the trait of a disabled one goes by itself. ``serving`` are the hosts that
+        Placement returns. A change of a host that nova still refuses says so with its number.
+        """
+        excluded = self._refused_by_nova
+        enable = Step(self._base.providers[root].name, Action.ENABLE, changes.DISABLED)
+        is_disabled = self._is_only_disabled(root)
+        if is_disabled:
+            names = {self._base.providers[root].name: root}
+            still = nova_filters.refused(self._judged(names, self._compute.enabled(root)))
+            excluded = excluded - {root} if not still else excluded
+        if root in serving:
+            hosts = len({*serving} - excluded)
+            return [SmallestChange(hosts, (enable,), enable.provider)] if is_disabled else []
+        found = []
+        for change in changes.of_host(self._base, self._query, root, members, serving, excluded):
+            steps = change.steps
+            if is_disabled and enable not in steps:
+                steps = (*steps, enable)
+            elif self._compute.is_enabled(root):
+                remove = dataclasses.replace(enable, action=Action.REMOVE_TRAIT)
+                steps = tuple(remove if step == enable else step for step in steps)
+            found.append(dataclasses.replace(change, steps=steps))
+        return found
+
+    def _is_only_disabled(self, root: str) -> bool:
+        """Whether nova places servers on a host as soon as its compute service is enabled."""
+        why_not = self._compute.why_not
+        return bool(why_not(root)) and not self._compute.enabled(root).why_not(root)
+
+    @functools.cached_property
+    def _refused_by_nova(self) -> frozenset[str]:
+        """The roots of all hosts on which nova places no server of this request."""
+        roots = [uuid for uuid, each in self._base.providers.items() if each.root_uuid == uuid]
+        names = {self._base.providers[root].name: root for root in roots}
+        refused = nova_filters.refused(self._judged(names, self._compute))
+        return frozenset(names[name] for name in refused)
+
+    def _judged(
+        self, candidates: Mapping[str, str], compute: ServerHosts
+    ) -> Sequence[nova_filters.FilterJudgement]:
+        if self._judge is not None and self._request.nova is not None:
+            return self._judge(self._request.nova, candidates, compute)
+        if compute.hosts is None:
+            return []
+        return nova_filters.judge_hosts(candidates, compute)
+
+    def _funnel(self, steps: Mapping[str, int]) -> list[FunnelStep]:
+        return [
+            FunnelStep(each, sum(step >= count for step in steps.values()))
+            for count, each in enumerate(self._order, start=1)
+        ]
+
+    def _with_members(self, failure: Failure, members: Mapping[str, Collection[str]]) -> Failure:
+        """The failure, with the numbers of hosts if nova and Placement differ in an aggregate."""
+        details = []
+        for name in failure.names if failure.reason is RefusalReason.MEMBER_OF else ():
+            in_nova, in_placement = members.get(name, ()), self._base.with_aggregate[name]
+            if failure.host in in_nova and failure.provider in (None, failure.host):
+                details.append(
+                    f"nova has it there ({counted(len(in_nova), 'host')} in nova,"
+                    f" {len(in_placement)} in Placement)"
+                )
+        return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
+
+    def _nearest(
+        self, failing: Sequence[str], hosts: Collection[str], members: Mapping[str, Collection[str]]
+    ) -> list[str]:
+        """The hosts that lack least, see ``changes.lack``."""
+        own = set(hosts)
+        candidates = [root for root in failing if root in own] or failing
+        base, plan = self._base, self._relaxations.plan
+        lacking = {root: changes.lack(base, plan, root, members) for root in candidates}
+        return heapq.nsmallest(
+            self._request.nearest,
+            candidates,
+            key=lambda root: (lacking[root], base.providers[root].name),
+        )

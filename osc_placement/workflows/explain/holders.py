@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who holds the room that an explained host lacks, and what nova knows of each consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from osc_placement import errors
+from osc_placement.client import api, retry
+from osc_placement.model import command_line, provider
+from osc_placement.nova import api as nova_api
+from osc_placement.nova.servers import find_servers
+from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud.compute_nodes import ServerHosts
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.nova_servers import list_servers_on
+from osc_placement.workflows.explain.failures import ShortProvider
+
+
+class RoomHolder(NamedTuple):
+    """A consumer with ``amounts`` of what a host lacks on one of its providers.
+
+    ``name`` is the server's, ``text`` what nova knows of the consumer. ``is_leaked``: nothing in
+    nova needs the allocations there, as far as these listings show.
+    """
+
+    host: str
+    provider: str
+    consumer_uuid: str
+    amounts: Mapping[str, int]
+    name: str
+    text: str
+    is_leaked: bool
+
+
+def audit(leaked: Iterable[RoomHolder]) -> str:
+    """The command that removes what consumers hold and do not need; it checks each of them."""
+    uuids = dict.fromkeys(each.consumer_uuid for each in leaked)
+    options = [("--repair", None), *(("--consumer", uuid) for uuid in uuids)]
+    return command_line.line("placement allocation audit", options=options)
+
+
+def read(
+    client: api.Client,
+    short: Sequence[ShortProvider],
+    context: ReadContext,
+    compute: ServerHosts,
+    nova: nova_api.Nova | None,
+) -> tuple[list[RoomHolder], list[str]]:
+    """Who holds what on the providers, the largest first; and why nova could not tell.
+
+    Requests: to Placement one per provider; to nova those of ``list_servers_on`` for their hosts,
+    and of ``find_servers`` for the servers of migrations that hold something.
+    """
+    if not short or nova is None or compute.hosts is None:
+        return [], []
+    answers = context.each(
+        lambda each: retry.read(lambda: client.list_provider_allocations(each.uuid)).allocations,
+        short,
+        "reading who holds the room",
+    )
+    held: dict[str, dict[str, Mapping[str, int]]] = {}
+    for each, answer in zip(short, answers, strict=True):
+        for uuid, amounts in answer.items():
+            held.setdefault(uuid, {})[each.uuid] = amounts.resources
+    nodes = list(filter(None, (compute.node(root) for root in {one.root_uuid for one in short})))
+    try:
+        listed, migrations = list_servers_on(nova, nodes, held.keys())
+        of_moves = {one.server_uuid for uuid, one in migrations.items() if uuid in held}
+        known = {**listed, **find_servers(nova, of_moves - listed.keys())}
+    except errors.PlacementError as error:
+        return [], [f"who holds the room: {error}"]
+    reading = server_moves.MovesReading(
+        compute.hosts,
+        {one.uuid: provider.Provider(one.uuid, one.name, 0, one.root_uuid, None) for one in short},
+        servers={uuid: one for uuid, one in known.items() if not one.is_deleted},
+        migrations=migrations,
+        allocations=held,
+    )
+    found = _holders(short, reading)
+    return sorted(found, key=lambda one: (one.host, [-n for n in one.amounts.values()])), []
+
+
+def _holders(
+    short: Sequence[ShortProvider], reading: server_moves.MovesReading
+) -> Iterator[RoomHolder]:
+    roots = {each.root_uuid for each in short}
+    by_root = {root: list(server_moves.holders_on(reading, root)) for root in roots}
+    for each in short:
+        for holder in by_root[each.root_uuid]:
+            here = holder.allocations.get(each.uuid, {})
+            amounts = {name: here[name] for name in sorted(here) if name in each.classes}
+            if amounts:
+                described = _described(reading, holder)
+                yield RoomHolder(each.host, each.name, holder.consumer_uuid, amounts, *described)
+
+
+def _described(
+    reading: server_moves.MovesReading, holder: server_moves.HolderOnHost
+) -> tuple[str, str, bool]:
+    """``(name, what nova knows, whether it is leaked)``; no repair while a move is in doubt."""
+    server, migration = holder.server, holder.migration
+    text = f"{migration.type} {migration.status}" if migration else ""
+    if server is None:
+        # A server of a cell that is down may be hidden.
+        is_leaked = holder.is_leaked or not reading.hosts.unreachable
+        return "", text or "unknown to nova", is_leaked
+    move = server_moves.move_of(reading, server)
+    if not move.is_settled and move.moving:
+        return server.name, f"{text}: {move.why()}" if text else move.why(), False
+    where = f" on {server.host}" if server.host else ""
+    return server.name, text or f"{server.vm_state}{where}", holder.is_leaked

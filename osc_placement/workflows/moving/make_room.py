@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fewest live moves after which a flavor fits, and of those the smallest. Pure.
+
+The search deepens: no move, then one, then two. A state is left as soon as the moves that are left
+cannot make room: a host lacks so much of a class that its largest servers together do not free it.
+So with as many moves as this bound needs, only servers of hosts that are nearly free enough move;
+with more, a server may also move to make room for another one::
+
+    hosts a and b, 8 VCPU each; on a servers of 2 and 4, on b one of 5; a flavor of 4 VCPU
+    bound: a has 2 free, so one of its servers must go; the server of 2 fits on b: one move
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from osc_placement.engine.candidates.budget import SearchTooLong
+from osc_placement.model import candidate
+from osc_placement.search import placing
+from osc_placement.workflows.cloud import servers
+from osc_placement.workflows.moving.places import Moves
+
+Amounts = Mapping[placing.Slot, int]
+#: More moves than any cloud has servers.
+_NEVER = 1 << 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RoomMove:
+    """A server that moves live, and its option on another host."""
+
+    server: servers.PlacedServer
+    option: placing.Option
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MadeRoom:
+    """``moves`` in their order; None if none were found.
+
+    ``at_least``: it is proven that fewer moves than this are not enough. ``is_smallest``: no plan
+    with as many moves has smaller servers.
+    """
+
+    moves: tuple[RoomMove, ...] | None
+    at_least: int
+    is_smallest: bool = True
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether fewer moves are not enough."""
+        return self.moves is not None and len(self.moves) == self.at_least
+
+
+def find(
+    moves: Moves,
+    query: candidate.CandidateQuery,
+    count: int,
+    movable: Sequence[servers.PlacedServer],
+    limit: int,
+) -> MadeRoom:
+    """The fewest of at most ``limit`` moves after which a request fits ``count`` times.
+
+    ``query`` is among the ``more`` of ``moves``. ``movable`` are the servers that may move, none of
+    a group with affinity; each moves once. Of plans with equally many moves the one with the
+    smallest servers is taken.
+    """
+    search = _Search(moves, query, count, movable)
+    for depth in range(limit + 1):
+        try:
+            steps = search.at_depth(depth)
+        except SearchTooLong:
+            return MadeRoom(search.best, depth, is_smallest=False)
+        if steps is not None:
+            return MadeRoom(steps, depth)
+    return MadeRoom(None, limit + 1)
+
+
+class _Search:
+    """Depth first over sequences of moves.
+
+    The options of the request are in parts that share no provider: mostly one part a host.
+    """
+
+    def __init__(
+        self,
+        moves: Moves,
+        query: candidate.CandidateQuery,
+        count: int,
+        movable: Sequence[servers.PlacedServer],
+    ) -> None:
+        self._moves, self._count = moves, count
+        self._options = moves.options_of(servers.kind_of(query), ())
+        self._movable = sorted(movable, key=_size)
+        self._free = dict(moves.free((), ()))
+        self._targets = {
+            server.key: moves.options_for(server, [server.root_uuid]) for server in self._movable
+        }
+        self._parts = [
+            _Part.of(options, self._movable)
+            for options in placing.separate(self._options, lambda option: option.amounts)
+        ]
+        self._part_at = {slot: at for at, part in enumerate(self._parts) for slot in part.slots}
+        #: Whether a move may free something in several parts: then their costs cannot be added.
+        self._spans = any(len(self._parts_of(server)) > 1 for server in self._movable)
+        self.best: tuple[RoomMove, ...] | None = None
+        self._seen: set[tuple[frozenset[str], frozenset[tuple[placing.Slot, int]]]] = set()
+
+    def at_depth(self, depth: int) -> tuple[RoomMove, ...] | None:
+        """A plan of exactly this many moves, the smallest; None if there is none.
+
+        Raises SearchTooLong; then ``best`` is the best plan so far.
+        """
+        self._seen.clear()
+        costs = [part.costs(self._free, frozenset(), self._count) for part in self._parts]
+        self._grow((), self._free, costs, depth)
+        return self.best
+
+    def _grow(
+        self, steps: tuple[RoomMove, ...], left: Amounts, costs: list[list[int]], depth: int
+    ) -> None:
+        self._moves.budget.step()
+        bound = self._bound(costs)
+        if bound > depth:
+            return
+        if depth == 0:
+            if placing.most(self._options, left).least >= self._count:
+                self.best = steps
+            return
+        moved = frozenset(step.server.key for step in steps)
+        state = moved, frozenset(left.items())
+        if state in self._seen:
+            return
+        self._seen.add(state)
+        for server in self._movable:
+            if server.key in moved:
+                continue
+            if self.best and _total(steps) + _size(server)[0] >= _total(self.best):
+                return
+            gone = self._changed(
+                costs, self._parts_of(server), _freed(self._moves, left, server), moved, server
+            )
+            if self._bound(gone) >= depth:
+                # Even if it vanished, the other moves would not be enough.
+                continue
+            for option in self._targets[server.key]:
+                if not option.fits(left):
+                    continue
+                after = _freed(self._moves, left, server)
+                for slot, amount in option.amounts.items():
+                    after[slot] -= amount
+                parts = {self._part_at[slot] for slot in option.amounts if slot in self._part_at}
+                parts |= self._parts_of(server)
+                new_costs = self._changed(costs, parts, after, moved, server)
+                self._grow((*steps, RoomMove(server, option)), after, new_costs, depth - 1)
+
+    def _changed(
+        self,
+        costs: list[list[int]],
+        parts: set[int],
+        left: Amounts,
+        moved: frozenset[str],
+        server: servers.PlacedServer,
+    ) -> list[list[int]]:
+        changed = list(costs)
+        for at in parts:
+            changed[at] = self._parts[at].costs(left, moved | {server.key}, self._count)
+        return changed
+
+    def _parts_of(self, server: servers.PlacedServer) -> set[int]:
+        return {
+            self._part_at[uuid, name]
+            for uuid, resources in server.allocations.items()
+            for name in resources
+            if (uuid, name) in self._part_at
+        }
+
+    def _bound(self, costs: list[list[int]]) -> int:
+        """Moves that are needed at least."""
+        every = heapq.nsmallest(self._count, itertools.chain.from_iterable(costs))
+        if len(every) < self._count:
+            return _NEVER
+        return max(every, default=0) if self._spans else sum(every)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    """Options that share no provider with other options.
+
+    ``needed`` is ``{class: amount of a request}``, ``gains`` ``{class: [(amount, server key)]}``:
+    what single servers free in the part, the largest first.
+    """
+
+    slots: Collection[placing.Slot]
+    needed: Mapping[str, int]
+    gains: Mapping[str, Sequence[tuple[int, str]]]
+
+    @classmethod
+    def of(
+        cls, options: Sequence[placing.Option], movable: Iterable[servers.PlacedServer]
+    ) -> _Part:
+        slots = placing.slots_of(options)
+        gains: dict[str, list[tuple[int, str]]] = {}
+        for server in movable:
+            freed: dict[str, int] = {}
+            for uuid, resources in server.allocations.items():
+                for name, amount in resources.items():
+                    if (uuid, name) in slots:
+                        freed[name] = freed.get(name, 0) + amount
+            for name, amount in freed.items():
+                gains.setdefault(name, []).append((amount, server.key))
+        for several in gains.values():
+            several.sort(reverse=True)
+        return cls(slots, placing.totals(options[0]), gains)
+
+    def costs(self, left: Amounts, moved: Collection[str], count: int) -> list[int]:
+        """For each further request in the part, the moves that it needs at least.
+
+        The list ends before a request that never fits, as if each moved server vanished.
+        """
+        free: dict[str, int] = {}
+        for slot in self.slots:
+            free[slot[1]] = free.get(slot[1], 0) + max(left[slot], 0)
+        costs: list[int] = []
+        for number in range(1, count + 1):
+            needed = 0
+            for name, amount in self.needed.items():
+                lacking = number * amount - free.get(name, 0)
+                gains = (gain for gain, key in self.gains.get(name, ()) if key not in moved)
+                for at, gain in enumerate(itertools.chain([0], gains)):
+                    lacking -= gain
+                    if lacking <= 0:
+                        needed = max(needed, at)
+                        break
+                else:
+                    return costs
+            costs.append(needed - sum(costs))
+        return costs
+
+
+def _freed(moves: Moves, left: Amounts, server: servers.PlacedServer) -> dict[placing.Slot, int]:
+    """What is free when a server has left its host; with its place of a server group."""
+    after = dict(left)
+    place = moves.group_place(server)
+    if place in after:
+        after[place] += 1
+    for uuid, resources in server.allocations.items():
+        for name, amount in resources.items():
+            if (uuid, name) in after:
+                after[uuid, name] += amount
+    return after
+
+
+def _size(server: servers.PlacedServer) -> tuple[int, str]:
+    return sum(sum(each.values()) for each in server.allocations.values()), server.key
+
+
+def _total(steps: Sequence[RoomMove]) -> int:
+    return sum(_size(step.server)[0] for step in steps)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan that empties hosts: reads both services, and decides the steps.
+
+``plan`` sends the requests; the rest is pure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import itertools
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
+from osc_placement.model import candidate
+from osc_placement.model.name import and_more, counted
+from osc_placement.workflows.cloud import (
+    compute_nodes,
+    nova_servers,
+    observe,
+    observe_hosts,
+    servers,
+)
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.explain import set_back
+from osc_placement.workflows.explain.changes import SmallestChange
+from osc_placement.workflows.moving import (
+    document,
+    most,
+    places,
+    reserve_plan,
+    steps,
+    stop,
+    targets,
+    unblock,
+)
+from osc_placement.workflows.snapshot import replay
+
+_NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
+_ONLY_LIVE = "it is stopped, so nova moves it only cold, and --only-live is given"
+_UNLISTED = "nova does not list it: 'openstack placement allocation audit' says what it is"
+_KEPT_BACK = "it has room, but what --keep reserves would be used"
+_MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
+_ELSEWHERE = (
+    "it has allocations on other hosts only: 'openstack placement allocation audit' says what to do"
+)
+_DOWN = (
+    "host {host}: nova-compute is down, so nova cannot migrate from it: 'openstack server evacuate'"
+    " is for servers of a host that is down"
+)
+
+
+#: Kinds of servers of which changes are worked out.
+_KINDS = 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DrainRequest:
+    """``hosts`` are names or UUIDs; ``flavors`` is ``{name: nova's request}``.
+
+    A plan keeps the last place for each of the flavors, where it can. ``others`` are UUIDs of
+    servers to read beside those of the hosts.
+    """
+
+    hosts: Sequence[str]
+    options: document.DrainOptions = dataclasses.field(default_factory=document.DrainOptions)
+    flavors: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
+    others: Collection[str] = ()
+    seconds: float = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drain:
+    """A plan and what it was made from.
+
+    If servers stay: ``changes`` is ``{(server UUID, root UUID): the smallest changes after which it
+    could move}`` for those that have no room, and ``most`` are the hosts (nova's names) that can be
+    emptied together. ``notes`` are sentences.
+    """
+
+    plan: document.DrainPlan
+    read: observe_hosts.HostsRead
+    changes: Mapping[tuple[str, str], Sequence[SmallestChange]] = dataclasses.field(
+        default_factory=dict
+    )
+    most: most.MostHosts | None = None
+    notes: tuple[str, ...] = ()
+
+
+def plan(
+    client: api.Client,
+    request: DrainRequest,
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+    now: datetime.datetime,
+) -> Drain:
+    """The steps that empty hosts.
+
+    A nova that does not show the servers or the migrations is an error: without them, a host may
+    look empty.
+
+    Requests: those of ``observe_hosts.read``, with ``keep`` those of ``snapshot.save``; on a
+    database file only those to nova and neutron. With ``keep`` also those of ``nova`` for all
+    servers.
+    Errors: InvalidInput for hosts that nova does not have or that are down, and for all hosts.
+    """
+    if nova.compute.hosts is None:
+        raise errors.PlacementError(
+            f"a drain plan needs nova: {'; '.join(nova.compute.not_checked)}"
+        )
+    target = client.target
+    with contextlib.ExitStack() as stack:
+        if request.options.keep and not observe.is_file(client):
+            client = stack.enter_context(replay.copied(client, context))
+        base = stack.enter_context(observe.whole_state(client))
+        everywhere: nova_servers.KnownServers | None = None
+        if base is None:
+            more = list(request.flavors.values())
+            read = observe_hosts.read(
+                client, request.hosts, (), nova, context, more, request.others
+            )
+        else:
+            read = observe_hosts.of_state(base, request.hosts, (), nova, request.others)
+            if request.options.keep:
+                everywhere = observe_hosts.known_servers(base, nova)
+        if read.on_hosts.problem:
+            raise errors.PlacementError(f"a drain plan needs nova: {read.on_hosts.problem}")
+        _check(read, nova.compute, request.options.keep)
+        drain = _decide(read, request, nova.compute, everywhere)
+    stamped = dataclasses.replace(
+        drain.plan,
+        created=now.astimezone(datetime.UTC).isoformat(timespec="seconds"),
+        target=str(target),
+        identity=target.identity,
+    )
+    return dataclasses.replace(drain, plan=stamped)
+
+
+def _check(
+    read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts, failures: int
+) -> None:
+    """Refuse hosts from which nova moves nothing, and a cloud without a target or a reserve."""
+    input_errors = errors.InputErrors()
+    for root in read.roots:
+        name = read.base.providers[root].name
+        if compute.node(root) is None:
+            why = compute.why_not(root)
+            input_errors.add(f"{name}: {why}: 'openstack compute service list' shows the hosts")
+        elif not compute.is_up(root):
+            input_errors.add(_DOWN.format(host=name))
+    left = set(hosts_of(read.base)) - set(read.roots)
+    if not left:
+        input_errors.add("all hosts are to be drained: none is left as a target")
+    elif failures >= len(left):
+        other = counted(len(left), "other host")
+        input_errors.add(f"--keep {failures}: there are only {other}, and one must not fail")
+    input_errors.check()
+
+
+def _decide(
+    read: observe_hosts.HostsRead,
+    request: DrainRequest,
+    compute: compute_nodes.ServerHosts,
+    everywhere: nova_servers.KnownServers | None,
+) -> Drain:
+    """The plan of what was read; ``everywhere`` is about all servers, for the reserve."""
+    question = _Question(read, request.options, compute)
+    base, roots = read.base, read.roots
+    found = places.Moves(
+        base,
+        question.moving,
+        SearchBudget(request.seconds),
+        more=list(request.flavors.values()),
+        without=servers.roots_named(base, request.options.avoid, compute),
+        groups=read.nova.groups,
+        refused=compute.refused(base.tree),
+    )
+    schedule, notes, doubts = _scheduled(found, question, request, everywhere)
+    blocked = question.blocked | _reasons(found, roots, schedule)
+    plan = document.DrainPlan(
+        tuple(map(question.host, roots)),
+        tuple(roots),
+        tuple(map(question.planned, schedule.steps)),
+        tuple(
+            document.BlockedServer(uuid, question.name(uuid), question.host(root), why)
+            for (uuid, root), why in sorted(blocked.items())
+        ),
+        tuple(dict.fromkeys((*question.not_checked(), *doubts))),
+        request.options,
+    )
+    drain = Drain(plan, read, notes=notes)
+    if plan.is_complete:
+        return drain
+    possible = None
+    if len(roots) > 1:
+        stuck = {root for _, root in question.blocked}
+        possible = most.find(found, roots, stuck)
+        named = tuple(map(question.host, possible.hosts))
+        possible = dataclasses.replace(possible, hosts=named)
+    changes = _changes(found, roots, schedule)
+    notes = (*notes, *set_back.notes(itertools.chain.from_iterable(changes.values())))
+    return dataclasses.replace(drain, changes=changes, most=possible, notes=notes)
+
+
+def _scheduled(
+    found: places.Moves,
+    question: _Question,
+    request: DrainRequest,
+    everywhere: nova_servers.KnownServers | None,
+) -> tuple[steps.Schedule, tuple[str, ...], tuple[str, ...]]:
+    """``(the steps, notes about the reserve, what was not checked of it)``."""
+    base, roots, failures = found.base, question.roots, request.options.keep
+    preference = targets.Preference(found, roots, request.flavors)
+    order = functools.partial(
+        steps.schedule, found, roots, question.moving, preference, request.options.parallel
+    )
+    if everywhere is None:
+        return order(), (), ()
+    budget = SearchBudget(request.seconds)
+    what = f"whether any {counted(failures, 'host')} may fail after the plan"
+    try:
+        kept = reserve_plan.FailureReserve(base, everywhere, found.refused, failures, budget, roots)
+        schedule = order(functools.partial(kept.is_kept, roots))
+    except SearchTooLong as error:
+        return order(), (), (f"{what}: {error}",)
+    lost = [" and ".join(question.host(root) for root in failure) for failure in kept.lost]
+    notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
+    return schedule, notes if lost else (), tuple(f"{what}: {text}" for text in everywhere.doubts)
+
+
+def _changes(
+    found: places.Moves, roots: Sequence[str], schedule: steps.Schedule
+) -> dict[tuple[str, str], Sequence[SmallestChange]]:
+    """The smallest changes for servers that have no room after the steps."""
+    after = steps.after(found.base, schedule.steps)
+    without = {*roots, *found.without}
+    of_kind: dict[Hashable, Sequence[SmallestChange]] = {}
+    answer: dict[tuple[str, str], Sequence[SmallestChange]] = {}
+    for server in schedule.left:
+        kind = server.kind, server.together
+        if server.key in schedule.kept_back or (kind not in of_kind and len(of_kind) == _KINDS):
+            continue
+        if kind not in of_kind:
+            of_kind[kind] = unblock.smallest_changes(found, after, server, without)
+        answer[server.uuid, server.root_uuid] = of_kind[kind]
+    return answer
+
+
+class _Question:
+    """What was read about the hosts, joined: the servers that may move, and why others stay.
+
+    ``moving`` are the servers that nova moves. ``blocked`` is ``{(server UUID, root UUID): why}``
+    for those that stay whatever room there is.
+    """
+
+    def __init__(
+        self,
+        read: observe_hosts.HostsRead,
+        options: document.DrainOptions,
+        compute: compute_nodes.ServerHosts,
+    ) -> None:
+        self._read, self._options, self._compute = read, options, compute
+        self.roots = read.roots
+        joined = observe_hosts.join(read, compute)
+        self._stand = stand = joined.stand
+        self.blocked: dict[tuple[str, str], tuple[str, ...]] = {
+            key: (why,) for key, why in (*stand.held.items(), *stand.doubtful.items())
+        }
+        self.moving: list[servers.PlacedServer] = []
+        for server in joined.moving:
+            if why := self._why_blocked(server):
+                self.blocked[server.uuid, server.root_uuid] = (why,)
+            else:
+                is_live = self._way(server) == "live"
+                barred = compute.refused_live(server.root_uuid) if is_live else frozenset()
+                self.moving.append(dataclasses.replace(server, barred=barred))
+        for uuid, root in stand.resting:
+            if uuid in joined.lost.missing:
+                self.blocked[uuid, root] = (_MISSING,)
+            elif uuid in joined.lost.elsewhere:
+                self.blocked[uuid, root] = (_ELSEWHERE,)
+
+    def _why_blocked(self, server: servers.PlacedServer) -> str:
+        """Why a server that is at rest there has no step; empty if it may have one."""
+        if (server.uuid, server.root_uuid) not in self._stand.resting:
+            return _UNLISTED
+        return _ONLY_LIVE if self._options.only_live and self._way(server) == "cold" else ""
+
+    def _way(self, server: servers.PlacedServer) -> str:
+        listed = self._stand.resting[server.uuid, server.root_uuid]
+        return "live" if listed.vm_state in nova_servers.LIVE else "cold"
+
+    def name(self, uuid: str) -> str:
+        """The name of a server; empty if nova shows none."""
+        listed = self._read.on_hosts.servers.get(uuid)
+        return listed.name if listed else ""
+
+    def host(self, root: str) -> str:
+        """Nova's name of a host."""
+        node = self._compute.node(root)
+        return node.host if node else self._read.base.providers[root].name
+
+    def planned(self, step: steps.DrainStep) -> document.PlannedMove:
+        """A step with names instead of UUIDs."""
+        return document.PlannedMove(
+            step.wave,
+            step.server.uuid,
+            self.name(step.server.uuid),
+            self._way(step.server),
+            self.host(step.server.root_uuid),
+            self.host(step.option.root_uuid),
+            step.why,
+            steps.allocations_of(self._read.base, step.option),
+        )
+
+    def not_checked(self) -> Iterator[str]:
+        """What was not checked, and can refuse a step."""
+        yield from self._compute.not_checked
+        yield from self._read.nova.doubts
+        for server in self.moving:
+            for text in server.unknown:
+                yield f"{text} of server {server.uuid}"
+
+
+def _reasons(
+    found: places.Moves, roots: Sequence[str], schedule: steps.Schedule
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """``{(server UUID, root UUID): why}`` for the servers without a step."""
+    if not schedule.left:
+        return {}
+    verdict = stop.may_stop(found, roots)
+    unplaced = {each.server.key: each.reasons for each in verdict.unplaced}
+    default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
+    if verdict.answer is stop.Answer.NO:
+        default = "it fits only without other servers of these hosts"
+    reasons = dict.fromkeys(schedule.kept_back, (_KEPT_BACK,))
+    return {
+        (each.uuid, each.root_uuid): reasons.get(each.key) or unplaced.get(each.key) or (default,)
+        for each in schedule.left
+    }

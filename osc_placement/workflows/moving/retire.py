@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left of hosts that go for good: the steps in nova, then the plan for Placement.
+
+The order loses nothing. While nova has the compute service, nothing changes in Placement: nova
+deletes a compute node's provider with the service, also the allocations of evacuated servers. What
+is left after that is a provider without a compute node: its tree is deleted from the bottom up,
+after its inventories, traits and aggregates, so that undo restores all of it. Placement refuses to
+delete what a consumer uses, also one that came after the plan.
+
+``plan_retire`` sends the requests; the rest is pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api, responses
+from osc_placement.model import allocation, command_line, inventory, name, provider
+from osc_placement.model.name import and_more, counted
+from osc_placement.nova import servers as nova_servers, values
+from osc_placement.nova.api import Nova
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import allocations, inventories, memberships, provider as providers
+from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud import compute_nodes, server_moves
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.reading import PlacementReader
+
+#: The trait that nova-compute gives the root of its tree.
+_COMPUTE_NODE = "COMPUTE_NODE"
+
+#: The stages of the plan; deletions follow, the lowest providers first.
+_CONSUMERS, _INVENTORIES, _TRAITS, _AGGREGATES, _DELETE = range(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class RetireReading(server_moves.MovesReading):
+    """Nova, and the trees of the hosts in Placement.
+
+    ``consumers`` are those with allocations in the trees; ``inventories_of``, ``traits_of`` and
+    ``aggregates_of`` are ``{provider UUID: ...}`` for the providers of the trees.
+    """
+
+    consumers: Mapping[str, allocation.Consumer] = dataclasses.field(default_factory=dict)
+    inventories_of: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
+    traits_of: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    aggregates_of: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+
+
+def plan_retire(
+    client: api.Client, nova: Nova, hosts: Sequence[str], context: ReadContext
+) -> plan.ObservedPlan:
+    """What to do about hosts: nova's names, or names or UUIDs of root providers.
+
+    Requests: to nova, those of ``observe_cloud``, one per 1000 servers of each host that nova has,
+    one per 1000 migrations, and one for each of up to five servers with allocations on the hosts,
+    or one per 1000 servers; to Placement, one listing, one for each provider of the hosts' trees
+    and one for each of its consumers, and for a provider that nova does not have three more.
+    Errors: InvalidInput with every host that neither service has.
+    """
+    cloud = compute_nodes.observe_cloud(client, nova)
+    named, roots = _resolved(cloud, hosts)
+    reading = _read(client, nova, cloud, named, roots, context)
+    changes: list[change.Change] = []
+    refused: list[change.Skipped] = []
+    to_do: list[str] = []
+    for host in named:
+        reasons = list(_why_in_use(reading, host))
+        if not reasons:
+            service = _service(reading, host)
+            if service is not None:
+                to_do += _service_lines(service)
+                text = "nova has its compute service: delete it there, and run this command again"
+                reasons = [Reason(Code.SERVICE_STATUS, text)]
+        uuids = [node.uuid for node in reading.nodes_of_host.get(host, [])]
+        refused += _refused(change.Subject(host, uuids[0] if uuids else ""), reasons)
+    for root in roots:
+        reasons = list(_why_not_stale(reading, root))
+        refused += _refused(change.Subject(root.name, root.uuid), reasons)
+        if not reasons:
+            changes += _changes(reading, root)
+            to_do += _membership_lines(reading, root)
+    notes = tuple(f"to do in nova: {text}" for text in to_do)
+    planned = plan.Plan(
+        tuple(sorted(changes, key=change.Change.sort_key)),
+        tuple(refused),
+        notes=notes,
+        names={item.uuid: item.name for root in roots for item in reading.trees[root.uuid]},
+    )
+    return plan.ObservedPlan(planned)
+
+
+def _resolved(
+    cloud: compute_nodes.ComputeCloud, hosts: Sequence[str]
+) -> tuple[list[str], list[provider.Provider]]:
+    """``(nova's names of hosts, root providers that nova does not have)``."""
+    problems = errors.InputErrors()
+    by_name = {item.name: item for item in cloud.roots.values()}
+    named: dict[str, None] = {}
+    roots: dict[str, provider.Provider] = {}
+    for text in hosts:
+        (host,) = compute_nodes.host_names([text], cloud.hosts)
+        uuid = name.canonical_uuid(text) if name.is_uuid(text) else ""
+        root = by_name.get(text) or cloud.providers.get(uuid)
+        if root is not None:
+            root = cloud.providers.get(cloud.root_of(root.uuid), root)
+        node = cloud.compute_nodes.get(root.uuid) if root else None
+        if host in cloud.hosts.services or host in cloud.nodes_of_host:
+            named[host] = None
+        elif node is not None:
+            named[node.host] = None
+        elif root is not None:
+            roots[root.uuid] = root
+        elif cloud.hosts.unreachable:
+            down = and_more(sorted(cloud.hosts.unreachable))
+            problems.add(f"{text}: nova does not show it while the cell of {down} is down")
+        else:
+            problems.add(f"{text}: neither nova nor Placement has a host of this name")
+    problems.check()
+    return list(named), list(roots.values())
+
+
+def _read(
+    client: api.Client,
+    nova: Nova,
+    cloud: compute_nodes.ComputeCloud,
+    named: Sequence[str],
+    roots: Sequence[provider.Provider],
+    context: ReadContext,
+) -> RetireReading:
+    reader = PlacementReader(client, context)
+    on_hosts = {item.uuid: item for host in named for item in nova_servers.servers(nova, host=host)}
+    migrations = {item.uuid: item for item in nova_servers.migrations(nova)}
+    of_named = [node.uuid for host in named for node in cloud.nodes_of_host.get(host, [])]
+    trees = [*of_named, *(root.uuid for root in roots)]
+    uuids = [item.uuid for root in trees for item in cloud.trees.get(root, [])]
+    allocated: Mapping[str, responses.ProviderAllocations] = reader.answers(
+        client.list_provider_allocations, uuids, "reading allocations"
+    )
+    consumers = reader.consumers(
+        uuid for answer in allocated.values() for uuid in answer.allocations
+    )
+    wanted = server_moves.servers_of(migrations, named) | consumers.keys()
+    wanted -= on_hosts.keys() | migrations.keys()
+    on_hosts |= nova_servers.find_servers(nova, wanted) if wanted else {}
+    stale = [item.uuid for root in roots for item in cloud.trees[root.uuid]]
+    offered = reader.answers(client.list_inventories, stale, "reading inventories")
+    traits = reader.answers(client.list_provider_traits, stale, "reading traits")
+    aggregates = reader.answers(client.list_aggregates, stale, "reading aggregates")
+    return RetireReading(
+        cloud.hosts,
+        cloud.providers,
+        cloud.aggregates,
+        servers={uuid: item for uuid, item in on_hosts.items() if not item.is_deleted},
+        migrations=migrations,
+        allocations={uuid: item.allocations for uuid, item in consumers.items()},
+        consumers=consumers,
+        inventories_of={uuid: item.inventories for uuid, item in offered.items()},
+        traits_of={uuid: item.traits for uuid, item in traits.items()},
+        aggregates_of={uuid: item.aggregates for uuid, item in aggregates.items()},
+    )
+
+
+def _refused(subject: change.Subject, reasons: Sequence[Reason]) -> Iterator[change.Skipped]:
+    if reasons:
+        yield change.Skipped(
+            providers.TYPE.name,
+            subject,
+            reason="; ".join(reason.text for reason in reasons),
+            code=reasons[0].code,
+            refused=True,
+        )
+
+
+def _service(reading: RetireReading, host: str) -> values.ComputeService | None:
+    services = reading.hosts.compute_services
+    return next((each for each in services if each.host == host), None)
+
+
+def _service_lines(service: values.ComputeService) -> Iterator[str]:
+    """The commands that delete a compute service."""
+    if service.is_enabled:
+        options = [("--disable", None), ("--disable-reason", "retired")]
+        yield command_line.line(
+            "compute service set", service.host, "nova-compute", options=options
+        )
+    yield command_line.line("compute service delete", service.uuid or service.host)
+
+
+def _why_in_use(reading: RetireReading, host: str) -> Iterator[Reason]:
+    """Why nova needs a host that it has."""
+    nodes = reading.nodes_of_host.get(host, [])
+    service = _service(reading, host)
+    if service is not None and not service.is_reachable:
+        yield Reason(Code.CELL_DOWN, f"the cell of {host} is down")
+        return
+    if any(node.is_ironic for node in nodes):
+        yield Reason(
+            Code.NOT_A_COMPUTE_NODE,
+            f"it has {counted(len(nodes), 'Ironic node')}, which another nova-compute takes over:"
+            " their providers stay",
+        )
+        return
+    servers = [item for item in reading.servers.values() if item.host == host]
+    if servers:
+        drain = command_line.line("placement host drain", host)
+        yield Reason(Code.NOT_EMPTY, f"nova has {counted(len(servers), 'server')} there: {drain}")
+    yield from _open_migrations(reading, {host})
+    for move in _in_doubt(reading, nodes):
+        label = move.server.name or move.server.uuid
+        yield Reason(Code.MOVING, f"server {label}: {move.why()}")
+    among = {item.uuid for item in servers}
+    for node in nodes:
+        for text in _why_needed(reading, node.uuid, {host}, among):
+            yield Reason(Code.NOT_EMPTY, text)
+    if service is not None and service.is_up:
+        yield Reason(
+            Code.SERVICE_STATUS,
+            "nova-compute is up, and would register the host again: stop it on the host (nova"
+            f" notices after a minute, or at once with: {_down(host)})",
+        )
+
+
+def _down(host: str) -> str:
+    options = [("--down", None)]
+    return command_line.line("compute service set", host, "nova-compute", options=options)
+
+
+def _open_migrations(reading: RetireReading, hosts: set[str]) -> Iterator[Reason]:
+    for item in reading.migrations.values():
+        if not item.is_over and not hosts.isdisjoint((item.source_host, item.dest_host)):
+            yield Reason(
+                Code.MOVING, f"migration {item.uuid} of server {item.server_uuid} is {item.status}"
+            )
+
+
+def _in_doubt(
+    reading: RetireReading, nodes: Sequence[values.ComputeNode]
+) -> Iterator[server_moves.ServerMove]:
+    """The servers that may have data on compute nodes, though their moves are over."""
+    losses = server_moves.losses_on(reading, nodes)
+    for move in {
+        move.server.uuid: move for node in nodes for move, _ in losses[node.uuid]
+    }.values():
+        is_there = move.server.host in {node.host for node in nodes}
+        if not is_there and all(item.is_over for item in move.migrations):
+            yield move
+
+
+def _why_not_stale(reading: RetireReading, root: provider.Provider) -> Iterator[Reason]:
+    """Why the tree of a provider without a compute node must not be deleted."""
+    if _COMPUTE_NODE not in reading.traits_of[root.uuid] and not _is_bare(reading, root):
+        delete = "openstack resource provider delete --tree"
+        text = f"it lacks the trait {_COMPUTE_NODE}, so it may belong to another service: {delete}"
+        yield Reason(Code.NOT_A_COMPUTE_NODE, text)
+        return
+    doubt = compute_nodes.why_not_stale(reading.hosts, root, was_node=True)
+    if doubt is not None:
+        concerned = ", ".join(doubt.hosts)
+        texts = {
+            Code.CELL_DOWN: f"the cell of {concerned} is down: nova cannot list its compute nodes",
+            Code.UNDISCOVERED_HOST: f"nova-compute on {concerned} has no compute node yet:"
+            " 'nova-manage cell_v2 discover_hosts'",
+        }
+        yield Reason(doubt.code, texts.get(doubt.code, "another service may use it"))
+    hosts = {root.name, root.name.partition(".")[0]}
+    yield from _open_migrations(reading, hosts)
+    for text in _why_needed(reading, root.uuid, hosts, ()):
+        yield Reason(Code.NOT_EMPTY, text)
+
+
+def _is_bare(reading: RetireReading, root: provider.Provider) -> bool:
+    """Whether only the provider is left: a run that was killed had removed its traits."""
+    parts = (reading.inventories_of, reading.traits_of, reading.aggregates_of)
+    return len(reading.trees[root.uuid]) == 1 and not any(part[root.uuid] for part in parts)
+
+
+def _why_needed(
+    reading: RetireReading, root: str, hosts: set[str], among: Collection[str]
+) -> Iterator[str]:
+    """The consumers in a tree, without ``among``, that are not left over of an evacuation."""
+    for uuid in _consumers_of(reading, root):
+        if uuid not in among and not _is_leftover(reading, uuid, root, hosts):
+            server = reading.servers.get(uuid)
+            what = f"server {server.name}" if server else "consumer"
+            audit = command_line.line("placement allocation audit")
+            yield f"allocations of {what} {uuid} are there: {audit}"
+
+
+def _consumers_of(reading: RetireReading, root: str) -> list[str]:
+    tree = {item.uuid for item in reading.trees.get(root, [])}
+    return [
+        uuid
+        for uuid, consumer in reading.consumers.items()
+        if not tree.isdisjoint(consumer.allocations)
+    ]
+
+
+def _is_leftover(reading: RetireReading, uuid: str, root: str, hosts: set[str]) -> bool:
+    """Whether a server rests elsewhere, with allocations there, and nothing of it moves."""
+    server = reading.servers.get(uuid)
+    if server is None or not server.host or server.host in hosts:
+        return False
+    node = reading.node_of(server)
+    rests = server_moves.move_of(reading, server).is_settled and not server.task_state
+    return node is not None and node.uuid != root and rests and _has_own(reading, uuid, node.uuid)
+
+
+def _has_own(reading: RetireReading, uuid: str, root: str) -> bool:
+    tree = {item.uuid for item in reading.trees.get(root, [])}
+    return not tree.isdisjoint(reading.consumers[uuid].allocations)
+
+
+def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change.Change]:
+    """Everything of a tree goes: consumers, inventories, traits, aggregates, the providers.
+
+    The traits of the root go last: by them a further run recognizes the host after a kill.
+    """
+    tree = reading.trees[root.uuid]
+    gone = {item.uuid for item in tree}
+    for uuid in _consumers_of(reading, root.uuid):
+        before = reading.consumers[uuid]
+        kept = {key: item for key, item in before.allocations.items() if key not in gone}
+        after = dataclasses.replace(before, allocations=kept)
+        server = reading.servers[uuid]
+        yield dataclasses.replace(
+            allocations.planned(server.name or uuid, before, after, stage=_CONSUMERS),
+            reason=f"it was evacuated to {server.host}",
+            group=root.uuid,
+        )
+    ordered = list(provider.ProviderTree(tree).walk())
+    deepest = max(depth for depth, _ in ordered)
+    for depth, item in ordered:
+        offered = inventories.InventoryState.of(reading.inventories_of[item.uuid])
+        none = inventories.InventoryState(dict.fromkeys(offered.classes))
+        traits = memberships.Traits.of(sorted(reading.traits_of[item.uuid]))
+        aggregates = memberships.Aggregates.of(sorted(reading.aggregates_of[item.uuid]))
+        parts: Sequence[tuple[str, bool, change.State, change.State, int]] = (
+            (inventories.TYPE.name, bool(offered.classes), offered, none, _INVENTORIES),
+            (
+                memberships.TRAITS.name,
+                bool(traits.present),
+                traits,
+                _absent(traits),
+                _TRAITS if depth else _DELETE + deepest,
+            ),
+            (
+                memberships.AGGREGATES.name,
+                bool(aggregates.present),
+                aggregates,
+                _absent(aggregates),
+                _AGGREGATES,
+            ),
+            (
+                providers.TYPE.name,
+                True,
+                providers.ProviderState(item.name, item.parent_uuid),
+                providers.ABSENT,
+                _DELETE + deepest - depth + (not depth),
+            ),
+        )
+        for kind, has_any, before_state, after_state, stage in parts:
+            if has_any:
+                yield change.Change(
+                    kind,
+                    change.Subject(item.name, item.uuid),
+                    before_state,
+                    after_state,
+                    stage=stage,
+                    reason="nova has no compute node of it",
+                    group=root.uuid,
+                )
+
+
+def _absent(members: memberships.M) -> memberships.M:
+    return dataclasses.replace(members, present=dict.fromkeys(members.present, False))
+
+
+def _membership_lines(reading: RetireReading, root: provider.Provider) -> Iterator[str]:
+    """The commands that take a host that nova has no more out of its host aggregates."""
+    names = {root.name, root.name.partition(".")[0]}
+    for aggregate in reading.aggregates:
+        for host in sorted(names.intersection(aggregate.hosts) - reading.hosts.services):
+            yield command_line.line("aggregate remove host", aggregate.subject, host)

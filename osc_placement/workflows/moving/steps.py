@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An order of moves that empties hosts, each possible on the state after the former ones. Pure.
+
+While a server moves, nova holds its allocations twice: those of the target belong to the server,
+those of the source to the migration until it ends. So a step needs what it takes from the target
+before it frees anything; only a shared pool can be both. The servers of other hosts stay::
+
+    a shared pool with 10 GB free; a and b have 8 GB each in it, and are on the host that stops
+    a moves: 8 of 10 are taken, then its old 8 are free again; b moves: the same
+    with a and b in one wave 16 would be needed: so they move in two waves
+
+``schedule`` finds an order if there is one: first with the targets that are preferred, then with
+those of an exact search. A server moves once, from a host that stops to one that does not.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from osc_placement.engine import record, state
+from osc_placement.engine.candidates.budget import SearchTooLong
+from osc_placement.model import allocation
+from osc_placement.search import placing
+from osc_placement.workflows.cloud import servers
+from osc_placement.workflows.moving.places import Moves
+
+Amounts = Mapping[placing.Slot, int]
+
+
+class Targets(Protocol):
+    """Which option of a server is preferred, at a moment with ``left`` free."""
+
+    def rank(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts
+    ) -> tuple[float | int | str, ...]:
+        """The lowest is preferred."""
+
+    def why(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts, possible: int
+    ) -> str:
+        """A phrase about the option; so many hosts had room: ``possible``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DrainStep:
+    """A server and its target. Steps of one ``wave`` may run at the same time.
+
+    ``why`` says why this target.
+    """
+
+    server: servers.PlacedServer
+    option: placing.Option
+    wave: int = 0
+    why: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schedule:
+    """Steps in their order; ``left`` are servers without a step.
+
+    ``is_proven``: no order of moves has a step for every server of ``left`` too. Without servers
+    in ``left`` it is always true. ``kept_back`` are the keys of servers of ``left`` that have room,
+    but only what must stay free.
+    """
+
+    steps: tuple[DrainStep, ...]
+    left: tuple[servers.PlacedServer, ...] = ()
+    is_proven: bool = True
+    kept_back: frozenset[str] = frozenset()
+
+
+#: Whether enough stays free after steps.
+IsKept = Callable[[Sequence[DrainStep]], bool]
+
+
+def schedule(
+    moves: Moves,
+    stopped: Sequence[str],
+    moving: Sequence[servers.PlacedServer],
+    targets: Targets,
+    parallel: int = 1,
+    is_kept: IsKept | None = None,
+) -> Schedule:
+    """Steps for all servers, or for as many as one attempt finds if not all can move.
+
+    ``stopped`` are the root UUIDs of the hosts, ``moving`` their servers that nova moves. Up to
+    ``parallel`` steps are in a wave. With ``is_kept``, servers stay whose steps it refuses; another
+    attempt could move more of them. Raises the errors of ``is_kept``.
+    """
+    problem = _Problem(moves, stopped, moving, targets)
+    steps = problem.preferred()
+    is_proven = True
+    if len(steps) < len(moving):
+        try:
+            exact = problem.exact()
+        except SearchTooLong:
+            exact, is_proven = None, False
+        is_proven = exact is not None or (is_proven and moves.is_complete)
+        steps = steps if exact is None else exact
+    kept = steps if is_kept is None else problem.kept(steps, is_kept)
+    placed = {step.server.key for step in kept}
+    return Schedule(
+        problem.in_waves(kept, parallel),
+        tuple(server for server in problem.moving if server.key not in placed),
+        is_proven,
+        frozenset(step.server.key for step in steps) - placed,
+    )
+
+
+def moves_all(moves: Moves, stopped: Sequence[str], moving: Sequence[servers.PlacedServer]) -> bool:
+    """Whether some order of moves has a step for every server. Raises SearchTooLong."""
+    problem = _Problem(moves, stopped, moving, _AnyTarget())
+    return len(problem.preferred()) == len(moving) or problem.exact() is not None
+
+
+def after(base: state.CloudState, done: Iterable[DrainStep]) -> state.CloudState:
+    """The state after the end of steps."""
+    changed: dict[str, record.ConsumerRecord] = {}
+    for step in done:
+        server, option = step.server, step.option
+        consumer = changed.get(server.uuid, base.consumers[server.uuid])
+        own = {
+            uuid: dict(resources)
+            for uuid, resources in consumer.allocations.items()
+            if uuid not in server.allocations
+        }
+        for uuid, resources in allocations_of(base, option).items():
+            own.setdefault(uuid, {}).update(resources)
+        changed[server.uuid] = dataclasses.replace(consumer, allocations=own)
+    left = base.copy()
+    left.apply(record.Changes(consumers=changed))
+    return left
+
+
+def allocations_of(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
+    """The allocations of an option, without places of server groups."""
+    found: dict[str, dict[str, int]] = {}
+    for (uuid, name), amount in option.amounts.items():
+        if name in base.providers[uuid].inventories:
+            found.setdefault(uuid, {})[name] = amount
+    return found
+
+
+class _AnyTarget:
+    def rank(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts
+    ) -> tuple[float | int | str, ...]:
+        return (option.repeats(left), option.root_uuid)
+
+    def why(
+        self, server: servers.PlacedServer, option: placing.Option, left: Amounts, possible: int
+    ) -> str:
+        return ""
+
+
+class _Problem:
+    def __init__(
+        self,
+        moves: Moves,
+        stopped: Sequence[str],
+        moving: Sequence[servers.PlacedServer],
+        targets: Targets,
+    ) -> None:
+        self.moving, self._targets = list(moving), targets
+        self._moves, self._stopped = moves, tuple(stopped)
+        self._options = {server.key: moves.options_for(server, stopped) for server in moving}
+        self._free = dict(moves.free(stopped, ()))
+        self._freed = {server.key: self._freed_by(server) for server in moving}
+
+    def _freed_by(self, server: servers.PlacedServer) -> dict[placing.Slot, int]:
+        """What the end of its move frees for others: its part of shared pools."""
+        after = self._moves.free(self._stopped, [server])
+        return {
+            slot: amount - self._free[slot]
+            for slot, amount in after.items()
+            if amount > self._free[slot]
+        }
+
+    def _after(self, left: Amounts, step: DrainStep) -> dict[placing.Slot, int]:
+        freed = {slot: -amount for slot, amount in self._freed[step.server.key].items()}
+        return _minus(_minus(left, step.option.amounts), freed)
+
+    def preferred(self) -> list[DrainStep]:
+        """Steps with the preferred targets, large servers first; servers may be left."""
+        left: dict[placing.Slot, int] = dict(self._free)
+        waiting = sorted(self.moving, key=_size, reverse=True)
+        steps: list[DrainStep] = []
+        progress = True
+        while waiting and progress:
+            progress = False
+            for server in list(waiting):
+                fitting = [each for each in self._options[server.key] if each.fits(left)]
+                if not fitting:
+                    continue
+                free = left
+                best = min(fitting, key=lambda it: self._targets.rank(server, it, free))
+                steps.append(DrainStep(server, best))
+                left = self._after(left, steps[-1])
+                waiting.remove(server)
+                progress = True
+        return steps
+
+    def exact(self) -> list[DrainStep] | None:
+        """Steps for all servers; None if there is no such order. Raises SearchTooLong."""
+        placement = self._moves.place(self._stopped, self.moving)
+        if placement is None:
+            return None
+        return self._ordered(placement) or self._search()
+
+    def kept(self, steps: Sequence[DrainStep], is_kept: IsKept) -> list[DrainStep]:
+        """The steps, or others for their servers, after which ``is_kept`` holds."""
+        if is_kept(steps):
+            return list(steps)
+        if not is_kept(()):
+            return []
+        number = bisect.bisect_left(
+            range(1, len(steps)), True, key=lambda count: not is_kept(steps[:count])
+        )
+        kept = list(steps[:number])
+        left: dict[placing.Slot, int] = dict(self._free)
+        for step in kept:
+            left = self._after(left, step)
+        for step in steps[number:]:
+            free, server = left, step.server
+            fitting = [each for each in self._options[server.key] if each.fits(free)]
+            for option in sorted(fitting, key=lambda it: self._targets.rank(server, it, free)):
+                other = DrainStep(server, option)
+                if is_kept([*kept, other]):
+                    kept.append(other)
+                    left = self._after(left, other)
+                    break
+        return kept
+
+    def _ordered(self, placement: placing.Placement) -> list[DrainStep] | None:
+        """An order for these targets that takes whatever step is possible; None if it ends."""
+        left: dict[placing.Slot, int] = dict(self._free)
+        waiting = list(self.moving)
+        steps: list[DrainStep] = []
+        while waiting:
+            server = next((it for it in waiting if placement[it.key].fits(left)), None)
+            if server is None:
+                return None
+            steps.append(DrainStep(server, placement[server.key]))
+            left = self._after(left, steps[-1])
+            waiting.remove(server)
+        return steps
+
+    def _search(self) -> list[DrainStep] | None:
+        """Every order with every target, without states that failed before."""
+        failed: set[tuple[frozenset[str], tuple[int, ...]]] = set()
+        slots = sorted(self._free)
+        start = self._free
+        stack: list[tuple[Iterator[DrainStep], frozenset[str], Amounts]] = []
+        steps: list[DrainStep] = []
+
+        def choices(waiting: frozenset[str], left: Amounts) -> Iterator[DrainStep]:
+            seen = set()
+            for server in self.moving:
+                alike = server.kind, server.together, tuple(sorted(self._freed[server.key].items()))
+                if server.key not in waiting or alike in seen:
+                    continue
+                seen.add(alike)
+                for option in self._options[server.key]:
+                    if option.fits(left):
+                        yield DrainStep(server, option)
+
+        waiting = frozenset(server.key for server in self.moving)
+        stack.append((choices(waiting, start), waiting, start))
+        while stack:
+            self._moves.budget.step()
+            possible, waiting, left = stack[-1]
+            if not waiting:
+                return steps
+            step = next(possible, None)
+            if step is None:
+                failed.add((waiting, tuple(left[slot] for slot in slots)))
+                stack.pop()
+                if steps:
+                    steps.pop()
+                continue
+            after = self._after(left, step)
+            rest = waiting - {step.server.key}
+            if (rest, tuple(after[slot] for slot in slots)) in failed:
+                continue
+            steps.append(step)
+            stack.append((choices(rest, after), rest, after))
+        return None
+
+    def in_waves(self, steps: Iterable[DrainStep], parallel: int) -> tuple[DrainStep, ...]:
+        """The steps in their order, in waves in which no step needs what another one frees."""
+        waves: list[list[DrainStep]] = []
+        before: dict[placing.Slot, int] = dict(self._free)
+        left: Amounts = before
+        for step in steps:
+            if not waves or len(waves[-1]) >= parallel or not step.option.fits(left):
+                for ended in waves[-1] if waves else ():
+                    before = self._after(before, ended)
+                waves.append([])
+                left = before
+            waves[-1].append(dataclasses.replace(step, wave=len(waves), why=self._why(step, left)))
+            left = _minus(left, step.option.amounts)
+        return tuple(step for wave in waves for step in wave)
+
+    def _why(self, step: DrainStep, left: Amounts) -> str:
+        options = self._options[step.server.key]
+        possible = len({option.root_uuid for option in options if option.fits(left)})
+        return self._targets.why(step.server, step.option, left, possible)
+
+
+def _minus(left: Amounts, amounts: Amounts) -> dict[placing.Slot, int]:
+    return {**left, **{slot: left[slot] - amount for slot, amount in amounts.items()}}
+
+
+def _size(server: servers.PlacedServer) -> tuple[int, str]:
+    return sum(sum(each.values()) for each in server.allocations.values()), server.key

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer to "may these hosts stop", with names instead of UUIDs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from osc_placement.client import api
+from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.workflows.cloud import compute_nodes, nova_servers, observe, observe_hosts
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.moving import places, stop
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StopRequest:
+    """The operator's arguments: names or UUIDs of hosts, UUIDs of aggregates.
+
+    ``most`` asks for a largest set of at most this number of hosts. ``only_placement``: the
+    operator asks for Placement's answer, without what only nova knows.
+    """
+
+    hosts: Sequence[str] = ()
+    aggregates: Sequence[str] = ()
+    most: int | None = None
+    seconds: float = 60.0
+    only_placement: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stranded:
+    """A server with allocations that finds no place, or that nova does not migrate."""
+
+    server: str
+    source: str
+    reasons: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judgement:
+    """``hosts`` are the names of the hosts that the answer is about.
+
+    ``servers`` is the number of their servers, those without allocations (UUIDs in
+    ``without_allocations``) included. ``not_counted`` is ``{host: why it takes no server}``, for
+    the hosts that Placement would use. ``doubts`` are lines about what was not checked and can
+    turn a yes into a no; ``notes`` those that change only how the servers move. ``assumed`` are
+    lines about nova's requests for the servers. ``server_names`` is ``{UUID: name}``.
+    """
+
+    answer: stop.Answer
+    hosts: tuple[str, ...]
+    servers: int = 0
+    unplaced: tuple[Stranded, ...] = ()
+    reason: str = ""
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    without_allocations: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    server_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def judge(
+    client: api.Client,
+    request: StopRequest,
+    nova: nova_servers.NovaReader | None = None,
+    context: ReadContext | None = None,
+) -> Judgement:
+    """Whether hosts may stop.
+
+    ``nova`` is None without nova. Requests: to a service those of ``observe_hosts.read``; on a
+    database file only those of ``nova``, to nova and neutron.
+    Errors: UnknownProvider; PlacementError.
+    """
+    nova = nova or nova_servers.NovaReader()
+    with observe.whole_state(client) as base:
+        if base is None:
+            found = observe_hosts.read(
+                client, request.hosts, request.aggregates, nova, context or ReadContext()
+            )
+        else:
+            found = observe_hosts.of_state(base, request.hosts, request.aggregates, nova)
+        return _judge(found, request, nova.compute)
+
+
+def _judge(
+    read: observe_hosts.HostsRead, request: StopRequest, compute: compute_nodes.ServerHosts
+) -> Judgement:
+    base, nova = read.base, read.nova
+    refused = compute.refused(base.tree)
+    joined = observe_hosts.join(read, compute)
+    found = places.Moves(
+        base, joined.moving, SearchBudget(request.seconds), groups=nova.groups, refused=refused
+    )
+    unlisted = [root for root in read.roots if _is_unlisted(found, compute, root)]
+    if request.most is None:
+        verdict = stop.may_stop(found, read.roots)
+    else:
+        free = [root for root in read.roots if root not in joined.stuck.union(unlisted)]
+        verdict = stop.largest(found, free or read.roots[:1], request.most)
+    names = {uuid: each.name for uuid, each in base.providers.items()}
+    of_hosts = joined.on(verdict.hosts)
+    doubts = tuple(
+        dict.fromkeys(
+            (
+                *(
+                    f"the servers of {names[root]}: {refused[root]}"
+                    for root in unlisted
+                    if root in verdict.hosts
+                ),
+                *filter(None, [read.on_hosts.problem]),
+                *of_hosts.doubts(),
+                *compute.not_checked,
+                *nova.doubts,
+            )
+        )
+    )
+    answer, reason = verdict.answer, verdict.reason
+    if of_hosts.stand.held:
+        answer = stop.Answer.NO
+    elif doubts and answer is stop.Answer.YES and not request.only_placement:
+        answer, reason = stop.Answer.UNKNOWN, doubts[0]
+    return Judgement(
+        answer,
+        tuple(names[root] for root in verdict.hosts),
+        len(of_hosts.uuids),
+        tuple(_stranded(verdict, of_hosts, names)),
+        reason,
+        {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
+        (*of_hosts.lost.missing, *of_hosts.lost.elsewhere),
+        doubts,
+        (*nova.notes, *_left_over(of_hosts, names)),
+        nova.assumed,
+        {uuid: each.name for uuid, each in read.on_hosts.servers.items() if each.name},
+    )
+
+
+def _stranded(
+    verdict: stop.Verdict, joined: observe_hosts.JoinedServers, names: Mapping[str, str]
+) -> list[Stranded]:
+    """The servers without a place, and those that must not lose their host."""
+    stranded = [
+        Stranded(each.server.uuid, names[each.server.root_uuid], each.reasons)
+        for each in verdict.unplaced
+    ]
+    stranded += [
+        Stranded(uuid, names[root], (why,)) for (uuid, root), why in joined.stand.held.items()
+    ]
+    return sorted(stranded, key=lambda each: (each.source, each.server))
+
+
+def _left_over(joined: observe_hosts.JoinedServers, names: Mapping[str, str]) -> Iterator[str]:
+    """Servers that are not on the hosts any more, and have allocations there."""
+    of_root: dict[str, list[str]] = {}
+    for uuid, root in sorted(joined.stand.gone):
+        of_root.setdefault(root, []).append(uuid)
+    for root, uuids in of_root.items():
+        yield f"{nova_servers.named(uuids)}: not on {names[root]} any more, but allocated there"
+
+
+def _is_unlisted(found: places.Moves, compute: compute_nodes.ServerHosts, root: str) -> bool:
+    """Whether nova was read and lists no compute node for a host that has, or may have, servers."""
+    if compute.hosts is None or compute.node(root) is not None:
+        return False
+    return bool(compute.hosts.unreachable or found.servers_on([root]))

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which target of a server is preferred: spread, and scarce things last. Pure.
+
+An experienced operator keeps free what few hosts have. So a server goes to a host without devices
+and traits of flavors (a licence) that it does not request, then to one that does not fill the last
+place for a flavor, and of these to the emptiest one after the move.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Iterable, Mapping
+
+from osc_placement.engine import state
+from osc_placement.model import candidate
+from osc_placement.model.name import counted
+from osc_placement.search import placing
+from osc_placement.workflows.cloud import servers
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.moving.places import Moves
+
+#: Classes that every host has: they are never scarce.
+_ORDINARY = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "MEM_ENCRYPTION_CONTEXT"})
+
+
+class Preference:
+    """``rank`` sorts the options of a server, see ``steps.Targets``; ``why`` explains the choice.
+
+    ``flavors`` is ``{name: nova's request}`` for the flavors whose last place is kept; their
+    requests are among the ``more`` of ``moves``. ``stopped`` are the root UUIDs of the hosts that
+    are emptied.
+    """
+
+    def __init__(
+        self,
+        moves: Moves,
+        stopped: Collection[str],
+        flavors: Mapping[str, candidate.CandidateQuery],
+    ) -> None:
+        self._base = moves.base
+        self._flavors = {
+            name: moves.options_of(servers.kind_of(query), stopped)
+            for name, query in flavors.items()
+        }
+        hosts = [root for root in hosts_of(self._base) if root not in stopped]
+        wanted = {name for query in flavors.values() for name in _required(query)}
+        self._scarce = scarce(self._base, hosts, wanted)
+        self._last: tuple[Mapping[placing.Slot, int] | None, dict[str, frozenset[str]]] = (None, {})
+
+    def rank(
+        self, server: servers.PlacedServer, option: placing.Option, left: Mapping[placing.Slot, int]
+    ) -> tuple[float | int | str, ...]:
+        """The lowest is preferred: scarce things, last places, fullness after the move, UUID."""
+        return (
+            len(self.scarce_beside(server, option.root_uuid)),
+            len(self.last_places(option, left)),
+            -self._emptiness(option, left),
+            option.root_uuid,
+        )
+
+    def why(
+        self,
+        server: servers.PlacedServer,
+        option: placing.Option,
+        left: Mapping[placing.Slot, int],
+        possible: int,
+    ) -> str:
+        """One phrase about the chosen target, for people."""
+        scarce_things = self.scarce_beside(server, option.root_uuid)
+        filled = self.last_places(option, left)
+        which = (
+            "the only host with room" if possible == 1 else f"best of {counted(possible, 'host')}"
+        )
+        notes = [f"it has {', '.join(scarce_things)}"] if scarce_things else []
+        notes += [f"it is the last place for {', '.join(filled)}"] if filled else []
+        return "; ".join([which, *notes])
+
+    def scarce_beside(self, server: servers.PlacedServer, root: str) -> list[str]:
+        """The scarce classes and traits of a host that the server does not request."""
+        requested = {name for group in server.query.groups for name in group.resources}
+        requested |= {
+            name for group in server.query.groups for one in group.required for name in one
+        }
+        requested |= server.query.root_required
+        return sorted(self._scarce.get(root, frozenset()) - requested)
+
+    def last_places(self, option: placing.Option, left: Mapping[placing.Slot, int]) -> list[str]:
+        """The flavors that fit on this host only, and not any more after the move."""
+        if self._last[0] is not left:
+            self._last = left, self._fitting(left)
+        lost = []
+        for name, roots in self._last[1].items():
+            if roots != {option.root_uuid}:
+                continue
+            after = {**left, **{slot: left[slot] - n for slot, n in option.amounts.items()}}
+            here = (it for it in self._flavors[name] if it.root_uuid == option.root_uuid)
+            if not any(it.fits(after) for it in here):
+                lost.append(name)
+        return lost
+
+    def _fitting(self, left: Mapping[placing.Slot, int]) -> dict[str, frozenset[str]]:
+        return {
+            name: frozenset(option.root_uuid for option in options if option.fits(left))
+            for name, options in self._flavors.items()
+        }
+
+    def _emptiness(self, option: placing.Option, left: Mapping[placing.Slot, int]) -> float:
+        """The free part of the scarcest amount of the option after the move."""
+        parts = []
+        for (uuid, name), amount in option.amounts.items():
+            offered = self._base.providers[uuid].inventories.get(name)
+            if offered and self._base.providers[uuid].root_uuid == option.root_uuid:
+                parts.append((left[uuid, name] - amount) / max(offered.capacity, 1))
+        return min(parts, default=0.0)
+
+
+def _required(query: candidate.CandidateQuery) -> set[str]:
+    """The traits that a request requires."""
+    of_groups = {name for group in query.groups for any_of in group.required for name in any_of}
+    return of_groups | query.root_required
+
+
+def scarce(
+    base: state.CloudState, hosts: Iterable[str], traits: Collection[str] = ()
+) -> dict[str, frozenset[str]]:
+    """``{root UUID: the classes, and of ``traits`` those, that less than half of the hosts have}``.
+
+    Traits that no flavor requires are not scarce: they may name a rack.
+    """
+    of_host: dict[str, set[str]] = {}
+    for root in hosts:
+        names: set[str] = set()
+        for uuid in base.tree[root]:
+            provider = base.providers[uuid]
+            names |= provider.inventories.keys() - _ORDINARY
+            names |= provider.traits.intersection(traits)
+        of_host[root] = names
+    numbers = collections.Counter(name for names in of_host.values() for name in names)
+    few = {name for name, number in numbers.items() if 2 * number < len(of_host)}
+    return {root: frozenset(names & few) for root, names in of_host.items()}

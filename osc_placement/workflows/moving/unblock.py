@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The smallest changes after which a server could move that has no step. Pure.
+
+Those of ``placement allocation candidate explain``, for the state after the steps of the plan: what
+a host lacks, and what the server requests too much.
+"""
+
+from __future__ import annotations
+
+import collections
+import heapq
+from collections.abc import Collection, Iterable
+
+from osc_placement.engine import state
+from osc_placement.model import constraint
+from osc_placement.workflows.cloud import servers
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.explain import changes
+from osc_placement.workflows.explain.relaxations import Relaxations
+from osc_placement.workflows.moving.places import Moves
+
+#: Hosts of which changes are worked out: those that lack least.
+_NEAREST = 3
+
+
+def smallest_changes(
+    moves: Moves,
+    after: state.CloudState,
+    server: servers.PlacedServer,
+    without: Collection[str],
+) -> list[changes.SmallestChange]:
+    """Each is sufficient alone: changes of hosts first, then of the server's request.
+
+    ``after`` is the state after the steps, ``without`` are the root UUIDs of hosts that are no
+    targets. Empty if only another member of its server group would have to move.
+    """
+    excluded = {*without, *moves.refused, *server.barred, *_refused_by_group(moves, after, server)}
+    hosts = [root for root in hosts_of(after) if root not in excluded]
+    if not hosts:
+        return []
+    query = server.query
+    relaxations = Relaxations(after, query, constraint.constraints_of(query))
+    lacking = {root: changes.lack(after, relaxations.plan, root, {}) for root in hosts}
+    nearest = heapq.nsmallest(
+        _NEAREST, hosts, key=lambda root: (lacking[root], after.providers[root].name)
+    )
+    found: list[changes.SmallestChange] = []
+    for root in nearest:
+        found += changes.of_host(after, query, root, {}, (), excluded)
+    return [*found, *changes.of_query(after, query, relaxations, hosts, excluded)]
+
+
+def _refused_by_group(
+    moves: Moves, after: state.CloudState, server: servers.PlacedServer
+) -> Iterable[str]:
+    """The hosts that the server group of a server excludes."""
+    if server.together:
+        return set(hosts_of(after)) - moves.hosts_of_group(server.together)
+    if not server.apart:
+        return ()
+    group = moves.groups[server.apart]
+    members = collections.Counter(
+        root for each in group.members for root in servers.hosts_of_server(after, each)
+    )
+    return [root for root, number in members.items() if number >= group.most_per_host]

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement capacity show``, and what it counts on openstack-placement."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Any
+
+import pytest
+
+from osc_placement import microversion, testing
+from osc_placement.search import placing
+from osc_placement.workflows.capacity import count
+from tests.support.candidates import cloud_builder, comparison
+from tests.support.capacity import brute_force
+from tests.support.functional_cloud import cloud_of
+from tests.support.peer import fixtures, target as targets
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
+
+SHOW = "placement capacity show"
+REQUEST = f"{SHOW} --resource VCPU=2 --resource DISK_GB=10"
+LIKE = "--add-hosts like=numa:2 --add-hosts like=diskless:1"
+AMEND = "resource provider inventory amend --resource VCPU:allocation_ratio=2 --name-glob flat"
+LONG = "MEM_ENCRYPTION_CONTEXT"
+LARGE: dict[str, Any] = {
+    name: {"total": 2**31 - 1, "allocation_ratio": 16} for name in (LONG, "MEMORY_MB")
+}
+
+
+def hosts() -> testing.Cloud:
+    """A flat host, a host with NUMA nodes, and one with shared disk."""
+    cloud = testing.Cloud().host("flat", VCPU=8, DISK_GB=45).host("numa", DISK_GB=100)
+    for number in range(2):
+        cloud.child("numa", f"numa-{number}", VCPU=3)
+    cloud.host("diskless", VCPU=9, aggregates=["shared"])
+    shares = ["MISC_SHARES_VIA_AGGREGATE"]
+    cloud.host("nfs", DISK_GB=35, aggregates=["shared"], traits=shares)
+    return cloud.server("one", {"flat": {"VCPU": 1}})
+
+
+def with_added() -> testing.Cloud:
+    """The hosts, and those of LIKE."""
+    cloud = hosts().host("another", VCPU=9, aggregates=["shared"])
+    for name in ("numa2", "numa3"):
+        cloud.host(name, DISK_GB=100)
+        for number in range(2):
+            cloud.child(name, f"{name}-{number}", VCPU=3)
+    return cloud
+
+
+STATES = {
+    "hosts": State(hosts()),
+    "added": State(with_added()),
+    "planned": State(hosts(), before=[f"{AMEND} --dry-run --plan-out plan.json"]),
+    "units": State(
+        testing.Cloud()
+        .host("max_unit", VCPU={"total": 8, "max_unit": 2})
+        .host("min_unit", VCPU={"total": 8, "min_unit": 3})
+        .host("step_size", VCPU={"total": 8, "step_size": 2})
+    ),
+    "large": State(testing.Cloud().host("one", **LARGE).host("two", **LARGE)),
+    "full servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 8", s1="h1 8", s2="h2 8")),
+    "three servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 2", s1="h1 2", s2="h2 2")),
+}
+VCPU = {"class": "VCPU", "requested": 2, "capacity": 8 + 6 + 9, "used": 1, "free": 22,
+        "fits": 3 + 2 + 4, "left": 4, "fragmented": 4}  # fmt: skip
+
+# fmt: off
+TABLE = [
+    Row(f"{REQUEST} --by host", "hosts", 0,
+        [{"part": "diskless", "fits": 3}, {"part": "flat", "fits": 3},
+         {"part": "numa", "fits": 2}]),
+    Row(f"{REQUEST} --by host --without numa-1", "hosts", 0,
+        [{"part": "diskless", "fits": 3}, {"part": "flat", "fits": 3}]),
+    Row(f"{SHOW} --resource VCPU=2", "hosts", 0, [{"classes": [VCPU]}]),
+    Row(f"{REQUEST} {LIKE}", "hosts", 0,
+        [{"state": "before", "fits": 8}, {"state": "after", "fits": 12, "hosts": 6}]),
+    Row(REQUEST, "added", 0, [{"fits": 12, "hosts": 6}]),
+    Row(f"{SHOW} --resource VCPU=3 --by host", "units", 0,
+        [{"part": "max_unit", "fits": 0}, {"part": "min_unit", "fits": 2},
+         {"part": "step_size", "fits": 0}]),
+    # A plan is applied to a copy.
+    Row(f"{SHOW} --resource VCPU=2 --after plan.json", "planned", 0,
+        [{"state": "before", "fits": 9}, {"state": "after", "fits": 13}]),
+    Row(f"{SHOW} --resource VCPU=2", "planned", 0, [{"fits": 9}]),
+    # Two hosts have room for eight servers, and three exist.
+    Row(f"{SHOW} --resource VCPU=2 --keep 1", "three servers", 0,
+        [{"fits": 9, "with_failures": 5, "with_failures_at_most": 5, "unsafe_hosts": []}]),
+    Row(f"{SHOW} --resource VCPU=2 --keep 1", "full servers", 0,
+        [{"fits": 0, "with_failures": 0, "unsafe_hosts": ["h0"]}],
+        "While any 1 host may fail, 0 VCPU:2 fit: the servers of h0 find no room on the other"),
+]
+WRONG = [
+    Row(f"{REQUEST} --add-hosts={value}", "hosts", code, words)
+    for value, code, words in (
+        ("like=nohost:4", 1, "nohost"),
+        ("like=nfs:1", 1, "nfs is no host"),
+        ("like=flat:0", 2, "0 is less than 1"),
+        ("like=flat:-3", 2, "-3 is less than 1"),
+        ("like=flat:many", 2, "invalid int value: 'many'"),
+        ("like=flat:1000000", 2, "at most 10000 hosts can be added"),
+        ("like=flat", 2, "'like=flat' is not like=<host>:<count>"),
+        ("like=:4", 2, "is not like=<host>:<count>"),
+        ("flat:4", 2, "is not like=<host>:<count>"),
+        ("", 2, "is not like=<host>:<count>"),
+    )
+]
+# fmt: on
+
+
+def test_the_last_sentence_is_the_answer_of_keep(openstack: OpenStack) -> None:
+    state = STATES["three servers"]
+    state.arrange(openstack)
+    outcome = state.run(openstack, f"{SHOW} --resource VCPU=2 --keep 1")
+    assert outcome.messages.splitlines()[-1] == "While any 1 host may fail, 5 VCPU:2 fit"
+    # Of parts of the cloud the table has the numbers.
+    by_part = state.run(openstack, f"{SHOW} --resource VCPU=2 --keep 1 --by aggregate")
+    assert "may fail" not in by_part.messages
+
+
+@table(TABLE)
+def test_capacity_show(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+@table(WRONG)
+def test_a_wrong_addition_of_hosts_is_named(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+def claim_all(target: targets.Target, query: str) -> int:
+    """Claim candidates until there is none; the number of claims."""
+    number = 0
+    while True:
+        found = target.ask("GET", f"/allocation_candidates?{query}&limit=1")
+        if not found["allocation_requests"]:
+            return number
+        allocations = found["allocation_requests"][0]["allocations"]
+        put(target, str(uuid.uuid4()), allocations)
+        number += 1
+
+
+def put(target: targets.Target, consumer: str, allocations: Any, version: str = "1.28") -> None:
+    target.ask("PUT", f"/allocations/{consumer}", body_of(allocations), version)
+
+
+def body_of(allocations: Any) -> dict[str, Any]:
+    return {
+        "allocations": allocations,
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+    }
+
+
+def allocations_of(option: placing.Option) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for (provider, name), amount in option.amounts.items():
+        found.setdefault(provider, {"resources": {}})["resources"][name] = amount
+    return found
+
+
+@pytest.mark.parametrize("state", ["hosts", "added"])
+def test_so_many_requests_can_be_claimed_and_no_more(
+    state: str, openstack: OpenStack, target: targets.Target
+) -> None:
+    STATES[state].arrange(openstack)
+    (row,) = openstack(REQUEST)
+    assert (row["fits"], row["exact"]) == (8 if state == "hosts" else 12, True)
+    assert row["fits"] == claim_all(target, "resources=VCPU:2,DISK_GB:10")
+    (after,) = openstack(REQUEST)
+    assert (after["fits"], after["hosts"]) == (0, 0)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_random_cloud_takes_the_counted_requests(
+    number: int, real_placement: targets.RealPlacement
+) -> None:
+    target = real_placement
+    target.reset()
+    draw = random.Random(f"claims {number}")
+    base = brute_force.small_state(draw)
+    roots = [each for each, found in base.providers.items() if found.root_uuid == each]
+    comparison.seed(base, target)
+    request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+    found = count.Counter(base, request).count(roots)
+    chosen = [(allocations_of(option), times) for option, times in found.count.chosen]
+    for allocations, times in chosen:
+        for _ in range(times):
+            put(target, str(uuid.uuid4()), allocations)
+    for allocations, _ in chosen:
+        path, body = f"/allocations/{uuid.uuid4()}", body_of(allocations)
+        one_more = target.request("PUT", path, body, "1.28")
+        assert (one_more.status_code, "exceed" in one_more.text) == (409, True), one_more.text
+    query = cloud_builder.query_string(request)
+    left = target.ask("GET", f"/allocation_candidates?{query}")
+    assert left["allocation_requests"] == []
+
+
+@fixtures.ON_ONE_TARGET
+def test_the_tables_fit_80_characters_in_a_large_cloud(openstack: OpenStack) -> None:
+    STATES["large"].arrange(openstack)
+    line = f"{SHOW} --resource {LONG}=1234567 --resource MEMORY_MB=1048576 --max-width 80"
+    outcome = openstack.run(line)
+    lines = outcome.stdout.splitlines()
+    assert (outcome.code, max(map(len, lines)) <= 80) == (0, True), outcome
+    (heading,) = (line.split() for line in lines if "requested" in line)
+    assert {"class", "requested", "free", "fits", "left"} <= {*heading}
+    assert "--max-width" in outcome.messages

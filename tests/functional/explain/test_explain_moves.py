@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``allocation candidate explain --for`` and who holds the room, on every Placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from osc_placement.testing.cloud import uuid_of
+from osc_placement.workflows.cloud import server_moves
+from tests.support.functional_cloud import flavor, migration, nova_of, server
+from tests.support.peer import fixtures
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
+
+EXPLAIN = "allocation candidate explain"
+SERVER, OTHER, DELETED, MIGRATION = (uuid_of(name) for name in ("web", "db", "deleted", "move"))
+OF = f"{EXPLAIN} --server {SERVER}"
+MOVE = f"{OF} --for live-migrate"
+
+
+def cloud(**totals: int) -> testing.Cloud:
+    """Two hosts of 8 VCPU; on ``b`` a deleted server and a migration that is over hold 7."""
+    made = testing.Cloud()
+    for name in ("a", "b"):
+        made.host(name, VCPU=totals.get(name, 8), MEMORY_MB=64)
+    for name, host, amount in (
+        ("web", "a", 2),
+        ("db", "a", 2),
+        ("deleted", "b", 5),
+        ("move", "b", 2),
+    ):
+        made.server(name, {host: {"VCPU": amount, "MEMORY_MB": 16}}, type="unknown")
+    return made
+
+
+def named(uuid: str, name: str, **fields: Any) -> dict[str, Any]:
+    """A server of the flavor small on ``a``."""
+    own = {**flavor("small", 2), "ephemeral": 0, "original_name": "small"}
+    return server(uuid, "a", **{"name": name, "flavor": own, **fields})
+
+
+def nova(
+    status: str = "completed",
+    *,
+    of: str = OTHER,
+    kind: str = "live-migration",
+    source: str = "up",
+    hypervisors: tuple[int, int] | None = None,
+    hosts: Sequence[str] = ("a", "b"),
+    moving: Mapping[str, Any] | None = None,
+    hidden: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The server on ``a``, another one on ``a`` that was on ``b``."""
+    own, other = named(SERVER, "web", **(moving or {})), named(OTHER, "db")
+    nodes = {
+        name: {"hypervisor_type": "QEMU", "hypervisor_version": version * 1000000}
+        for name, version in zip(hosts, hypervisors or (), strict=False)
+    }
+    answers = nova_of(
+        *hosts,
+        flavors=[flavor("small", 2), flavor("big", 6)],
+        services={"a": {"state": source}},
+        nodes=nodes,
+        migrations=[migration(MIGRATION, of, kind, status, "b", "a")],
+    )
+    gone = server(DELETED, "a", status="DELETED", updated="2026-01-01T00:00:00Z")
+    gone["OS-EXT-SRV-ATTR:host"] = gone["OS-EXT-SRV-ATTR:hypervisor_hostname"] = None
+    return {
+        **answers,
+        **{
+            f"GET /v2.1/servers/detail{query}": {"servers": servers}
+            for query, servers in {
+                "": [own, other],
+                "?deleted=true": [gone],
+                "?host=nova-a": [own, other],
+                f"?uuid={SERVER}": [own],
+                f"?uuid={OTHER}": [other],
+            }.items()
+        },
+        **{f"GET /v2.1/{path}": None for path in hidden},
+    }
+
+
+OFFLOADED = {"OS-EXT-STS:vm_state": "shelved_offloaded", "OS-EXT-SRV-ATTR:host": None}
+SHELVED, REBOOTING = {"OS-EXT-STS:vm_state": "shelved"}, {"OS-EXT-STS:task_state": "rebooting"}
+AUDIT = f"placement allocation audit --repair --consumer={DELETED} --consumer={MIGRATION}"
+ROOM = cloud(b=16)
+ELSEWHERE = f"GET /v2.1/servers/detail?uuid={DELETED}"
+STATES = {
+    "no room": State(cloud(), nova()),
+    "repaired": State(cloud(), nova(), before=[f"{AUDIT} --allow=recorded-nova"]),
+    "in doubt": State(cloud(), nova("error") | {ELSEWHERE: {"servers": [named(DELETED, "away")]}}),
+    "room on a": State(
+        cloud(a=10), nova(), {"nova.conf": "[DEFAULT]\nallow_resize_to_same_host = true\n"}
+    ),
+    "room": State(ROOM, nova()),
+    "room, source down": State(ROOM, nova(source="down")),
+    "offloaded": State(ROOM, nova(moving=OFFLOADED)),
+    "older": State(ROOM, nova(hypervisors=(8, 6))),
+    "equal": State(ROOM, nova(hypervisors=(8, 8))),
+    "newer": State(ROOM, nova(hypervisors=(6, 8))),
+    "no migrations": State(cloud(), nova(hidden=["os-migrations"])),
+    "room, no migrations": State(ROOM, nova(hidden=["os-migrations"])),
+    "source down": State(cloud(), nova(source="down")),
+    "shelved": State(cloud(), nova(moving=SHELVED)),
+    "rebooting": State(cloud(), nova(moving=REBOOTING)),
+    "no server": State(
+        cloud(), nova() | {f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": []}}
+    ),
+    "no provider": State(cloud(), nova(hosts=("a", "b", "c"))),
+}
+
+ON_B = {"candidate": [{"host": "b"}]}
+IGNORED = [{"reason": "ignore_hosts", "text": "the server is there: a"}]
+OLDER = {"reason": "ignore_hosts", "text": ("its hypervisor is older",)}
+LEAKED = {"is_leaked": True}
+HELD = [
+    {"consumer": DELETED, "source": None, "text": "16 MEMORY_MB, 5 VCPU",
+     "reason": "unknown to nova", "details": LEAKED, "commands": [f"openstack {AUDIT}"]},
+    {"consumer": MIGRATION, "source": "db", "text": "16 MEMORY_MB, 2 VCPU",
+     "reason": "live-migration completed", "details": LEAKED, "commands": [f"openstack {AUDIT}"]},
+]  # fmt: skip
+UNREAD = ("whether an earlier move of the server is over: ", "/os-migrations")
+
+# fmt: off
+TABLE = [
+    # A target names who holds its room, and the audit frees it.
+    Row(f"{MOVE} --to-host nova-b", "no room", 3,
+        {"candidate": None, "holder": HELD,
+         "constraint": [..., {"text": f"in_tree={uuid_of('b')}",
+                              "source": "requested destination: nova-b"}]}),
+    Row(f"{MOVE} --to-host nova-b", "repaired", 0, ON_B),
+    # Without a move, the nearest hosts show what nova does not have.
+    Row(f"{EXPLAIN} --resource VCPU=6", "no room", 3,
+        {"holder": [{"consumer": DELETED}, {"consumer": MIGRATION}]}),
+    Row(f"{EXPLAIN} --resource VCPU=6 --host a", "no room", 3,
+        {"holder": [{"source": "web", "text": "2 VCPU", "reason": "active on nova-a"},
+                    {"source": "db", "text": "2 VCPU", "reason": "active on nova-a"}]}),
+    Row(f"{EXPLAIN} --resource VCPU=6 --host a --no-nova", "no room", 3, {"holder": None}),
+    Row(f"{MOVE} --to-host b", "in doubt", 3,
+        {"holder": [..., {"consumer": MIGRATION, "reason": ("live-migration",),
+                          "details": {"is_leaked": False}},
+                    {"consumer": DELETED, "reason": "active on nova-a", "details": LEAKED}]}),
+    # A resize asks for the new flavor, and may stay.
+    Row(f"{OF} --for resize --to-flavor big", "no room", 3,
+        {"constraint": [..., {"text": "resources=VCPU:6"}],
+         "assumption": [..., {"text": ("allow_resize_to_same_host is off",)}]}),
+    Row(f"{OF} --for resize --to-flavor big", "room on a", 3, {"candidate": None}),
+    Row(f"{OF} --for resize --to-flavor big --nova-conf nova.conf", "room on a", 0,
+        {"candidate": [{"host": "a"}]}),
+    # A move leaves the source out.
+    Row(MOVE, "room", 0, {**ON_B, "nova-filter": [..., *IGNORED]}),
+    Row(f"{OF} --for migrate", "room", 0, {**ON_B, "nova-filter": [..., *IGNORED]}),
+    Row(f"{OF} --for evacuate", "room, source down", 0,
+        {**ON_B, "nova-filter": [..., *IGNORED]}),
+    Row(f"{OF} --for unshelve", "offloaded", 0, {"candidate": [{"host": "a"}, {"host": "b"}]}),
+    # A live migration leaves hosts with an older hypervisor out.
+    Row(MOVE, "older", 3, {"candidate": None, "nova-filter": [..., OLDER]}),
+    Row(f"{MOVE} --to-host nova-b", "older", 3, {"nova-filter": [..., OLDER]}),
+    Row(f"{OF} --for migrate", "older", 0, ON_B),
+    Row(MOVE, "equal", 0, {**ON_B, "nova-filter": [..., *IGNORED]}),
+    Row(f"{MOVE} --to-host nova-b", "equal", 0, ON_B),
+    Row(MOVE, "newer", 0, ON_B),
+    Row(f"{MOVE} --to-host nova-b", "newer", 0, ON_B),
+    # Migrations that nova does not list make a yes unknown.
+    Row(MOVE, "no migrations", 3),
+    Row(MOVE, "room, no migrations", 4, {**ON_B, "not-checked": [{"text": UNREAD}]}),
+]
+#: ``(what follows --for, state, message)``
+REFUSED = [
+    ("live-migrate --to-host x", "no room", "nova has no compute host 'x'"),
+    ("migrate --to-host nova-a", "no room", "nova-a is the source"),
+    ("migrate --to-host a", "no room", "nova-a is the source"),
+    ("resize --to-flavor x", "no room", "no flavor with the name or ID 'x'"),
+    ("resize --to-flavor small", "no room", "has the flavor small already"),
+    ("unshelve", "no room", "unshelve needs a server that is shelved_offloaded, and it is active"),
+    ("unshelve", "shelved", "nova starts it on nova-a, without"),
+    ("migrate", "rebooting", "while its task is rebooting"),
+    ("migrate", "source down", "nova-compute on nova-a is not up"),
+    ("live-migrate", "source down", "--for evacuate"),
+    ("evacuate", "no room", "compute service set --down nova-a nova-compute"),
+    ("migrate", "no server", f"nova has no server with the UUID '{SERVER}'"),
+    ("migrate --to-host nova-c", "no provider",
+     "nova-compute on nova-c creates one when it starts"),
+]
+USAGE = [
+    (f"{OF} --for resize", "resize needs --to-flavor"),
+    (f"{OF} --for migrate --to-flavor big", "--to-flavor: needs --for resize"),
+    (f"{OF} --for resize --to-flavor big --to-host b", "nova chooses the host"),
+    (f"{OF} --for migrate --no-nova", "not allowed with argument --no-nova"),
+    (f"{OF} --for migrate --to-host b --host b", "not allowed with argument --host"),
+    (f"{EXPLAIN} --resource VCPU=1 --to-host b", "argument --to-host: needs --for"),
+    (f"{EXPLAIN} --flavor big --for migrate", "argument --for: needs --server"),
+]
+# fmt: on
+
+
+@table(TABLE)
+def test_explain_moves(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+@table(
+    [
+        *(Row(f"{OF} --for {move}", state, 1, text) for move, state, text in REFUSED),
+        *(Row(line, "no room", 2, text) for line, text in USAGE),
+    ]
+)
+def test_a_move_that_nova_refuses_is_an_error(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+@pytest.mark.parametrize("kind", server_moves.TABLE)
+def test_an_open_migration_of_a_server_without_a_task_makes_a_yes_unknown(
+    kind: str, openstack: OpenStack
+) -> None:
+    """Nova's host of the server is a claim then, and a move from there may find no guest.
+
+    Not while a resize waits to be confirmed: its guest is certainly there.
+    """
+    for status, own in server_moves.TABLE[kind].items():
+        is_claim = own.phase is not server_moves.Phase.WAITING
+        state = State(ROOM, nova(status, of=SERVER, kind=kind))
+        section = "not-checked" if is_claim else "note"
+        row = Row(MOVE, status, 4 if is_claim else 0, {section: [{"text": ("the server: its ",)}]})
+        row.check(openstack, {status: state})

@@ -1,0 +1,586 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each text of what an answer leaves open: whether it changes *how*, or *whether*.
+
+A text of the second kind turns a yes into ``unknown``, exit code 4. So each has a cloud here in
+which it does, and all have one healthy cloud beside which none of them stands.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from osc_placement.scheduling import filters
+from tests.support import open_texts
+from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording, server
+from tests.support.peer import fixtures, process
+from tests.support.peer.shell import OpenStack
+
+SERVER, LOST, MOVE, OTHER = (f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4))
+ZONE = "00000000-0000-4000-8000-0000000000a1"
+
+EXPLAIN, EXPLAIN_SERVER = (
+    "allocation candidate explain",
+    f"allocation candidate explain --server {SERVER}",
+)
+SHOW, AUDIT, CHECK = (
+    "placement capacity show",
+    "placement flavor audit",
+    "placement host check full",
+)
+DRAIN, ROOM = "placement host drain full", "placement capacity make-room"
+
+_SERVERS, _MIGRATIONS = "GET /v2.1/servers/detail", "GET /v2.1/os-migrations"
+_FLAVORS, _AGGREGATES = "GET /v2.1/flavors/detail", "GET /v2.1/os-aggregates"
+_SERVICES, _NODES = "GET /v2.1/os-services", "GET /v2.1/os-hypervisors/detail"
+_GROUPS = "GET /v2.1/os-server-groups"
+
+Answers = dict[str, Any]
+
+
+class Cloud(NamedTuple):
+    """The healthy cloud: Placement, the UUIDs of its providers, and nova's answers."""
+
+    openstack: OpenStack
+    uuids: Mapping[str, str]
+    answers: Answers
+
+    def server(self, **fields: Any) -> None:
+        """Change fields of the server."""
+        self.answers[_SERVERS]["servers"][0].update(fields)
+
+    def specs(self, **specs: str) -> None:
+        """Set extra specs of the server's flavor."""
+        self.answers[_SERVERS]["servers"][0]["flavor"]["extra_specs"] = {
+            name.replace("__", ":"): value for name, value in specs.items()
+        }
+
+    def flavor(self, **specs: str) -> None:
+        """Add a flavor ``odd`` with extra specs."""
+        self.answers[_FLAVORS]["flavors"].append(_flavor("odd", **specs))
+
+    def image(self, **properties: str) -> None:
+        """Add an image ``odd`` with properties."""
+        image = {"id": "odd", "name": "odd", "disk_format": "raw", **properties}
+        self.answers["GET /v2/images/odd"] = image
+
+    def aggregate(self, **metadata: str) -> None:
+        """Put both hosts into one more host aggregate."""
+        hosts = [f"nova-{name}" for name in self.uuids]
+        self.answers[_AGGREGATES]["aggregates"].append(
+            {"id": 2, "name": "more", "uuid": ZONE[:-1] + "2", "hosts": hosts, "metadata": metadata}
+        )
+
+    def conf(self, text: str) -> None:
+        """Write nova.conf."""
+        pathlib.Path("nova.conf").write_text(text)
+
+    def enable(self, name: str) -> None:
+        """A nova.conf with this filter."""
+        self.conf(f"[filter_scheduler]\nenabled_filters = ComputeFilter,{name}\n")
+
+    def move(self, status: str, task: str | None) -> None:
+        """The server moves live."""
+        self.server(**{"OS-EXT-STS:task_state": task})
+        names = {"source_compute": "nova-full", "source_node": "full", "updated_at": ""}
+        names |= {"dest_compute": "nova-target", "dest_node": "target", "created_at": ""}
+        moving = {"uuid": MOVE, "instance_uuid": SERVER, "status": status, **names}
+        moving["migration_type"] = "live-migration"
+        self.answers[_MIGRATIONS] = {"migrations": [moving]}
+
+
+def _flavor(name: str, vcpus: int = 2, **specs: str) -> dict[str, Any]:
+    return {
+        "id": name, "name": name, "vcpus": vcpus, "ram": 0, "disk": 0, "swap": 0,
+        "OS-FLV-EXT-DATA:ephemeral": 0,
+        "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def cloud(openstack: OpenStack) -> Cloud:
+    """Two hosts of one zone, and a server at rest with its allocations on ``full``."""
+    uuids = {name: create(openstack, name, VCPU=8) for name in ("full", "target")}
+    for uuid in uuids.values():
+        openstack("resource provider aggregate add", uuid, "--aggregate", ZONE)
+    allocate(openstack, uuids["full"], "VCPU=3", SERVER)
+    zone = {
+        "id": 1, "name": "az1", "uuid": ZONE, "hosts": [f"nova-{name}" for name in uuids],
+        "metadata": {"availability_zone": "az1"},
+    }  # fmt: skip
+    answers = {
+        **compute_hosts(uuids),
+        _FLAVORS: {"flavors": [_flavor("small"), _flavor("whole", 8)]},
+        _AGGREGATES: {"aggregates": [zone]},
+        _SERVERS: {"servers": [server(SERVER, "full", pinned_availability_zone="az1")]},
+        "GET /v2.0/ports": {"ports": []},
+    }  # fmt: skip
+    return Cloud(openstack, uuids, answers)
+
+
+class Case(NamedTuple):
+    """A text that turns the answer: how the cloud becomes one in which it stands, and where.
+
+    ``commands`` are those that say it; ``alone`` has the options of the same question about the
+    healthy cloud, where they differ. ``words`` are in the line.
+    """
+
+    change: Callable[[Cloud], object]
+    commands: tuple[str, ...]
+    words: str
+    options: str = ""
+
+
+def _without(path: str) -> Callable[[Cloud], object]:
+    return lambda cloud: cloud.answers.update({path: None})
+
+
+def _of_flavor(*commands: str) -> tuple[str, ...]:
+    return tuple(f"{command} --flavor odd" for command in commands if command != AUDIT) + tuple(
+        f"{command} odd" for command in commands if command == AUDIT
+    )
+
+
+def _lost_host(cloud: Cloud) -> None:
+    cloud.answers[_NODES]["hypervisors"] = cloud.answers[_NODES]["hypervisors"][1:]
+
+
+def _with_third_host(cloud: Cloud) -> None:
+    """One more host, and a server with a PCI device on a host that is not drained."""
+    uuids = {**cloud.uuids, "third": create(cloud.openstack, "third", VCPU=8)}
+    cloud.openstack("resource provider aggregate add", uuids["third"], "--aggregate", ZONE)
+    cloud.answers.update(compute_hosts(uuids))
+    cloud.answers[_AGGREGATES]["aggregates"][0]["hosts"].append("nova-third")
+    _with_device(cloud)
+
+
+def _with_device(cloud: Cloud) -> None:
+    """One more server, on ``target`` and with a PCI device."""
+    other = server(OTHER, "target", pinned_availability_zone="az1")
+    other["flavor"]["extra_specs"] = {name.replace("__", ":"): text for name, text in _PCI.items()}
+    cloud.answers[_SERVERS]["servers"].append(other)
+    allocate(cloud.openstack, "target", "VCPU=3", OTHER)
+
+
+_SMALL = (f"{EXPLAIN} --flavor small", f"{SHOW} --flavor small", f"{AUDIT} small")
+_NOVA_CONF = "--nova-conf nova.conf"
+_PCI = {"pci_passthrough__alias": "nic:1"}
+_NUMA = {"hw__numa_nodes": "1"}
+
+#: ``{template: its clouds}``: a text that can turn a yes into a no.
+WHETHER: Mapping[str, tuple[Case, ...]] = {
+    "compute services: nova was not read, so a host may be down, disabled or missing in nova": (
+        Case(lambda cloud: cloud.answers.clear(), (CHECK,), "nova was not read"),
+    ),
+    "traits, availability zones, host aggregates and server groups: they are in nova (select a"
+    " snapshot that was saved --with-nova, or give --os-nova-recording)": (
+        Case(lambda cloud: cloud.answers.clear(), (CHECK,), "traits, availability zones"),
+    ),
+    "servers without allocations: they are in nova": (
+        Case(lambda cloud: cloud.answers.clear(), (CHECK,), "servers without allocations"),
+    ),
+    "compute services: {}": (
+        Case(_without(_SERVICES), (*_SMALL, CHECK), "compute services: "),
+        Case(_without(_NODES), (*_SMALL, CHECK), "compute services: "),
+    ),
+    "conditions of request group {}": (
+        Case(
+            lambda cloud: cloud.specs(resources1__DISK_GB="1", trait1__HW_CPU_X86_AVX="required"),
+            (CHECK,),
+            "conditions of request group 1 of server",
+        ),
+    ),
+    "free CPUs and memory pages of the host's NUMA nodes": (
+        Case(lambda cloud: cloud.flavor(**_NUMA), _of_flavor(EXPLAIN, AUDIT), "hw:numa_nodes"),
+    ),
+    "free PCI devices of the host": (
+        Case(lambda cloud: cloud.flavor(**_PCI), _of_flavor(EXPLAIN), "nic:1"),
+    ),
+    "the capabilities of the host": (
+        Case(
+            lambda cloud: cloud.flavor(capabilities__cpu_info="x"),
+            _of_flavor(EXPLAIN, AUDIT),
+            "capabilities:cpu_info",
+        ),
+    ),
+    "the architectures and hypervisors of the host": (
+        Case(
+            lambda cloud: cloud.image(hw_architecture="aarch64"),
+            (f"{EXPLAIN} --flavor small --image odd",),
+            "hw_architecture",
+        ),
+    ),
+    "the builds, resizes and snapshots in progress": (
+        Case(
+            lambda cloud: cloud.aggregate(max_io_ops_per_host="2"),
+            _SMALL[:1],
+            "max_io_ops_per_host",
+        ),
+    ),
+    "the zone of hosts in no aggregate": (
+        Case(
+            lambda cloud: cloud.answers.update(
+                {
+                    _AGGREGATES: {"aggregates": []},
+                    "GET /v2.1/os-availability-zone": {
+                        "availabilityZoneInfo": [{"zoneName": "plain", "hosts": {}}]
+                    },
+                }
+            ),
+            (f"{EXPLAIN} --flavor small --availability-zone plain",),
+            "plain: nova does not show",
+        ),
+    ),
+    "isolated_hosts and isolated_images of nova.conf are not read": (
+        Case(lambda c: c.enable("IsolatedHostsFilter"), _SMALL[:1], "isolated", _NOVA_CONF),
+    ),
+    "nova does not show the metrics of the hosts": (
+        Case(lambda c: c.enable("MetricsFilter"), _SMALL[:1], "MetricsFilter", _NOVA_CONF),
+    ),
+    "nova does not show {}": (
+        Case(lambda c: c.enable("IoOpsFilter"), _SMALL[:1], "IoOpsFilter", _NOVA_CONF),
+    ),
+    "nova does not show the scheduler hints of a server": (
+        Case(lambda c: c.enable("SameHostFilter"), (EXPLAIN_SERVER,), "hints", _NOVA_CONF),
+    ),
+    "this filter is not known": (
+        Case(lambda c: c.enable("MyOwnFilter"), _SMALL[:1], "MyOwnFilter", _NOVA_CONF),
+    ),
+    "the compute nodes of the hosts were not read": (
+        Case(_without(_NODES), _SMALL[:1], "the compute nodes of the hosts"),
+    ),
+    "{}: nova.conf says whether it is enabled": (
+        Case(lambda cloud: cloud.flavor(ssd="true"), _of_flavor(EXPLAIN), "nova.conf says"),
+    ),
+    "{} differ, and nova does not show which one it is": (
+        Case(
+            lambda cloud: (
+                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+                cloud.aggregate(filter_tenant_id2="somebody"),
+            ),
+            (f"{EXPLAIN} --flavor small --project {LOST}",),
+            "nova 29 and nova 30 differ",
+        ),
+    ),
+    "{} is not known, and {} {} only some": (
+        Case(
+            lambda cloud: cloud.aggregate(filter_tenant_id="somebody"),
+            _SMALL[:1],
+            "the project is not known",
+        ),
+    ),
+    "{}: nova does not show {}": (
+        Case(lambda cloud: cloud.flavor(**_NUMA), _of_flavor(EXPLAIN, AUDIT), "hw:numa_nodes: "),
+    ),
+    "nova {} refuses it: {}": (
+        Case(
+            lambda cloud: (
+                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+                cloud.image(hw_firmware_stateless="true"),
+            ),
+            (f"{EXPLAIN} --flavor small --image odd", f"{SHOW} --flavor small --image odd"),
+            "nova 30 refuses it",
+        ),
+    ),
+    "{} sends another request": (
+        Case(
+            lambda cloud: (
+                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+                cloud.specs(hw__tpm_version="2.0", hw__tpm_model="tpm-crb"),
+                cloud.openstack(
+                    "resource provider trait set",
+                    cloud.uuids["target"],
+                    "--trait=COMPUTE_SECURITY_TPM_2_0",
+                    "--trait=COMPUTE_SECURITY_TPM_CRB",
+                ),
+            ),
+            (CHECK,),
+            "sends another request",
+        ),
+    ),
+    "server groups: {}": (
+        Case(_without(_GROUPS), (CHECK, f"{SHOW} --flavor small --keep 1"), "server groups: "),
+    ),
+    "the aggregates of routed networks are not in the query: they need the segments of the"
+    " server's networks": (
+        Case(
+            lambda cloud: (
+                cloud.conf("[scheduler]\nquery_placement_for_routed_network_aggregates = true\n"),
+                cloud.answers["GET /v2.0/ports"]["ports"].append(
+                    {"id": LOST, "name": "nic", "device_id": SERVER, "revision_number": 1}
+                ),
+            ),
+            (CHECK, EXPLAIN_SERVER),
+            "routed networks",
+            _NOVA_CONF,
+        ),
+    ),
+    "the devices of the PCI alias {} are not in the query: only nova.conf (--nova-conf) says what"
+    " an alias requests": (
+        Case(
+            lambda cloud: cloud.flavor(**_PCI),
+            _of_flavor(EXPLAIN, SHOW, AUDIT),
+            "the devices of the PCI alias nic",
+        ),
+        Case(lambda cloud: cloud.specs(**_PCI), (CHECK,), "the devices of the PCI alias nic"),
+    ),
+    "the devices of the PCI alias {} are not in the query: nova requests them from Placement only"
+    " with [filter_scheduler]pci_in_placement": (
+        Case(
+            lambda cloud: (
+                cloud.flavor(**_PCI),
+                cloud.conf(
+                    '[pci]\nalias = {"name": "nic", "vendor_id": "8086", "product_id": "154d"}\n'
+                ),
+            ),
+            _of_flavor(EXPLAIN, SHOW, AUDIT),
+            "only with",
+            _NOVA_CONF,
+        ),
+    ),
+    "PCI devices on the other hosts": (
+        Case(lambda cloud: cloud.specs(**_PCI), (CHECK,), "PCI devices on the other hosts"),
+    ),
+    "NUMA nodes on the other hosts": (
+        Case(lambda cloud: cloud.specs(**_NUMA), (CHECK,), "NUMA nodes on the other hosts"),
+    ),
+    "the servers of {}: {}": (Case(_lost_host, (CHECK,), "nova lists no compute node"),),
+    "the servers on these hosts and their moves: {}": (
+        Case(_without(_MIGRATIONS), (CHECK,), "the servers on these hosts"),
+        Case(_without(_SERVERS), (CHECK, f"{SHOW} --flavor small --keep 1"), "the servers on"),
+    ),
+    "the zone in which a server was requested: nova shows it from compute API 2.96 on": (
+        Case(
+            lambda cloud: cloud.answers[_SERVERS]["servers"][0].pop("pinned_availability_zone"),
+            (CHECK, EXPLAIN_SERVER),
+            "the zone in which",
+        ),
+    ),
+    "traits, zones and aggregates of server {}: {}": (
+        Case(lambda cloud: cloud.specs(accel__device_profile="gpu"), (CHECK,), "cannot turn"),
+    ),
+    "traits, zones and aggregates of {}, which nova does not list: 'openstack placement allocation"
+    " audit' says what they are": (
+        Case(
+            lambda cloud: allocate(cloud.openstack, "full", "VCPU=1", LOST),
+            (CHECK,),
+            "which nova does not list",
+        ),
+    ),
+    "whether nova moves {}: 'placement host check' says why not": (
+        Case(
+            lambda cloud: cloud.server(**{"OS-EXT-STS:vm_state": "rescued"}),
+            (f"{SHOW} --flavor small --keep 1",),
+            "whether nova moves",
+        ),
+    ),
+    "without allocations": (
+        Case(
+            lambda cloud: cloud.answers[_SERVERS]["servers"].append(server(LOST, "full")),
+            (CHECK, f"{SHOW} --flavor small --keep 1"),
+            "1 server without allocations: ",
+        ),
+    ),
+    "with allocations on other hosts only": (
+        Case(
+            lambda cloud: (
+                cloud.answers[_SERVERS]["servers"].append(server(LOST, "full")),
+                allocate(cloud.openstack, "target", "VCPU=3", LOST),
+            ),
+            (CHECK,),
+            "1 server with allocations on other hosts only: ",
+        ),
+    ),
+    "{}: nova has it on {}, and lists no compute node of this host": (
+        Case(
+            lambda cloud: cloud.server(**{"OS-EXT-SRV-ATTR:host": "nova-other"}),
+            (CHECK,),
+            "lists no compute node of this host",
+        ),
+    ),
+    "look for the guest on {} (virsh list --all)": (
+        Case(
+            lambda cloud: (
+                cloud.move("error", None),
+                cloud.answers[_MIGRATIONS]["migrations"][0].update(migration_type="migration"),
+                cloud.server(
+                    **{
+                        "OS-EXT-STS:vm_state": "error",
+                        "OS-EXT-SRV-ATTR:host": "nova-target",
+                        "OS-EXT-SRV-ATTR:hypervisor_hostname": "target",
+                    }
+                ),
+                allocate(cloud.openstack, "target", "VCPU=3", SERVER),
+            ),
+            (CHECK, "placement host check target"),
+            "look for the guest on nova-full and nova-target (virsh list --all)",
+        ),
+    ),
+    "{}; if nova says this still after ten minutes: {}": (
+        Case(
+            lambda cloud: (
+                cloud.move("completed", "migrating"),
+                allocate(cloud.openstack, "full", "VCPU=3", MOVE),
+                allocate(cloud.openstack, "target", "VCPU=3", SERVER),
+            ),
+            (CHECK, "placement host check target"),
+            "if nova says this still after ten minutes: correct the server's host",
+        ),
+    ),
+    "whether any {} may fail after the plan": (
+        Case(_with_third_host, (f"{DRAIN} --keep 1",), "whether any 1 host may fail after"),
+    ),
+    "the rules of other releases than {}": (
+        Case(
+            lambda cloud: (
+                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+                cloud.flavor(hw__tpm_version="2.0", hw__tpm_model="tpm-crb"),
+                cloud.openstack(
+                    "resource provider trait set",
+                    cloud.uuids["target"],
+                    "--trait=COMPUTE_SECURITY_TPM_2_0",
+                    "--trait=COMPUTE_SECURITY_TPM_CRB",
+                ),
+            ),
+            (f"{ROOM} --flavor odd",),
+            "the rules of other releases than nova 30",
+        ),
+    ),
+    "placement allocation audit": (
+        Case(
+            lambda cloud: (
+                cloud.move("accepted", None),
+                allocate(cloud.openstack, "full", "VCPU=3", MOVE),
+            ),
+            (CHECK, "placement host check target"),
+            "placement allocation audit --host",
+        ),
+    ),
+}
+
+#: ``{template: its test}``: a text that can turn a yes, of a fault that a file cannot have.
+OF_A_SERVICE = {
+    "how many candidates Placement returns to nova: {}": (
+        "unit/workflows/explain/test_flavor_audit.py",
+        "test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wide_read",
+    ),
+}
+
+#: A text that changes only how.
+HOW = {
+    "hosts_if_empty is {} to {}: the max_unit of full hosts was not read; a snapshot has it",
+    "local disks, which only a migration moves: {}",
+    "{}: not on {} any more, but allocated there",
+    "not kept, because it is so without the plan: {} may not fail",
+}
+
+#: Words of the other texts.
+PARTS = {
+    "{}; if it is on {}: {}",
+    "{} of server {}",
+    "placement allocation {}",
+    "server {}",
+    "server {} ({})",
+    "server{} {}",
+}
+
+
+def lines_of(cloud: Cloud, command: str, options: str = "") -> tuple[int, list[str]]:
+    """The exit code, and the lines ``Not checked`` of a command."""
+    nova = nova_recording(cloud.answers) if cloud.answers else ()
+    ended = cloud.openstack.run(command, *options.split(), *nova)
+    lines = ended.messages.splitlines()
+    return ended.code, [line for line in lines if line.startswith("Not checked")]
+
+
+def test_every_text_has_its_kind() -> None:
+    assert open_texts.collected() == WHETHER.keys() | OF_A_SERVICE.keys() | HOW | PARTS
+    tests = process.ROOT / "tests"
+    assert all(f"def {name}(" in (tests / path).read_text() for path, name in OF_A_SERVICE.values())
+
+
+def test_every_filter_that_compares_hidden_data_has_its_text() -> None:
+    assert {data for _, data in filters.HIDDEN.values()} <= WHETHER.keys()
+
+
+CASES = [
+    pytest.param(text, case, id=f"{text[:40]}-{number}")
+    for text, cases in WHETHER.items()
+    for number, case in enumerate(cases)
+]
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(("text", "case"), CASES)
+def test_a_text_stands_and_turns_the_answer_where_it_concerns_the_question(
+    text: str, case: Case, cloud: Cloud
+) -> None:
+    healthy = copy.deepcopy(cloud.answers)
+    case.change(cloud)
+    assert case.commands
+    for command in case.commands:
+        code, lines = lines_of(cloud, command, case.options)
+        assert any(case.words in line for line in lines), (command, lines)
+        assert code == 4, command
+    assert healthy != cloud.answers or case.options or "which nova" in text
+
+
+@fixtures.ON_ONE_TARGET
+def test_make_room_asks_only_about_servers_that_move(cloud: Cloud) -> None:
+    """A device of a server that stays is no doubt; one of the only server that can move is."""
+    _with_device(cloud)
+    cloud.answers[_FLAVORS]["flavors"].append(_flavor("six", 6))
+    room = f"{ROOM} --flavor six"
+    assert lines_of(cloud, room) == (0, [])
+    # Nova moves a stopped server only cold.
+    cloud.server(**{"OS-EXT-STS:vm_state": "stopped"})
+    code, lines = lines_of(cloud, room)
+    assert code == 4
+    assert any(f"PCI devices on the other hosts: server {OTHER}" in line for line in lines)
+
+
+OF_SERVERS = [case for case in CASES if CHECK in case.values[1].commands]
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(("text", "case"), OF_SERVERS)
+def test_no_plan_of_moves_is_a_yes_where_host_check_has_none(
+    text: str, case: Case, cloud: Cloud
+) -> None:
+    """The same texts are about the steps of a drain, or the server has no step."""
+    case.change(cloud)
+    nova = nova_recording(cloud.answers) if cloud.answers else ()
+    ended = cloud.openstack.run(DRAIN, *case.options.split(), *nova, "-f", "json")
+    if ended.code == 1:
+        assert "nova" in ended.messages
+    else:
+        plan = json.loads(ended.stdout)
+        assert ended.code == (3 if plan["blocked"] else 4)
+        assert plan["blocked"] or any(case.words in line for line in plan["not_checked"])
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(
+    "command",
+    [
+        *_SMALL, CHECK, EXPLAIN_SERVER, "placement host check target", DRAIN,
+        f"{ROOM} --flavor small", f"{ROOM} --flavor whole",
+        f"{SHOW} --flavor small --keep 1", f"{EXPLAIN} --flavor small --availability-zone az1",
+    ],
+)  # fmt: skip
+def test_a_healthy_cloud_at_rest_has_a_plain_yes(command: str, cloud: Cloud) -> None:
+    assert lines_of(cloud, command) == (0, [])
+    cloud.enable(",".join(filters_of_nova()))
+    assert lines_of(cloud, command, _NOVA_CONF) == (0, [])
+
+
+def filters_of_nova() -> list[str]:
+    """The filters that nova enables by default."""
+    from osc_placement.scheduling import request
+
+    return sorted(request.DEFAULT_FILTERS)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement host drain``."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from osc_placement.client import transport
+from osc_placement.testing.cloud import uuid_of
+from osc_placement.workflows.moving import document
+from tests.support.functional_cloud import cloud_of, migration, nova_of, server
+from tests.support.peer import fixtures
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
+
+DRAIN = "placement host drain"
+CONTINUE = f"{DRAIN} --continue plan.json"
+HOSTS = ("old", "new", "last")
+S0, S1, S2, S3 = (uuid_of(f"s{number}") for number in range(4))
+STOPPED, REBOOTING = {"OS-EXT-STS:vm_state": "stopped"}, {"OS-EXT-STS:task_state": "rebooting"}
+MIGRATING = {"OS-EXT-STS:task_state": "migrating"}
+FAILED = {"OS-EXT-STS:vm_state": "error", "status": "ERROR"}
+
+
+def on(host: str, *servers: str, **fields: Any) -> list[dict[str, Any]]:
+    """Servers of a host, as nova shows them."""
+    return [server(uuid_of(name), host, **{"name": name, **fields}) for name in servers]
+
+
+def hypervisors(**versions: int) -> State:
+    """Two servers on ``old``, of which one is stopped; QEMU of these versions on the hosts."""
+    nodes = {
+        name: {"hypervisor_type": "QEMU", "hypervisor_version": version}
+        for name, version in versions.items()
+    }
+    return State(TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *STOPPED_S1], nodes=nodes))
+
+
+STOPPED_S1 = on("old", "s1", **STOPPED)
+TWO = cloud_of(HOSTS, s0="old 3", s1="old 3")
+NONE = State(cloud_of(HOSTS), nova_of(*HOSTS))
+LIVE_AND_COLD = State(TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *STOPPED_S1]))
+BOTH_LIVE = State(TWO, nova_of(*HOSTS, servers=on("old", "s0", "s1")))
+PLANNED = LIVE_AND_COLD._replace(before=[f"{DRAIN} old --plan-out plan.json --parallel 2"])
+FOLLOWED = State(
+    cloud_of(HOSTS, s0="last 3"),
+    nova_of(*HOSTS, servers=on("last", "s0")),
+    first=BOTH_LIVE._replace(before=[f"{DRAIN} old --plan-out plan.json"]),
+)
+EACH_HAS_ONE = nova_of(*HOSTS, servers=[*on("old", "s0"), *on("new", "s1"), *on("last", "s2")])
+FULL = cloud_of(HOSTS, s0="old 4", s1="new 4", s2="last 4")
+
+
+def hidden(listing: str) -> State:
+    """A plan of a host without servers, and a nova that hides servers or migrations since then."""
+    return NONE._replace(
+        nova=nova_of(*HOSTS, hidden=[listing]),
+        first=NONE._replace(before=[f"{DRAIN} old --plan-out plan.json"]),
+    )
+
+
+def step(move: str = "", **fields: Any) -> State:
+    """A plan to move one server, and what became of it: ``move`` is the status of a migration."""
+    planned = State(
+        cloud_of(HOSTS, s0="old 3"),
+        nova_of(*HOSTS, servers=on("old", "s0")),
+        before=[f"{DRAIN} old --plan-out plan.json"],
+    )
+    moves = [migration(S3, S0, "live-migration", move, "old", "new")] if move else []
+    nova = nova_of(*HOSTS, servers=on("old", "s0", **fields), migrations=moves)
+    cloud = cloud_of(HOSTS, s0="new 3", s3="old 3") if move else planned.cloud
+    return State(cloud, nova, first=planned)
+
+
+def make_wrong_files() -> None:
+    """A plan that was changed, one of another cloud, and one of a host that is gone."""
+    path = pathlib.Path("plan.json")
+    text, plan = path.read_text(), document.load(path)
+    pathlib.Path("edited.json").write_text(text.replace("nova-old", "nova-new"))
+    pathlib.Path("damaged.json").write_text("[")
+    url = "http://other.example.org"
+    other = dataclasses.replace(plan, identity=transport.Identity(url), target=url)
+    document.write(pathlib.Path("other.json"), other)
+    document.write(pathlib.Path("gone.json"), dataclasses.replace(plan, nodes=(S3,)))
+
+
+STATES = {
+    "live and cold": LIVE_AND_COLD,
+    "planned": PLANNED,
+    # A plan that was continued without one of its targets.
+    "narrowed": PLANNED._replace(
+        before=[*PLANNED.before, f"{CONTINUE} --avoid last --plan-out plan.json"]
+    ),
+    "full": State(FULL, EACH_HAS_ONE),
+    "full, planned": State(
+        FULL, EACH_HAS_ONE, before=[f"{DRAIN} old --keep 1 --plan-out plan.json"]
+    ),
+    "rebooting": State(
+        cloud_of(HOSTS, s0="old 1", s1="old 7", s2="new 1", s3="last 2"),
+        nova_of(
+            *HOSTS,
+            servers=[
+                *on("old", "s0", **REBOOTING),
+                *on("old", "s1"),
+                *on("new", "s2"),
+                *on("last", "s3"),
+            ],
+        ),
+    ),
+    "one too large": State(cloud_of(HOSTS, s0="old 4", s1="new 6", s2="last 4"), EACH_HAS_ONE),
+    # One is where it was planned, a user deleted the other one.
+    "followed": FOLLOWED,
+    # A leftover in Placement alone is not empty.
+    "leftover": FOLLOWED._replace(cloud=cloud_of(HOSTS, s0="last 3", s3="old 1")),
+    "newer on last": hypervisors(old=8, new=6, last=8),
+    "older elsewhere": hypervisors(old=8, new=6, last=7),
+    "no migrations": hidden("os-migrations"),
+    "no servers": hidden("servers/detail"),
+    "without allocations": State(
+        cloud_of(HOSTS, s0="new 1"), nova_of(*HOSTS, servers=on("old", "s0", "s1"))
+    ),
+    "one server": State(cloud_of(HOSTS, s0="old 3"), nova_of(*HOSTS, servers=on("old", "s0"))),
+    # Somebody moved one elsewhere and filled the target of the other; a new server came.
+    "changed": State(
+        cloud_of(HOSTS, s0="new 3", s1="old 3", s2="old 1", other="new 5"),
+        nova_of(*HOSTS, servers=[*on("new", "s0"), *on("old", "s1", "s2")]),
+        first=FOLLOWED.first,
+    ),
+    "moving": step("running", **MIGRATING),
+    "disagrees": step("completed", **MIGRATING),
+    "error": step(**FAILED),
+    "waits": step(),
+    # Who empties a host has often disabled it before.
+    "wrong": State(
+        cloud_of(HOSTS),
+        nova_of(
+            *HOSTS,
+            services={"new": {"state": "down"}, "last": {"state": "down", "status": "disabled"}},
+        ),
+        before=[f"{DRAIN} old --plan-out plan.json"],
+        change=make_wrong_files,
+    ),
+}
+
+
+def to(*hosts: str) -> list[dict[str, str]]:
+    return [{"to": f"nova-{host}"} for host in hosts]
+
+
+LOOK = (
+    ": look for the guest on nova-new and nova-old ",
+    "in nova's database",
+)
+OLDER = ("another or an older hypervisor",)
+RESERVED = ["it has room, but what --keep reserves would be used"]
+BUSY = ["nova does not migrate it while its task is rebooting"]
+
+# fmt: off
+TABLE = [
+    Row(f"{DRAIN} old --parallel 2", "live and cold", 0,
+        {"complete": True, "blocked": [], "moves": [
+            {"way": "live", "wave": 1, "to": "nova-last"},
+            {"way": "cold", "wave": 1, "to": "nova-new"}]}),
+    Row(f"{DRAIN} old --avoid last", "live and cold", 0, {"moves": to("new", "new")}),
+    Row(f"{DRAIN} old --only-live", "live and cold", 3, {"blocked": [{"server": S1}]}),
+    Row(CONTINUE, "planned", 0,
+        {"moves": [{"to": "nova-last", "wave": 1}, {"to": "nova-new", "wave": 1}]}),
+    Row(f"{CONTINUE} --avoid last", "planned", 0, {"moves": to("new", "new"), "blocked": []}),
+    Row(CONTINUE, "narrowed", 0, {"moves": to("new", "new"), "blocked": []}),
+    Row(f"{CONTINUE} --parallel 1", "narrowed", 0, {"moves": [{"wave": 1}, {"wave": 2}]}),
+    Row(f"{CONTINUE} --only-live", "narrowed", 3, {"moves": to("new"), "blocked": [{}]}),
+    Row(f"{CONTINUE} --avoid nova-new", "narrowed", 3, {"moves": [], "blocked": [{}, {}]}),
+    Row(f"{CONTINUE} --avoid gone", "narrowed", 1, "gone"),
+    Row(f"{CONTINUE} --keep 2", "narrowed", 1, "--keep 2: there"),
+    Row(f"{DRAIN} old", "rebooting", 3,
+        {"moves": [{"server": S1}], "blocked": [{"server": S0, "reasons": BUSY}]}),
+    Row(f"{DRAIN} old new", "one too large", 3,
+        {"most": ["nova-old"], "most_is_proven": True, "moves": [{"server": S0}],
+         "blocked": [{"server": S1,
+                      "changes": ('"free 6 VCPU on last"', '"raise the ratio of VCPU on last')}]},
+        ("sets back allocation_ratio of VCPU if nova.conf has cpu_allocation_ratio",)),
+    Row(f"{DRAIN} old", "full", 0, {"moves": [{"server": S0}]}),
+    Row(f"{DRAIN} old --keep 1", "full", 3, {"moves": [], "blocked": [{"reasons": RESERVED}]}),
+    Row(CONTINUE, "full, planned", 3, {"moves": []}),
+    Row(CONTINUE, "followed", 0,
+        {"steps": [{"server": S0, "state": "done"}, {"server": S1, "state": "deleted"}]}),
+    Row(f"{CONTINUE} --verify-empty", "followed", 0, {"hosts": [{"empty": True}]}),
+    Row(f"{CONTINUE} --verify-empty", "leftover", 3, {"hosts": [{"consumers": [S3]}]}),
+    Row(f"{DRAIN} old", "newer on last", 0, {"moves": [{"server": S0, "to": "nova-last"}, {}]}),
+    Row(f"{DRAIN} old", "older elsewhere", 3,
+        {"moves": [{"server": S1}],
+         "blocked": [{"server": S0, "reasons": [OLDER], "changes": []}]}),
+    Row(f"{DRAIN} old", "no migrations", 1, "a drain plan needs nova"),
+    Row(f"{DRAIN} old", "no servers", 1, "a drain plan needs nova"),
+    Row(f"{CONTINUE} --verify-empty", "no migrations", 1, "a drain plan needs nova"),
+    Row(f"{CONTINUE} --verify-empty", "no servers", 1, "a drain plan needs nova"),
+    Row(f"{DRAIN} old", "without allocations", 3,
+        {"blocked": [{"server": S1, "reasons": ("'openstack placement allocation heal'",)},
+                     {"server": S0, "reasons": ("'openstack placement allocation audit'",)}]}),
+    Row(f"{DRAIN} old nova-old {uuid_of('old')} old", "one server", 0,
+        {"hosts": ["nova-old"], "moves": [{}]}),
+    Row(CONTINUE, "changed", 0,
+        {"steps": [{"server": S0, "state": "elsewhere"}, {"server": S1, "state": "waits"}],
+         "moves": [{"server": S1, "to": "nova-last"}, {"server": S2}]},
+        ("Changed: s2: new, to", "instead of nova-new")),
+    Row(CONTINUE, "moving", 3, {"steps": [{"state": "moving"}]}),
+    Row(CONTINUE, "disagrees", 3,
+        {"steps": [{"state": "disagrees", "advice": LOOK}], "blocked": [{"reasons": [LOOK]}]}),
+    Row(CONTINUE, "error", 3, {"steps": [{"state": "error"}]}),
+    Row(CONTINUE, "waits", 0, {"steps": [{"state": "waits"}]}),
+]
+REFUSED = [
+    Row(DRAIN, "wrong", 2, "name a host, or give --continue"),
+    Row(f"{CONTINUE} old", "wrong", 2, "argument --continue: not allowed with hosts"),
+    Row(f"{DRAIN} nohost", "wrong", 1, "nohost"),
+    Row(f"{DRAIN} old new last", "wrong", 1, "none is left as a target"),
+    Row(f"{DRAIN} new", "wrong", 1, "openstack server evacuate"),
+    Row(f"{DRAIN} last", "wrong", 1, "openstack server evacuate"),
+    Row(f"{DRAIN} --continue damaged.json", "wrong", 1, "is not a drain plan"),
+    Row(f"{DRAIN} --continue edited.json", "wrong", 1, "was changed or damaged"),
+    Row(f"{DRAIN} --continue other.json", "wrong", 1,
+        "the plan is for http://other.example.org, and this is"),
+    Row(f"{DRAIN} --continue gone.json", "wrong", 1, S3),
+    Row(f"{DRAIN} old --keep 2", "wrong", 1,
+        "--keep 2: there are only 2 other hosts, and one must not fail"),
+]
+# fmt: on
+
+
+@table(TABLE)
+def test_host_drain(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+@table(REFUSED)
+def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random drain plans, claimed step by step as nova does, with the doubled allocations of moves.
+
+For a step, the migration takes what the server has, and the server claims its target. All steps of
+a wave are claimed before the first of them ends. So every prefix of the plan is a state of the
+service.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement.workflows.cloud.hosts import hosts_of
+from tests.support.candidates import clouds, comparison
+from tests.support.capacity import drains
+from tests.support.functional_cloud import compute_hosts, nova_recording, server
+from tests.support.peer import target as targets
+from tests.support.peer.shell import OpenStack
+
+
+def body(allocations: Mapping[str, Any], generation: int | None) -> dict[str, Any]:
+    return {
+        "allocations": {key: {"resources": amounts} for key, amounts in allocations.items()},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": generation,
+    }
+
+
+def begin(target: targets.Target, move: Mapping[str, Any]) -> str:
+    """The two writes of nova; the UUID of the migration."""
+    migration, path = str(uuid.uuid4()), f"/allocations/{move['server']}"
+    now = target.ask("GET", path, version="1.28")
+    held = {key: each["resources"] for key, each in now["allocations"].items()}
+    moved = {
+        migration: body(held, None),
+        move["server"]: body({}, now["consumer_generation"]),
+    }
+    target.ask("POST", "/allocations", moved, "1.28")
+    target.ask("PUT", path, body(move["allocations"], None), "1.28")
+    return migration
+
+
+def carry_out(target: targets.Target, moves: list[dict[str, Any]]) -> None:
+    for wave in sorted({move["wave"] for move in moves}):
+        running = [begin(target, move) for move in moves if move["wave"] == wave]
+        for migration in running:
+            target.ask("DELETE", f"/allocations/{migration}")
+
+
+@pytest.mark.parametrize("target", ["placement"], indirect=True)
+@pytest.mark.seeds(20, long=200)
+def test_every_prefix_of_a_plan_can_be_claimed(
+    seed: int,
+    openstack: OpenStack,
+    target: targets.Target,
+    record_property: Callable[[str, object], None],
+) -> None:
+    draw = random.Random(f"claims {seed}")
+    drawn = drains.draw_pools(draw) if seed % 2 else drains.draw_cloud(draw)
+    base = drains.with_uuids(drawn)
+    comparison.seed(base, target)
+    hosts = {base.providers[root].name: root for root in hosts_of(base)}
+    names = {root: name for name, root in hosts.items()}
+    on_hosts = {each.uuid: each.root_uuid for each in drains.placed(base)}
+    nova = nova_recording(
+        {
+            **compute_hosts(hosts),
+            "GET /v2.1/flavors/detail": {"flavors": []},
+            "GET /v2.1/os-migrations": {"migrations": []},
+            "GET /v2.1/servers/detail": {
+                "servers": [server(each, names[root]) for each, root in on_hosts.items()]
+            },
+        }
+    )
+    drained = draw.sample(sorted(hosts), draw.randint(1, max(len(hosts) - 1, 1)))
+    options = ["--parallel", str(draw.choice((1, 2, 3))), "--plan-out", "plan.json"]
+    ended = openstack.run("placement host drain", *drained, *options, *nova, "-f", "json")
+    if len(drained) == len(hosts):
+        assert ended.code == 1
+        return
+    plan = json.loads(pathlib.Path("plan.json").read_text())
+    record_property("moves", len(plan["moves"]))
+    carry_out(target, plan["moves"])
+    staying = {each["server"] for each in plan["blocked"]}
+    for name in drained:
+        for each in base.tree[hosts[name]]:
+            if clouds.SHARES not in base.providers[each].traits:
+                path = f"/resource_providers/{each}/allocations"
+                assert target.ask("GET", path)["allocations"].keys() <= staying

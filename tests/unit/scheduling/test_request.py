@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's query for a server; lab/tests/test_request.py compares it with nova."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import query
+from osc_placement.model import constraint
+from osc_placement.model.candidate import RequestGroup
+from osc_placement.neutron.api import Port
+from osc_placement.nova import flavor
+from osc_placement.nova.values import HostAggregate
+from osc_placement.scheduling import request, traits
+
+ALWAYS = (
+    "resources=VCPU:4,MEMORY_MB:2048,DISK_GB:20&root_required=!COMPUTE_STATUS_DISABLED&limit=1000"
+)
+AGGREGATES = (
+    HostAggregate("1", "az1", "U-az1", metadata={"availability_zone": "az1"}),
+    HostAggregate("2", "tenants", "U-tenants", metadata={"filter_tenant_id2": "acme"}),
+    HostAggregate("3", "windows", "U-windows", metadata={"trait:CUSTOM_WIN": "required"}),
+)
+
+
+def spec(
+    specs: Mapping[str, str] | None = None, image: Mapping[str, str] | None = None, **fields: Any
+) -> request.ServerSpec:
+    embedded = flavor.Flavor(4, 2048, 20, extra_specs=specs or {})
+    return request.ServerSpec(embedded, "m1", {} if image is None else image, **fields)
+
+
+def parameters(server: request.ServerSpec, **options: Any) -> str:
+    found = request.request_to_placement(server, AGGREGATES, request.SchedulerOptions(**options))
+    return query.encode(query.candidate_pairs(found.query)).removeprefix("?")
+
+
+def test_a_plain_flavor_gives_resources_and_the_compute_status() -> None:
+    assert parameters(spec()) == ALWAYS
+
+
+def test_every_part_has_a_source_in_the_order_of_nova() -> None:
+    server = spec(
+        {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "required", "resources:VGPU": "1"},
+        {"trait:CUSTOM_B": "required", "hw_tpm_version": "2.0"},
+        availability_zone="az1",
+    )
+    found = request.request_to_placement(server, AGGREGATES)
+    assert {str(part): str(where) for part, where in found.sources.items()} == {
+        "resources=VGPU:1": "flavor extra specs: resources:VGPU=1",
+        "resources=PCPU:4": "CPU pinning: hw:cpu_policy=dedicated",
+        "resources=MEMORY_MB:2048": "flavor: ram=2048",
+        "resources=DISK_GB:20": "flavor: disk=20",
+        "required=CUSTOM_A": "flavor extra specs: trait:CUSTOM_A=required",
+        "required=CUSTOM_B": "image traits: trait:CUSTOM_B=required",
+        "required=COMPUTE_SECURITY_TPM_2_0": "virtual TPM: image hw_tpm_version=2.0",
+        "required=COMPUTE_SECURITY_TPM_TIS": (
+            "virtual TPM: image hw_tpm_version=2.0 without a model"
+        ),
+        "member_of=U-az1": "request filter: availability zone: az1",
+        "root_required=!COMPUTE_STATUS_DISABLED": "request filter: compute status",
+        "root_required=COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER": (
+            "request filter: TPM secret security: image hw_tpm_version=2.0, default user"
+        ),
+    }
+    assert set(found.sources) == set(constraint.constraints_of(found.query))
+
+
+@pytest.mark.parametrize(
+    ("option", "fields", "added"),
+    [
+        ("limit_tenants_to_placement_aggregate", {"project_id": "acme"}, "member_of=U-tenants"),
+        ("enable_isolated_aggregate_filtering", {}, "member_of=!U-windows"),
+        (
+            "query_placement_for_image_type_support",
+            {"disk_format": "qcow2"},
+            "root_required=COMPUTE_IMAGE_TYPE_QCOW2",
+        ),
+        (
+            "image_metadata_prefilter",
+            {"image": {"hw_disk_bus": "virtio"}},
+            "root_required=COMPUTE_STORAGE_BUS_VIRTIO",
+        ),
+        ("owner", {}, "root_required=OWNER_NOVA"),
+    ],
+)
+def test_an_optional_filter_adds_its_part(
+    option: str, fields: Mapping[str, Any], added: str
+) -> None:
+    assert added not in parameters(spec(**fields))
+    assert added in parameters(spec(**fields), **{option: True})
+
+
+def test_a_port_adds_its_groups_and_their_subtree() -> None:
+    groups = {
+        name: RequestGroup(name, {"NET_BW_EGR_KILOBIT_PER_SEC": 5}, (frozenset({"CUSTOM_NET"}),))
+        for name in ("g1", "g2")
+    }
+    port = Port("P", "port-1", "S", groups, same_subtree=frozenset(groups))
+    text = parameters(spec(ports=(port,)))
+    assert "resourcesg1=NET_BW_EGR_KILOBIT_PER_SEC:5&requiredg1=CUSTOM_NET" in text
+    assert "group_policy=none&same_subtree=g1,g2" in text
+
+
+def test_a_managed_port_requires_its_trait() -> None:
+    port = Port("P", "port-1", "S", is_remote_managed=True)
+    assert "root_required=COMPUTE_REMOTE_MANAGED_PORTS,!COMPUTE" in parameters(spec(ports=(port,)))
+
+
+@pytest.mark.parametrize(
+    ("specs", "image", "reason"),
+    [
+        ({"hw:cpu_policy": "bogus"}, {}, "hw:cpu_policy=bogus is not a policy"),
+        ({"accel:device_profile": "gpu"}, {}, "only Cyborg knows"),
+        ({"trait1:CUSTOM_A": "required"}, {}, "it has CUSTOM_A but no resources1"),
+        (
+            {"resources1:VGPU": "1", "resources2:VGPU": "1"},
+            {},
+            "it has 2 suffixed groups but no group_policy",
+        ),
+        (
+            {"trait:CUSTOM_A": "required"} | {"trait:CUSTOM_B": "forbidden"},
+            {"trait:CUSTOM_B": "required"},
+            "it requires and forbids CUSTOM_B",
+        ),
+        ({"hw:tpm_version": "3"}, {}, "hw:tpm_version=3 is not one of 1.2, 2.0"),
+        ({"hw:mem_encryption": "true"}, {}, "needs an image with hw_firmware_type=uefi"),
+        (
+            {"hw:sound_model": "virtio"},
+            {"hw_sound_model": "ich9"},
+            "hw:sound_model=virtio contradicts the image's hw_sound_model=ich9",
+        ),
+        (
+            {"hw:serial_port_count": "1"},
+            {"hw_serial_port_count": "2"},
+            "the image's hw_serial_port_count=2 exceeds hw:serial_port_count=1",
+        ),
+        # Nova compares numbers of CPUs that it ignores as amounts.
+        ({"resources:PCPU": "-1"}, {}, "resources:PCPU=-1 is not the flavor's 4 vcpus"),
+        ({"resources:VCPU": "-1"}, {"hw_cpu_policy": "shared"}, "not allowed with a CPU policy"),
+        ({"resources1:VCPU": "+2"}, {"hw_cpu_policy": "shared"}, "not allowed with a CPU policy"),
+    ],
+)
+def test_a_flavor_that_gives_no_valid_query_is_an_error(
+    specs: Mapping[str, str], image: Mapping[str, str], reason: str
+) -> None:
+    with pytest.raises(errors.InvalidInput, match="flavor m1") as caught:
+        parameters(spec(specs, image))
+    assert reason in str(caught.value)
+
+
+def test_what_is_not_known_is_listed() -> None:
+    found = request.request_to_placement(
+        request.ServerSpec(flavor.Flavor(1, 1, 1), availability_zone="moon"),
+        AGGREGATES,
+        request.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
+    )
+    assert [text.partition(":")[0] for text in found.assumptions] == [
+        "the image has no properties that change the request",
+        "no project is given",
+        "no host aggregate has the availability zone moon",
+        request.OWNER_UNKNOWN.partition(":")[0],
+        "nova.conf is not given",
+    ]
+    off = found.assumptions[-1].rpartition(": ")[2].split(", ")
+    assert off == [
+        "image type support", "isolated aggregates", "image metadata", "routed networks",
+    ]  # fmt: skip
+
+
+def test_a_project_without_an_aggregate_may_be_refused() -> None:
+    options = {
+        "limit_tenants_to_placement_aggregate": True,
+        "placement_aggregate_required_for_tenants": True,
+    }
+    with pytest.raises(errors.InvalidInput, match="filter_tenant_id=other"):
+        parameters(spec(project_id="other"), **options)
+
+
+def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "nova.conf"
+    path.write_text(
+        "[scheduler]\nlimit_tenants_to_placement_aggregate = yes\nmax_placement_results = 50\n"
+        "[filter_scheduler]\nenabled_filters = ComputeFilter,NUMATopologyFilter\n"
+        "pci_in_placement = true\n"
+        '[pci]\nalias = {"name": "gpu", "resource_class": "h100", "traits": "a"}\n'
+        "[other]\nunknown = 1\n"
+    )
+    found = request.read_nova_conf(path, request.SchedulerOptions(owner=True))
+    assert found == request.SchedulerOptions(
+        max_placement_results=50,
+        limit_tenants_to_placement_aggregate=True,
+        owner=True,
+        enabled_filters=("ComputeFilter", "NUMATopologyFilter"),
+        max_instances_per_host=50,
+        allow_resize_to_same_host=False,
+        pci_in_placement=True,
+        aliases={"gpu": [request.PciAlias("CUSTOM_H100", frozenset({"CUSTOM_A"}), has_ids=False)]},
+    )
+    path.write_text("[scheduler]\n")
+    found = request.read_nova_conf(path, found)
+    assert found.enabled_filters == request.DEFAULT_FILTERS
+
+
+@pytest.mark.parametrize("text", ["[scheduler]\nmax_placement_results = many\n", "no section"])
+def test_an_invalid_nova_conf_is_an_error_that_names_it(tmp_path: pathlib.Path, text: str) -> None:
+    path = tmp_path / "nova.conf"
+    path.write_text(text)
+    with pytest.raises(errors.PlacementError, match=str(path)):
+        request.read_nova_conf(path, request.SchedulerOptions())
+
+
+def by_release(specs: Mapping[str, str], image: Mapping[str, str], *releases: int) -> list[str]:
+    found = request.requests_by_release(spec(specs, image), AGGREGATES, None, releases)
+    return [
+        f"{single.title}: {query.encode(query.candidate_pairs(single.query)).removeprefix('?')}"
+        for single in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("specs", "image", "since", "trait"),
+    [
+        ({"hw:virtio_packed_ring": "true"}, {}, 29, "COMPUTE_NET_VIRTIO_PACKED"),
+        (
+            {},
+            {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"},
+            30,
+            "COMPUTE_SECURITY_STATELESS_FIRMWARE",
+        ),
+        ({"hw:tpm_version": "2.0"}, {}, 30, "COMPUTE_SECURITY_TPM_TIS"),
+        ({"hw:sound_model": "virtio"}, {}, 32, "COMPUTE_SOUND_MODEL_VIRTIO"),
+        ({"hw:tpm_version": "2.0"}, {}, 33, "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"),
+        ({"hw:mem_encryption": "true"}, {"hw_firmware_type": "uefi"}, 32, "HW_CPU_X86_AMD_SEV"),
+    ],
+)
+def test_a_rule_counts_from_its_release_on(
+    specs: Mapping[str, str], image: Mapping[str, str], since: int, trait: str
+) -> None:
+    for release in traits.RELEASES:
+        text = parameters(spec(specs, image), release=release)
+        assert (trait in text) is (release >= since), release
+
+
+SWITCHES = ("hw:virtio_packed_ring", "hw:ephemeral_encryption")
+
+
+@pytest.mark.parametrize("release", traits.RELEASES)
+@pytest.mark.parametrize("spec_key", SWITCHES)
+@pytest.mark.parametrize("own", ["true", "1", "no", "off", ""])
+@pytest.mark.parametrize("flavor_value", ["yes", "True", "0", "false", ""])
+def test_a_switch_of_the_flavor_that_differs_from_that_of_the_image_is_refused(
+    release: int, spec_key: str, own: str, flavor_value: str
+) -> None:
+    """Nova 29 refuses the packed virtqueue with both, even if they agree."""
+    packed = spec_key == SWITCHES[0]
+    server = spec({spec_key: flavor_value}, {spec_key.replace(":", "_"): own})
+    agree = (flavor_value in ("yes", "True")) == (own in ("true", "1"))
+    if packed and release < 29:
+        agree = True
+    if agree and not (packed and release == 29):
+        parameters(server, release=release)
+    else:
+        with pytest.raises(errors.InvalidInput, match=f"the image's {spec_key.replace(':', '_')}"):
+            parameters(server, release=release)
+
+
+@pytest.mark.parametrize(("model", "since"), [("amd-sev-snp", 34), ("intel-tdx", 34)])
+def test_models_of_encrypted_memory_are_refused_before_their_release(
+    model: str, since: int
+) -> None:
+    specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": model}
+    image = {
+        "hw_firmware_type": "uefi", "hw_firmware_stateless": "true", "hw_video_model": "none",
+    }  # fmt: skip
+    assert model.partition("-")[2].upper().replace("-", "_") in parameters(
+        spec(specs, image), release=since
+    )
+    with pytest.raises(errors.InvalidInput, match="is not one of amd-sev, amd-sev-es"):
+        parameters(spec(specs, image), release=since - 1)
+
+
+def test_releases_that_send_different_requests_are_told_apart() -> None:
+    same = by_release({}, {}, 31, 32)
+    assert len(same) == 1
+    assert same[0].startswith("nova 31 or 32: ")
+    newer, older = by_release({"hw:sound_model": "virtio"}, {}, 31, 32)
+    assert newer.startswith("nova 32: ")
+    assert "SOUND" in newer
+    assert older.startswith("nova 31: ")
+    assert "SOUND" not in older
+
+
+def test_a_release_that_refuses_a_flavor_is_named() -> None:
+    specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-snp"}
+    image = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
+    options = request.SchedulerOptions(owner=False)
+    [found] = request.requests_by_release(spec(specs, image), (), options, releases=(33, 34))
+    assert found.releases == (34,)
+    assert "nova 33 refuses it" in found.not_checked[-1]
+    with pytest.raises(errors.InvalidInput, match="not one of"):
+        request.requests_by_release(spec(specs, image), releases=(32, 33))
+
+
+@pytest.mark.parametrize(
+    ("version", "releases"),
+    [
+        ("2.90", (27, 28)), ("2.95", (27, 28)), ("2.96", (29, 30)), ("2.98", (31, 32)),
+        ("2.100", (31, 32)), ("2.103", (33,)), ("2.104", (34,)), ("2.110", (34,)),
+    ],
+)  # fmt: skip
+def test_the_version_of_the_compute_api_tells_the_releases(
+    version: str, releases: tuple[int, ...]
+) -> None:
+    assert traits.releases_of(version) == releases
+
+
+def test_encrypted_memory_without_an_image_is_assumed_to_have_one() -> None:
+    embedded = flavor.Flavor(4, 2048, 20, extra_specs={"hw:mem_encryption": "true"})
+    found = request.request_to_placement(request.ServerSpec(embedded, "m1"))
+    assert "MEM_ENCRYPTION_CONTEXT" in query.encode(query.candidate_pairs(found.query))
+    assert "the image has hw_firmware_type=uefi for encrypted memory" in found.assumptions
+
+
+ALIASES = ('{"name": "gpu", "vendor_id": "10de", "product_id": "2330", "traits": "custom_a"}',)
+
+
+def test_each_pci_device_is_a_group_of_its_own() -> None:
+    options = {"aliases": request.read_aliases(ALIASES), "pci_in_placement": True}
+    server = spec({"pci_passthrough:alias": "gpu:2"})
+    text = parameters(server, **options)
+    for number in (1, 2):
+        assert f"resources_pci-{number}=CUSTOM_PCI_10DE_2330:1" in text
+        assert f"required_pci-{number}=CUSTOM_A" in text
+    assert "required_pci-2=CUSTOM_A,OWNER_NOVA" in parameters(server, owner=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "only nova.conf"),
+        (
+            {"aliases": request.read_aliases(ALIASES)},
+            "only with [filter_scheduler]pci_in_placement",
+        ),
+    ],
+)
+def test_devices_that_are_not_in_the_query_are_not_checked(
+    options: Mapping[str, Any], reason: str
+) -> None:
+    found = request.request_to_placement(
+        spec({"pci_passthrough:alias": "gpu:8"}), options=request.SchedulerOptions(**options)
+    )
+    assert any(reason in text for text in found.not_checked)
+
+
+def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
+    with pytest.raises(errors.InvalidInput, match=r"\[pci\]alias has no h100"):
+        parameters(spec({"pci_passthrough:alias": "h100:8"}), aliases=request.read_aliases(ALIASES))
+
+
+@pytest.mark.parametrize(
+    ("owner", "releases", "titles"),
+    [
+        (None, (32, 33), ["nova 32 or 33"]),
+        (None, (33, 34), ["nova 33 or 34", "nova 34 that requires OWNER_NOVA"]),
+        (False, (33, 34), ["nova 33 or 34"]),
+        (True, (33, 34), ["nova 34", "nova 33"]),
+    ],
+)
+def test_a_release_with_the_owner_filter_has_two_requests_if_nothing_tells_whether_it_is_on(
+    owner: bool | None, releases: tuple[int, ...], titles: list[str]
+) -> None:
+    options = request.SchedulerOptions(owner=owner)
+    found = request.requests_by_release(spec(), (), options, releases)
+    assert [single.title for single in found] == titles
+    for single in found:
+        requires = "OWNER_NOVA" in single.query.root_required
+        assert requires == ((owner is True and 34 in single.releases) or bool(single.condition))
+        is_assumed = request.OWNER_UNKNOWN in single.assumptions
+        assert is_assumed == (owner is None and 34 in releases and not single.condition)
+
+
+def test_a_wrong_alias_that_the_flavor_does_not_request_is_refused_from_nova_31_on() -> None:
+    twice = request.read_aliases([*ALIASES, *(text.replace("gpu", "b") for text in ALIASES * 2)])
+    server = spec({"pci_passthrough:alias": "gpu:1"})
+    options = {"aliases": twice, "pci_in_placement": True}
+    assert "CUSTOM_PCI_10DE_2330" in parameters(server, release=30, **options)
+    with pytest.raises(errors.InvalidInput, match="alias b is set 2 times"):
+        parameters(server, release=31, **options)
+
+
+def test_physical_address_bits_count_from_nova_29_on() -> None:
+    server = spec({}, {"hw_maxphysaddr_mode": "emulate"})
+    for release in traits.RELEASES:
+        text = parameters(server, release=release)
+        assert ("COMPUTE_ADDRESS_SPACE_EMULATED" in text) is (release >= 29), release
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "refusing"),
+    [
+        ("hw_vif_model", "igb", range(27, 31)),
+        ("hw_mem_encryption_model", "amd-sev-snp", range(32, 34)),
+    ],
+)
+def test_an_image_with_a_value_of_a_newer_release_is_refused(
+    key: str, value: str, refusing: range
+) -> None:
+    for release in traits.RELEASES:
+        if release in refusing:
+            with pytest.raises(errors.InvalidInput, match=f"does not know the image's {key}"):
+                parameters(spec({}, {key: value}), release=release)
+        else:
+            parameters(spec({}, {key: value}), release=release)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many requests the answers about a mixed cloud send: the number of its hosts is no factor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement.engine import state
+from osc_placement.model import constraint, inventory
+from osc_placement.scheduling import request
+from osc_placement.testing import service
+from osc_placement.workflows.capacity import show
+from osc_placement.workflows.cloud import nova_servers, observe_hosts
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import explain, flavor_audit
+from tests.support.candidates import cloud_builder, clouds, explained
+from tests.support.capacity import brute_force
+from tests.unit.workflows.explain import test_flavor_audit
+
+CONTEXT = ReadContext(workers=1)
+NAME = "00000000-0000-4000-8000-{:012}"
+AGGREGATE = cloud_builder.AGGREGATES[0]
+SHARED = NAME.format(0)
+NEAREST = 3
+
+#: What a question may send: at most, whatever the number of hosts.
+FIXED = 60
+
+
+def mixed(number: int) -> state.CloudState:
+    """Hosts: with a shared disk, with children, without free memory, with a small or odd unit."""
+    hosts = number - 1
+    kinds = [_plain, _with_children, _without_memory, _small]
+    providers = [clouds.provider(SHARED, traits=clouds.SHARES, aggregates=AGGREGATE, DISK_GB=9999)]
+    for at in range(1, hosts):
+        providers += kinds[at % 4](at)
+    # A fixed number of them is read alone.
+    odd = inventory.Inventory(16, min_unit=2, step_size=2)
+    providers += [clouds.provider(NAME.format(hosts), VCPU=odd, MEMORY_MB=128)]
+    used = {NAME.format(at): {"MEMORY_MB": 128, "VCPU": 2} for at in range(1, hosts) if at % 4 == 2}
+    return brute_force.claim(clouds.cloud(*providers), NAME.format(9999), used)
+
+
+def _plain(at: int) -> Iterator[Any]:
+    yield clouds.provider(NAME.format(at), aggregates=AGGREGATE, VCPU=8, MEMORY_MB=128)
+
+
+def _with_children(at: int) -> Iterator[Any]:
+    yield clouds.provider(NAME.format(at), MEMORY_MB=128)
+    for child in range(2):
+        uuid = f"{child + 1:08}-0000-4000-8000-{at:012}"
+        yield clouds.provider(uuid, NAME.format(at), VCPU=4, VGPU=1)
+
+
+def _without_memory(at: int) -> Iterator[Any]:
+    yield clouds.provider(NAME.format(at), VCPU=8, MEMORY_MB=128)
+
+
+def _small(at: int) -> Iterator[Any]:
+    yield clouds.provider(
+        NAME.format(at), VCPU=inventory.Inventory(16, max_unit=6), MEMORY_MB=128, DISK_GB=10
+    )
+
+
+def asked(**amounts: int) -> explain.ExplainedQuery:
+    query = clouds.query(clouds.group(**amounts))
+    return explain.ExplainedQuery(query, constraint.constraints_of(query), nearest=NEAREST)
+
+
+def _explain(client: explained.CountingClient) -> None:
+    explain.explain(client, [asked(VCPU=9, MEMORY_MB=16, DISK_GB=5)], CONTEXT)
+
+
+def _capacity(client: explained.CountingClient) -> None:
+    queries = {"a": asked(VCPU=2, MEMORY_MB=16).query, "b": asked(VCPU=1, VGPU=1).query}
+    show.show(client, show.ShowRequest(queries), CONTEXT)
+
+
+def _flavors(client: explained.CountingClient) -> None:
+    nova = test_flavor_audit.recorded(**test_flavor_audit.FLAVORS)
+    flavor_audit.audit(client, nova, (), request.SchedulerOptions(), CONTEXT)
+
+
+def _host_check(client: explained.CountingClient) -> None:
+    queries = {uuid: asked(VCPU=2, MEMORY_MB=4, DISK_GB=5).query for uuid in SERVERS}
+    reader = nova_servers.NovaReader(requests=lambda *_: nova_servers.KnownServers(queries))
+    observe_hosts.read(client, STOPPED, [], reader, CONTEXT)
+
+
+SERVERS = [f"00000000-0000-4000-8000-0000000000c{at}" for at in range(4)]
+STOPPED = [NAME.format(4), NAME.format(8)]
+
+
+@pytest.mark.parametrize(
+    ("question", "most"),
+    [
+        (_explain, FIXED + 3 * NEAREST),
+        (_capacity, FIXED),
+        (_flavors, FIXED + 4 * len(test_flavor_audit.FLAVORS)),
+        (_host_check, FIXED + 3 * len(STOPPED) + 2 * len(SERVERS)),
+    ],
+)
+def test_ten_times_the_hosts_need_no_more_requests_and_keep_the_bounds(
+    question: Callable[[explained.CountingClient], None], most: int
+) -> None:
+    sent = []
+    for number in (50, 500):
+        base = mixed(number)
+        for at, uuid in enumerate(SERVERS):
+            amounts = {STOPPED[at % 2]: {"VCPU": 2, "MEMORY_MB": 4}, SHARED: {"DISK_GB": 5}}
+            base = brute_force.claim(base, uuid, amounts)
+        with service.InProcessPlacement() as placement:
+            client = explained.seeded(placement, base)
+            client.transport.local = lambda: None
+            client.sent.clear()
+            question(client)
+            sent.append(client.sent.total())
+    # The flavor audit reads the open hosts if they are few.
+    assert sent[1] <= sent[0] <= most

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The codes of audited flavors, and the requests that an audit sends."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import api_errors, retry
+from osc_placement.engine import record, state
+from osc_placement.model import inventory
+from osc_placement.nova import api, flavors
+from osc_placement.scheduling import request
+from osc_placement.testing import service
+from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import flavor_audit as audit
+from tests.support.candidates import cloud_builder, clouds, explained, oracle
+from tests.support.clouds import compute_services
+
+CONTEXT = ReadContext(workers=1)
+UUID = "00000000-0000-4000-8000-{:012}"
+
+
+def recorded(**specs: Mapping[str, str]) -> api.RecordedNova:
+    """Nova with a flavor of 4 VCPU for each set of extra specs."""
+    flavors = [
+        {
+            "id": name, "name": name, "vcpus": 4, "ram": 16, "disk": 0, "swap": 0,
+            "OS-FLV-EXT-DATA:ephemeral": 0, "extra_specs": dict(found),
+        }
+        for name, found in specs.items()
+    ]  # fmt: skip
+    return api.RecordedNova({"GET /v2.1/flavors/detail": {"flavors": flavors}}, "flavors")
+
+
+FLAVORS: dict[str, Mapping[str, str]] = {
+    "ok": {},
+    "one-host": {"trait:CUSTOM_ONE": "required"},
+    "full": {"resources:VCPU": "8"},
+    "no-host": {"resources:VCPU": "9"},
+    "unknown-name": {"trait:CUSTOM_NOPE": "forbidden"},
+    "invalid": {"hw:cpu_policy": "bogus"},
+    "unknown": {"pci_passthrough:alias": "gpu:8"},
+}
+
+
+def cloud(vcpus: int, memory: int = 0) -> state.CloudState:
+    """Two hosts with 8 VCPU, of which so much is used."""
+    held = {"VCPU": inventory.Inventory(8), "MEMORY_MB": inventory.Inventory(64)}
+    hosts = {
+        UUID.format(n): record.ProviderRecord(
+            UUID.format(n), f"host{n}", UUID.format(n), inventories=held,
+            traits=frozenset({"CUSTOM_ONE"} if n else ()),
+        )
+        for n in range(2)
+    }  # fmt: skip
+    base = state.CloudState()
+    amounts = {k: v for k, v in {"VCPU": vcpus, "MEMORY_MB": memory}.items() if v}
+    consumer = record.ConsumerRecord(UUID.format(9), 1, "p", "u", dict.fromkeys(hosts, amounts))
+    base.apply(record.Changes(hosts, {consumer.uuid: consumer}, {"CUSTOM_ONE": 0.0}))
+    return base
+
+
+@pytest.fixture
+def client(placement: service.InProcessPlacement) -> explained.CountingClient:
+    """A client of the cloud with one VCPU in use on each host."""
+    return explained.seeded(placement, cloud(1))
+
+
+def audited(
+    client: explained.CountingClient, nova: api.Nova, *names: str, **options: Any
+) -> dict[str, audit.AuditedFlavor]:
+    scheduler = request.SchedulerOptions(**options)
+    return {each.name: each for each in audit.audit(client, nova, names, scheduler, CONTEXT)}
+
+
+def test_each_code_is_found_with_one_request_per_flavor(client: explained.CountingClient) -> None:
+    found = audited(client, recorded(**FLAVORS))
+    assert {name: str(each.code) for name, each in found.items()} == {
+        name: name for name in FLAVORS
+    }
+    assert [found["ok"].hosts, found["one-host"].hosts, found["full"].empty_hosts] == [2, 1, 2]
+    assert "CUSTOM_NOPE" in found["unknown-name"].reason
+    # Nothing is sent for a flavor that nova refuses; one request reads the trait OWNER_NOVA.
+    assert sum(client.sent.values()) == len(FLAVORS) - 1 + 1
+
+
+def test_a_service_is_audited_as_its_database(client: explained.CountingClient) -> None:
+    whole = audited(client, recorded(**FLAVORS))
+    client.sent.clear()
+    client.transport.local = lambda: None
+    assert audited(client, recorded(**FLAVORS)) == whole
+    assert client.sent == {
+        # One per flavor that nova accepts, and one for all hosts.
+        "allocation_candidates/resources": 7,
+        "resource_providers/": 1,
+        # Those that share, and those with the trait OWNER_NOVA.
+        "resource_providers/required": 2,
+        # 1 and the requested amounts of each class.
+        "resource_providers/resources": 6,
+        "resource_providers/inventories/": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        api_errors.TimedOut("no answer in 60 seconds"),
+        api_errors.TooLarge("more than 256 MiB"),
+        api_errors.from_status(504, detail="too slow", method="GET", url="/"),
+    ],
+)
+def test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wide_read(
+    error: Exception, client: explained.CountingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = audited(client, recorded(**FLAVORS))
+    client.transport.local = lambda: None
+    answers = client.list_allocation_candidates
+
+    def refuse(pairs: Any) -> Any:
+        found = answers(pairs)
+        if any("VCPU:4" in text for _, text in pairs):
+            raise error
+        return found
+
+    monkeypatch.setattr(client, "list_allocation_candidates", refuse)
+    monkeypatch.setattr(retry, "backoff", lambda _: [0.0])
+    found = audited(client, recorded(**FLAVORS))
+    changed = {name for name in FLAVORS if found[name] != whole[name]}
+    assert "ok" in changed
+    assert found["full"] == whole["full"]
+    for name in changed:
+        assert (found[name].hosts, found[name].candidates) == (whole[name].hosts, 0)
+        assert str(error) in "".join(found[name].not_checked)
+    assert (found["ok"].code, found["one-host"].code) == ("unknown", whole["one-host"].code)
+
+
+def test_a_full_cloud_without_a_suitable_host_has_no_host(
+    placement: service.InProcessPlacement,
+) -> None:
+    client = explained.seeded(placement, cloud(8, 64))
+    client.transport.local = lambda: None
+    found = audited(client, recorded(**FLAVORS), "no-host", "full", "ok")
+    assert {name: str(single.code) for name, single in found.items()} == {
+        "no-host": "no-host", "full": "full", "ok": "full",
+    }  # fmt: skip
+    assert found["ok"].empty_hosts == 2
+
+
+@pytest.mark.parametrize("number", [50, 500])
+def test_the_number_of_requests_does_not_grow_with_full_hosts(
+    number: int, placement: service.InProcessPlacement
+) -> None:
+    base = clouds.cloud(
+        *(clouds.provider(UUID.format(at), VCPU=8, MEMORY_MB=64) for at in range(number))
+    )
+    used = {UUID.format(at): {"VCPU": 6, "MEMORY_MB": 4} for at in range(number)}
+    consumer = record.ConsumerRecord(UUID.format(9999), 1, "p", "u", used)
+    base.apply(record.Changes(consumers={consumer.uuid: consumer}))
+    client = explained.seeded(placement, base)
+    client.transport.local = lambda: None
+    found = audited(client, recorded(**FLAVORS), "ok", "full", "no-host")
+    bounds = {
+        name: (str(each.code), each.empty_hosts, each.empty_hosts_at_most)
+        for name, each in found.items()
+    }
+    assert bounds == {
+        # One host was read.
+        "ok": ("full", 1, number),
+        "full": ("full", 1, number),
+        "no-host": ("no-host", 0, 0),
+    }
+    assert found["ok"].notes
+    assert not found["no-host"].notes
+    assert client.sent == {
+        "allocation_candidates/resources": 4,
+        "resource_providers/": 1,
+        "resource_providers/required": 2,
+        # 1 and the requested amounts of each class.
+        "resource_providers/resources": 6,
+        "resource_providers/inventories/": 1,
+    }
+
+
+@pytest.mark.parametrize("field", [{"max_unit": 3}, {"step_size": 3}, {"min_unit": 5}])
+def test_units_that_refuse_a_flavor_are_not_called_full(
+    field: Mapping[str, int], placement: service.InProcessPlacement
+) -> None:
+    base = cloud(0, 16)
+    for uuid, each in base.providers.items():
+        held = {**each.inventories, "VCPU": inventory.Inventory(8, **field)}
+        base.apply(record.Changes({uuid: dataclasses.replace(each, inventories=held)}))
+    client = explained.seeded(placement, base)
+    client.transport.local = lambda: None
+    found = audited(client, recorded(**FLAVORS), "ok")["ok"]
+    assert (str(found.code), found.empty_hosts) == ("no-host", 0)
+
+
+def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
+    """Flavors with amounts and traits that random clouds have."""
+    return {
+        f"f{number}": {
+            "resources:MEMORY_MB": "0",
+            **{
+                f"resources:{name}": str(draw.randint(1, 4))
+                for name in draw.sample(("VCPU", "DISK_GB", "CUSTOM_X"), draw.randint(1, 2))
+            },
+            **(
+                {
+                    f"trait:{draw.choice(cloud_builder.TRAITS)}": draw.choice(
+                        ("required", "forbidden")
+                    )
+                }
+                if draw.random() < 0.5
+                else {}
+            ),
+        }
+        for number in range(6)
+    }
+
+
+@pytest.mark.seeds(10, long=500)
+def test_the_hosts_of_random_flavors_are_those_of_brute_force(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
+    draw = random.Random(f"audit {seed}")
+    base = cloud_builder.draw_state(draw)
+    nova = recorded(**drawn_flavors(draw))
+    client = explained.seeded(placement, base)
+    whole = audited(client, nova)
+    client.transport.local = lambda: None
+    assert audited(client, nova) == whole
+    empty = base.without_allocations()
+    for item in whole.values():
+        if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
+            continue
+        asked = request.request_to_placement(
+            request.ServerSpec(flavors.select(flavors.flavors(nova), [item.name])[0].flavor)
+        ).query
+        assert item.hosts == len(oracle.hosts(base, asked))
+        assert item.empty_hosts == max(len(oracle.hosts(empty, asked)), item.hosts)
+
+
+@pytest.mark.seeds(10, long=100)
+def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
+    seed: int, placement: service.InProcessPlacement
+) -> None:
+    draw = random.Random(f"audit services {seed}")
+    base = cloud_builder.draw_state(draw)
+    nova = recorded(**drawn_flavors(draw))
+    roots = [each.uuid for each in base.providers.values() if each.uuid == each.root_uuid]
+    states = compute_services.draw_states(draw, roots)
+    accepted = {base.providers[root].name for root in compute_services.accepted(states)}
+    compute = compute_nodes.read_server_hosts(compute_services.nova(states))
+    client = explained.seeded(placement, base)
+    whole = audit.audit(client, nova, [], request.SchedulerOptions(), CONTEXT, compute)
+    empty = base.without_allocations()
+    known = {each.name: each.flavor for each in flavors.flavors(nova)}
+    for item in whole:
+        if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
+            continue
+        asked = request.request_to_placement(request.ServerSpec(known[item.name])).query
+        serving, able = oracle.hosts(base, asked), oracle.hosts(empty, asked)
+        assert item.hosts == len(serving & accepted)
+        assert item.empty_hosts == len(able & accepted)
+        out_of_service = not serving & accepted and able and not able & accepted
+        assert (item.code is audit.FlavorCode.OUT_OF_SERVICE) == bool(out_of_service)
+        assert item.not_counted.keys() == (serving | able) - accepted
+
+
+def test_too_many_candidates_are_counted_up_to_novas_limit(
+    client: explained.CountingClient,
+) -> None:
+    found = audited(client, recorded(**FLAVORS), "ok", max_placement_results=1)
+    assert (str(found["ok"].code), found["ok"].hosts) == ("many-candidates", 2)
+
+
+def test_an_unknown_flavor_is_named(client: explained.CountingClient) -> None:
+    with pytest.raises(errors.InvalidInput, match="absent"):
+        audited(client, recorded(**FLAVORS), "absent")
+    found = audited(client, recorded(**FLAVORS), "ok", "absent", "full")
+    assert {name: str(each.code) for name, each in found.items()} == {
+        "ok": "ok",
+        "full": "full",
+        "absent": "unknown-flavor",
+    }
+    assert found["absent"].reason == "nova has no flavor with the name or ID 'absent'"
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        {"pci_passthrough:alias": "h100:8"},
+        {"hw:numa_nodes": "2"},
+        {"hw:mem_page_size": "large"},
+        {"capabilities:cpu_info:arch": "x86_64"},
+    ],
+)
+def test_what_placement_does_not_have_is_never_ok(
+    client: explained.CountingClient, specs: Mapping[str, str]
+) -> None:
+    [found] = audited(client, recorded(gpu=specs)).values()
+    assert (str(found.code), found.hosts) == ("unknown", 2)
+    assert next(iter(specs)).partition(":")[2] in found.reason
+
+
+def test_flavors_come_by_name(client: explained.CountingClient) -> None:
+    found = audited(client, recorded(**FLAVORS))
+    assert list(found) == sorted(FLAVORS)
+
+
+def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
+    client: explained.CountingClient,
+) -> None:
+    nova = recorded(sound={"hw:sound_model": "virtio"}, plain={})
+    recording = {**nova.recorded, "GET /v2.1/": {"version": {"version": "2.100"}}}
+    found = audit.audit(
+        client, api.RecordedNova(recording, "2025"), (), request.SchedulerOptions(), CONTEXT
+    )
+    assert [(single.name, single.releases, str(single.code)) for single in found] == [
+        ("plain", (31, 32), "ok"),
+        ("sound", (32,), "no-host"),
+        ("sound", (31,), "ok"),
+    ]
+    assert "by its compute API 2.100" in found[0].assumptions[0]
+
+
+def test_the_reason_of_placement_is_one_line(client: explained.CountingClient) -> None:
+    [found] = audited(client, recorded(**FLAVORS), "unknown-name").values()
+    assert "\n" not in found.reason
+    assert "\\n" not in found.reason
+    assert not found.reason.startswith("The server could not comply")

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts for a move of a server, against claims on the reference server and nova's filters."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement import errors, microversion
+from osc_placement.nova import api as nova_api
+from osc_placement.scheduling import request
+from osc_placement.testing import service
+from osc_placement.workflows.cloud import compute_nodes, nova_request
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.explain import explain, holders, moving, nova_filters
+from osc_placement.workflows.explain.moving import MoveKind, MoveRequest
+from tests.support import fake_neutron
+from tests.support.candidates import clouds, explained
+from tests.support.clouds import compute_services
+
+SERVER = "00000000-0000-4000-8000-0000000000c1"
+OTHER, GONE = "00000000-0000-4000-8000-0000000000c2", "00000000-0000-4000-8000-0000000000c3"
+ZONE, OTHER_ZONE = "00000000-0000-4000-8000-0000000000a1", "00000000-0000-4000-8000-0000000000a2"
+TRAIT, DISABLED = "HW_CPU_X86_AVX", "COMPUTE_STATUS_DISABLED"
+STATES = ("active", "paused", "stopped", "error", "shelved", "shelved_offloaded", "rescued")
+#: The states that nova accepts for each move, written down again.
+ACCEPTED = {
+    "live-migrate": {"active", "paused"},
+    "migrate": {"active", "stopped"},
+    "resize": {"active", "stopped"},
+    "evacuate": {"active", "stopped", "error"},
+    "unshelve": {"shelved_offloaded"},
+}
+
+
+def root(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012}"
+
+
+def child(number: int) -> str:
+    return f"00000000-0000-4000-8001-{number:012}"
+
+
+@dataclasses.dataclass
+class Flavor:
+    vcpus: int
+    ram: int
+    gpus: int = 0
+    needs_trait: bool = False
+
+    def specs(self) -> dict[str, str]:
+        specs = {"resources:VGPU": str(self.gpus)} if self.gpus else {}
+        return specs | ({f"trait:{TRAIT}": "required"} if self.needs_trait else {})
+
+    def listed(self, name: str) -> dict[str, Any]:
+        return {
+            "id": name, "name": name, "vcpus": self.vcpus, "ram": self.ram, "disk": 0, "swap": 0,
+            "OS-FLV-EXT-DATA:ephemeral": 0, "extra_specs": self.specs(),
+        }  # fmt: skip
+
+    def embedded(self) -> dict[str, Any]:
+        return {**self.listed("old"), "ephemeral": 0, "original_name": "old"}
+
+
+class MovingCloud:
+    """A random cloud of hosts with VGPU children, and a server on the host 0 or on none."""
+
+    def __init__(self, placement: service.InProcessPlacement, seed: object, kind: str) -> None:
+        draw = self.draw = random.Random(f"moves {seed} {kind}")
+        self.placement, self.count = placement, 6
+        self.services = [draw.choice(["up", "up", "up", "down", "disabled"]) for _ in range(6)]
+        usual = "down" if kind == "evacuate" else "up"
+        self.services[0] = draw.choice([usual, usual, usual, "up", "down"])
+        self.traits = [draw.choice([TRAIT, TRAIT, ""]) for _ in range(6)]
+        self.zones = [draw.choice([ZONE, ZONE, OTHER_ZONE]) for _ in range(6)]
+        self.old, self.new = self._flavor(), self._flavor()
+        self.state = draw.choice([*sorted(ACCEPTED[kind]) * 4, *STATES])
+        self.task = draw.choice([*[None] * 9, "powering-off"])
+        self.zone = draw.choice([None, "az1"])
+        self.is_offloaded = self.state == "shelved_offloaded"
+        self.policy = draw.choice(["", "affinity", "anti-affinity"])
+        self.members = {f"member-{n}": draw.randrange(6) for n in range(draw.randrange(3))}
+        providers = []
+        for number in range(6):
+            disabled = f" {DISABLED}" if self.services[number] == "disabled" else ""
+            providers += [
+                clouds.provider(
+                    root(number),
+                    traits=f"{self.traits[number]}{disabled}".strip(),
+                    aggregates=self.zones[number],
+                    VCPU=8,
+                    MEMORY_MB=64,
+                ),
+                clouds.provider(child(number), parent=root(number), VGPU=draw.randrange(1, 3)),
+            ]
+        explained.seed(placement, clouds.cloud(*providers))
+        self.client = placement.client(microversion.MAXIMUM)
+        for number in range(6):
+            others = Flavor(draw.randrange(1, 6), draw.randrange(1, 40))
+            self.claims(others, number, f"00000000-0000-4000-8002-{number:012}")
+        if not self.is_offloaded:
+            # What the server has counts beside what it claims; it may not fit any more.
+            self.claims(self.old, 0, SERVER)
+
+    def _flavor(self) -> Flavor:
+        draw = self.draw
+        vcpus, ram = draw.randrange(1, 5), draw.randrange(1, 40)
+        return Flavor(vcpus, ram, draw.randrange(2), draw.choice([True, False]))
+
+    def claims(self, flavor: Flavor, number: int, consumer: str) -> bool:
+        """Claim a flavor on a host; whether Placement accepts it."""
+        resources = {"VCPU": flavor.vcpus, "MEMORY_MB": flavor.ram}
+        body: dict[str, Any] = {root(number): {"resources": resources}}
+        if flavor.gpus:
+            body[child(number)] = {"resources": {"VGPU": flavor.gpus}}
+        session = self.placement.session()
+        answer = session.put(
+            f"{self.placement.url}/allocations/{consumer}",
+            json={
+                "allocations": body, "project_id": "p", "user_id": "u",
+                "consumer_generation": None, "consumer_type": "INSTANCE",
+            },
+            headers={"OpenStack-API-Version": "placement 1.38"},
+        )  # fmt: skip
+        return answer.status_code == 204
+
+    def can_claim(self, flavor: Flavor, number: int) -> bool:
+        """Whether the server could claim a flavor there beside what it has; nothing stays."""
+        consumer = "00000000-0000-4000-8000-0000000000ff"
+        if not self.claims(flavor, number, consumer):
+            return False
+        self.placement.session().delete(f"{self.placement.url}/allocations/{consumer}")
+        return True
+
+    def nova(self) -> nova_api.RecordedNova:
+        names = {root(n): root(n) for n in range(6)}
+        hosts = compute_services.answers(dict(zip(names, self.services, strict=True)))
+        host = None if self.is_offloaded else "nova-0"
+        server = {
+            "id": SERVER, "name": "web", "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
+            "OS-EXT-SRV-ATTR:host": host,
+            "OS-EXT-SRV-ATTR:hypervisor_hostname": host and root(0),
+            "OS-EXT-STS:vm_state": self.state, "OS-EXT-STS:task_state": self.task, "image": "",
+            "flavor": self.old.embedded(), "pinned_availability_zone": self.zone,
+            "created": "", "updated": "",
+        }  # fmt: skip
+        members = [
+            {**server, "id": name, "OS-EXT-SRV-ATTR:host": f"nova-{number}"}
+            for name, number in self.members.items()
+        ]
+        group = {
+            "id": "g", "name": "db", "policy": self.policy, "rules": {},
+            "members": [SERVER, *self.members],
+        }  # fmt: skip
+        aggregates = [
+            {
+                "id": number, "name": name, "uuid": uuid,
+                "hosts": [f"nova-{n}" for n in range(6) if self.zones[n] == uuid],
+                "metadata": {"availability_zone": name},
+            }
+            for number, (name, uuid) in enumerate([("az1", ZONE), ("az2", OTHER_ZONE)])
+        ]  # fmt: skip
+        answers = {
+            "GET /v2.1/os-aggregates": {"aggregates": aggregates},
+            "GET /v2.1/os-server-groups": {"server_groups": [group] if self.policy else []},
+            "GET /v2.1/os-migrations": {"migrations": []},
+            "GET /v2.1/flavors/detail": {
+                "flavors": [self.old.listed("old"), self.new.listed("new")]
+            },
+            f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": [server]},
+            **{f"GET /v2.1/servers/detail?uuid={one['id']}": {"servers": [one]} for one in members},
+            "GET /v2.1/servers/detail": {"servers": [server, *members]},
+        }
+        return nova_api.RecordedNova({**hosts, **answers}, "a test")
+
+    def expected(self, kind: str, *, same_host: bool) -> set[str] | None:
+        """The hosts by brute force; None if nova refuses the move at once."""
+        is_up = self.services[0] == "up"
+        if self.state not in ACCEPTED[kind] or (self.task and kind != "evacuate"):
+            return None
+        if kind != "unshelve" and (kind == "evacuate") == is_up:
+            return None
+        flavor = self.new if kind == "resize" else self.old
+        return {
+            root(number)
+            for number in range(6)
+            if self._accepts(number, flavor, leaves_source=not (kind == "resize" and same_host))
+        }
+
+    def _accepts(self, number: int, flavor: Flavor, *, leaves_source: bool) -> bool:
+        is_source = number == 0 and not self.is_offloaded
+        own = [] if self.is_offloaded else [0]
+        others = list(self.members.values())
+        if is_source and leaves_source:
+            return False
+        if self.services[number] != "up" or (flavor.needs_trait and not self.traits[number]):
+            return False
+        if self.zone and self.zones[number] != ZONE:
+            return False
+        if self.policy == "anti-affinity" and number in others:
+            return False
+        if self.policy == "affinity" and others + own and number not in others + own:
+            return False
+        return self.can_claim(flavor, number)
+
+    def asked(
+        self,
+        kind: str,
+        to_host: str | None = None,
+        *,
+        same_host: bool = False,
+        nova: nova_api.RecordedNova | None = None,
+    ) -> set[str]:
+        """The hosts that can take the server. Errors: InvalidInput."""
+        nova = nova or self.nova()
+        compute = compute_nodes.read_server_hosts(nova)
+        scheduler = request.SchedulerOptions(release=33, allow_resize_to_same_host=same_host)
+        options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
+        services = nova_request.RequestServices(
+            nova, fake_neutron.FakeNeutron, lambda: nova, lambda: False
+        )
+        move = MoveRequest(MoveKind(kind), to_host, "new" if kind == "resize" else None)
+        requests, self.compute = moving.plan(services, options, move, compute)
+        [asked] = requests
+        [found] = explain.explain(
+            self.client,
+            [
+                explain.ExplainedQuery(
+                    asked.query, list(asked.sources), [to_host] if to_host else [], nova=asked
+                )
+            ],
+            ReadContext(workers=1),
+            self.compute,
+            asked.aggregates,
+            nova_filters.FilterJudge(nova, scheduler).judge,
+        )
+        self.found = found
+        assert not found.open.doubts
+        return set(found.candidates)
+
+
+@pytest.fixture
+def cloud(seed: int, kind: str, placement: service.InProcessPlacement) -> MovingCloud:
+    return MovingCloud(placement, seed, kind)
+
+
+@pytest.mark.seeds(40, long=600)
+@pytest.mark.parametrize("kind", ACCEPTED)
+def test_the_hosts_for_a_move_are_those_of_brute_force(cloud: MovingCloud, kind: str) -> None:
+    same_host = cloud.draw.choice([True, False])
+    expected = cloud.expected(kind, same_host=same_host)
+    if expected is None:
+        with pytest.raises(errors.InvalidInput):
+            cloud.asked(kind, same_host=same_host)
+        return
+    assert cloud.asked(kind, same_host=same_host) == expected
+    number = cloud.draw.randrange(1, 6)
+    if kind != "resize":
+        assert cloud.asked(kind, f"nova-{number}") == {root(number)} & expected
+
+
+class CountingNova(nova_api.RecordedNova):
+    """Counts the requests by path."""
+
+    def __init__(self, recorded: Mapping[str, Any]) -> None:
+        super().__init__(recorded, "a test")
+        self.sent: collections.Counter[str] = collections.Counter()
+
+    def ask(self, path: str, version: str) -> Any:
+        self.sent[path.partition("?")[0]] += 1
+        return super().ask(path, version)
+
+
+@pytest.mark.parametrize("number", [50, 500])
+def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
+    number: int, placement: service.InProcessPlacement
+) -> None:
+    cloud = MovingCloud(placement, 0, "migrate")
+    cloud.old, cloud.state, cloud.task, cloud.zone = Flavor(4, 16), "active", None, None
+    cloud.services = ["up"] * 6
+    hosts = [clouds.provider(root(n), VCPU=8, MEMORY_MB=64) for n in range(number)]
+    placement.reset()
+    explained.seed(placement, clouds.cloud(*hosts))
+    for consumer, on in ((SERVER, 0), (OTHER, 1), (GONE, 1)):
+        assert cloud.claims(Flavor(3, 16), on, consumer)
+    recorded = dict(cloud.nova().recorded)
+    states = {root(n): "up" for n in range(number)}
+    recorded |= compute_services.answers(states)
+    recorded["GET /v2.1/servers/detail?host=nova-1"] = {"servers": []}
+    for uuid in (OTHER, GONE):
+        recorded[f"GET /v2.1/servers/detail?uuid={uuid}"] = {"servers": []}
+    recorded["GET /v2.1/os-server-groups"] = {"server_groups": []}
+    nova = CountingNova(recorded)
+    cloud.client = explained.CountingClient(
+        placement.client(microversion.MAXIMUM).transport, microversion.MAXIMUM
+    )
+    cloud.client.transport.local = lambda: None
+    assert cloud.asked("migrate", "nova-1", nova=nova) == set()
+    held, _ = holders.read(
+        cloud.client, cloud.found.short, ReadContext(workers=1), cloud.compute, nova
+    )
+    assert {one.consumer_uuid: (one.amounts, one.is_leaked) for one in held} == {
+        OTHER: ({"VCPU": 3, "MEMORY_MB": 16}, True),
+        GONE: ({"VCPU": 3, "MEMORY_MB": 16}, True),
+    }
+    assert cloud.client.sent == {
+        # The target by nova's name, which no provider has, and by its node.
+        "resource_providers/name": 1,
+        "resource_providers/uuid": 1,
+        # Checks the query, proves changes, and reads the capacity of all hosts.
+        "allocation_candidates/resources": 4,
+        "traits/name": 1,
+        "resource_providers/": 1,
+        "resource_providers/required": 1,
+        "resource_providers/resources": 5,
+        # The target, and who holds its room.
+        "resource_providers/inventories/": 1,
+        "resource_providers/allocations/": 1,
+    }
+    assert nova.sent == {
+        "/os-services": 1,
+        "/os-hypervisors/detail": 1,
+        "/os-aggregates": 1,
+        "/os-server-groups": 1,
+        # The server; those on the target; two consumers that are none of them.
+        "/servers/detail": 4,
+        # Those of the server, and all.
+        "/os-migrations": 2,
+    }

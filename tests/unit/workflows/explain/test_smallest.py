@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No smaller change is left out: the changes of small nested clouds, found again by trying all.
+
+The trees have NUMA nodes with different free amounts; the queries have alternative traits and
+aggregates, of which some are forbidden. test_explain.py tests that each listed change is minimal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from osc_placement.engine import record, standard, state
+from osc_placement.model import candidate, constraint, inventory
+from osc_placement.model.constraint import Constraint, Kind
+from osc_placement.workflows.explain import changes
+from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
+from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS, Relaxations
+from tests.support.candidates import oracle
+
+TRAITS = ("CUSTOM_T1", "CUSTOM_T2", "CUSTOM_T3")
+AGGREGATES = tuple(f"00000000-0000-4000-8000-0000000000a{number}" for number in range(3))
+CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+NODE_CLASSES = (CLASSES[:2], CLASSES[:2], CLASSES[:1], CLASSES[1:2], CLASSES)
+QUERIES = 3
+#: More than any query takes.
+PLENTY = 1000
+
+Amounts = tuple[int, ...]
+
+
+def draw_state(draw: random.Random) -> state.CloudState:
+    """One or two hosts with up to three NUMA nodes."""
+    providers: dict[str, record.ProviderRecord] = {}
+    for number in range(draw.randint(1, 2)):
+        root = f"h{number}"
+        nodes = [f"{root}-n{node}" for node in range(draw.randint(0, 3))]
+        offered = draw.choice((CLASSES[2:], CLASSES[2:], (), CLASSES)) if nodes else CLASSES
+        providers[root] = draw_provider(draw, root, root, offered)
+        for node in nodes:
+            providers[node] = draw_provider(draw, node, root, draw.choice(NODE_CLASSES))
+    base = state.CloudState()
+    base.apply(record.Changes(providers, traits=dict.fromkeys(TRAITS, 0.0)))
+    return base
+
+
+def draw_provider(
+    draw: random.Random, name: str, root: str, classes: Sequence[str]
+) -> record.ProviderRecord:
+    return record.ProviderRecord(
+        name,
+        name,
+        root_uuid=root,
+        parent_uuid=None if name == root else root,
+        inventories={
+            each: inventory.Inventory(
+                draw.choice((1, 2, 3, 4, 8)),
+                max_unit=draw.choice((PLENTY, PLENTY, PLENTY, 2, 3)),
+                step_size=draw.choice((1, 1, 1, 2)),
+                min_unit=draw.choice((1, 1, 1, 1, 2)),
+            )
+            for each in classes
+        },
+        traits=frozenset(each for each in TRAITS if draw.random() < 0.25),
+        aggregates=tuple(each for each in AGGREGATES if draw.random() < 0.3),
+    )
+
+
+def draw_query(draw: random.Random) -> candidate.CandidateQuery:
+    def some(names: Sequence[str], counts: Sequence[int]) -> frozenset[str]:
+        return frozenset(draw.sample(names, draw.choice(counts)))
+
+    def alternatives(names: Sequence[str]) -> tuple[frozenset[str], ...]:
+        return tuple(some(names, (1, 2)) for _ in range(draw.choice((0, 0, 1, 1, 2))))
+
+    suffixes = draw.choice(([""], [""], [""], ["", "_A"], ["_A"], ["_A", "_B"]))
+    groups = tuple(
+        candidate.RequestGroup(
+            suffix,
+            {
+                each: draw.randint(1, 5)
+                for each in some(CLASSES, (1, 2) if suffix else (1, 2, 2, 3))
+            },
+            required=alternatives(TRAITS),
+            forbidden=some(TRAITS, (0, 0, 0, 1, 2)),
+            member_of=alternatives(AGGREGATES),
+            forbidden_aggregates=some(AGGREGATES, (0, 0, 0, 1, 2)),
+        )
+        for suffix in suffixes
+    )
+    isolate = len(groups) > 1 and draw.random() < 0.3
+    return candidate.CandidateQuery(groups, isolate=isolate, nested=True)
+
+
+def cases(seed: int) -> Iterator[tuple[state.CloudState, candidate.CandidateQuery]]:
+    """A cloud with some queries."""
+    draw = random.Random(f"smallest {seed}")
+    base = draw_state(draw)
+    for query in [draw_query(draw) for _ in range(QUERIES)]:
+        yield base, query
+
+
+def roots_of(base: state.CloudState) -> list[str]:
+    return [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+
+
+def sufficient_sets(
+    base: state.CloudState, query: candidate.CandidateQuery
+) -> dict[frozenset[Constraint], tuple[list[Constraint], set[Amounts]]]:
+    """The smallest sets of constraints to remove or lower: with all amounts that suffice."""
+    found: dict[frozenset[Constraint], tuple[list[Constraint], set[Amounts]]] = {}
+    every = constraint.constraints_of(query)
+    for size in range(1, MOST_CONDITIONS + 1):
+        for chosen in itertools.combinations(every, size):
+            if any(smaller <= {*chosen} for smaller in found):
+                continue
+            lowered = [each for each in chosen if each.kind is Kind.RESOURCES]
+            removed = tuple(each for each in chosen if each.kind is not Kind.RESOURCES)
+            amounts = {
+                numbers
+                for numbers in itertools.product(*(range(each.amount or 0) for each in lowered))
+                if serves(base, query, removed, dict(zip(lowered, numbers, strict=True)))
+            }
+            if amounts:
+                found[frozenset(chosen)] = lowered, amounts
+    return found
+
+
+def serves(
+    base: state.CloudState,
+    query: candidate.CandidateQuery,
+    removed: tuple[Constraint, ...],
+    amounts: Mapping[Constraint, int],
+) -> bool:
+    changed = SmallestChange(0, removed=removed, amounts=amounts).of(query)
+    is_request = any(group.resources for group in changed.groups)
+    return is_request and bool(oracle.hosts(base, changed))
+
+
+def given_up(amounts: Amounts, lowered: Sequence[Constraint]) -> float:
+    return sum(1 - n / (each.amount or 1) for n, each in zip(amounts, lowered, strict=True))
+
+
+@pytest.mark.seeds(25, long=400)
+def test_the_smallest_changes_of_a_request_are_all_listed_with_the_largest_amounts(
+    seed: int,
+) -> None:
+    for base, query in cases(seed):
+        if oracle.hosts(base, query):
+            continue
+        relaxations = Relaxations(base, query, constraint.constraints_of(query))
+        listed = {
+            frozenset({*change.removed, *change.amounts}): change.amounts
+            for change in changes.of_query(base, query, relaxations, roots_of(base))
+            # A larger amount, for step_size, is a change of another kind.
+            if all(amount < (each.amount or 0) for each, amount in change.amounts.items())
+        }
+        expected = sufficient_sets(base, query)
+        assert listed.keys() <= expected.keys()
+        assert len(listed) == min(len(expected), changes.MOST_CHANGES), expected.keys()
+        for removed, amounts in listed.items():
+            lowered, every = expected[removed]
+            own = tuple(amounts[each] for each in lowered)
+            assert own in every
+            least = min(given_up(each, lowered) for each in every)
+            assert given_up(own, lowered) == pytest.approx(least), (lowered, every)
+
+
+def single_steps(
+    base: state.CloudState, root: str, query: candidate.CandidateQuery
+) -> Iterator[Step]:
+    """Every step that may help a host; amounts are more than enough."""
+    requested = {name for group in query.groups for name in group.resources}
+    for uuid in base.tree[root]:
+        provider = base.providers[uuid]
+        for name in TRAITS:
+            has = name in provider.traits
+            yield Step(uuid, Action.REMOVE_TRAIT if has else Action.ADD_TRAIT, name)
+        for name in AGGREGATES:
+            has = name in provider.aggregates
+            yield Step(uuid, Action.LEAVE if has else Action.JOIN, name)
+        for name in requested & provider.inventories.keys():
+            yield Step(uuid, Action.FREE, name, amount=PLENTY)
+            for field, value in (("max_unit", PLENTY), ("min_unit", 1), ("step_size", 1)):
+                if getattr(provider.inventories[name], field) != value:
+                    yield Step(uuid, Action.AMEND, name, field, value)
+
+
+def shape(steps: Sequence[Step]) -> object:
+    """Equal for changes that add other alternatives, or add them elsewhere in the tree."""
+    added = {Action.ADD_TRAIT, Action.JOIN}
+    return sorted(
+        (step.action, "", "", "")
+        if step.action in added
+        else ("room", step.provider, step.name, "")
+        if step.action in (Action.FREE, Action.RAISE)
+        else (step.action, step.provider, step.name, step.field)
+        for step in steps
+    )
+
+
+@pytest.mark.seeds(25, long=400)
+def test_the_smallest_changes_of_a_host_are_listed(seed: int) -> None:
+    for base, query in cases(seed):
+        candidates = oracle.hosts(base, query)
+        for root in roots_of(base):
+            if root in candidates:
+                continue
+            every = [*single_steps(base, root, query)]
+            found = changes.of_host(base, query, root, {})
+            sizes = {len(change.steps) for change in found}
+            for size in (1, 2):
+                sufficient = [
+                    steps
+                    for steps in itertools.combinations(every, size)
+                    if root in oracle.hosts(changes.after(base, steps), query)
+                ]
+                if sufficient:
+                    assert min(sizes, default=None) == size, sufficient
+                    listed = [shape(each.steps) for each in found if len(each.steps) == size]
+                    expected = [shape(steps) for steps in sufficient]
+                    assert all(each in expected for each in listed)
+                    different = [
+                        each for n, each in enumerate(expected) if each not in expected[:n]
+                    ]
+                    assert len(found) == 3 or all(each in listed for each in different)
+                    break
+            else:
+                assert not sizes & {1, 2}
+
+
+def host(name: str, **totals: int) -> record.ProviderRecord:
+    offered = {each: inventory.Inventory(total) for each, total in totals.items()}
+    root = name.partition("-")[0]
+    parent = None if name == root else root
+    return record.ProviderRecord(
+        name, name, root_uuid=root, parent_uuid=parent, inventories=offered
+    )
+
+
+def test_a_change_has_the_amount_that_is_enough_if_a_group_goes_elsewhere() -> None:
+    base = state.CloudState()
+    node = host("h-n0", VCPU=3, MEMORY_MB=3, DISK_GB=3)
+    base.apply(
+        record.Changes({"h": host("h", DISK_GB=3), "h-n0": node}, traits=dict.fromkeys(TRAITS, 0.0))
+    )
+    required = (frozenset(TRAITS[:2]),)
+    groups = (
+        candidate.RequestGroup("", {"MEMORY_MB": 2, "DISK_GB": 1}, required=required),
+        candidate.RequestGroup("_A", {"VCPU": 2, "DISK_GB": 4}, required=required),
+    )
+    query = candidate.CandidateQuery(groups, nested=True)
+    # One more, and not two, with either trait: the disk of the other group comes from the root.
+    (change,) = changes.of_host(base, query, "h", {})
+    trait, raised = change.steps
+    assert (trait.action, trait.provider) == (Action.ADD_TRAIT, "h-n0")
+    assert (raised.action, raised.provider, raised.amount) == (Action.RAISE, "h-n0", 1)
+
+
+def test_a_host_whose_use_is_just_what_a_request_lacks_is_emptied() -> None:
+    base = state.CloudState()
+    holder = record.ConsumerRecord("c", 1, "p", "u", {"h": {"DISK_GB": 4}})
+    base.apply(record.Changes({"h": host("h", DISK_GB=4)}, {"c": holder}))
+    query = candidate.CandidateQuery((candidate.RequestGroup("", {"DISK_GB": 4}),))
+    (change,) = changes.of_host(base, query, "h", {})
+    assert [(step.action, step.amount) for step in change.steps] == [(Action.FREE, 4)]
+
+
+def test_a_trait_of_a_group_is_added_to_the_host_and_not_to_what_it_shares() -> None:
+    base = state.CloudState()
+    aggregates = AGGREGATES[:1]
+    hosts = {"h": dataclasses.replace(host("h", VCPU=3), aggregates=aggregates)}
+    pool = dataclasses.replace(
+        host("a", DISK_GB=9), aggregates=aggregates, traits=frozenset({standard.SHARING_TRAIT})
+    )
+    base.apply(record.Changes({**hosts, "a": pool}, traits=dict.fromkeys(TRAITS, 0.0)))
+    resources = {"DISK_GB": 1, "VCPU": 1}
+    group = candidate.RequestGroup("", resources, required=(frozenset({TRAITS[0]}),))
+    found = changes.of_host(base, candidate.CandidateQuery((group,), nested=True), "h", {})
+    assert [[(step.action, step.provider) for step in each.steps] for each in found] == [
+        [(Action.ADD_TRAIT, "h")]
+    ]

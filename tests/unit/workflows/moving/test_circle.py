@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that follow from each other on an unchanged cloud never come back to their start.
+
+For each step of each move of nova: what host check, the audit, heal, health and explain print,
+which commands that names, and whether these have something to say about the same server.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from osc_placement.engine import state
+from osc_placement.model import inventory, provider
+from osc_placement.nova import values
+from osc_placement.workflows.cloud import (
+    compute_nodes,
+    guest_search,
+    nova_servers,
+    observe_hosts,
+    server_moves,
+)
+from osc_placement.workflows.health import health
+from osc_placement.workflows.moving import document, follow
+from osc_placement.workflows.moving.plan import Drain
+from osc_placement.workflows.repair.allocations import audit, heal
+from osc_placement.workflows.repair.allocations.heal_request import HealRequest
+from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.repair.providers import audit as provider_audit, observe
+from tests.support import moving_cloud
+from tests.support.candidates import clouds
+from tests.support.capacity import brute_force
+from tests.support.moving_cloud import MIGRATION, SERVER, Step, View
+from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
+
+AUDIT, REPAIR, VOUCHED, HEAL, CHECK = "audit", "audit --repair", "vouched", "heal", "host check"
+#: A repair after somebody has corrected nova's record.
+CORRECTED = "corrected"
+HEALTH, EXPLAIN, PROVIDERS = "health", "explain", "provider audit"
+_COMMANDS = {
+    "placement allocation audit": AUDIT,
+    "placement allocation heal": HEAL,
+    "placement provider audit": PROVIDERS,
+    "placement host check": CHECK,
+    "placement health show": HEALTH,
+    "allocation candidate explain": EXPLAIN,
+}
+_NAMED = re.compile(rf"({'|'.join(_COMMANDS)})([^;,']*)")
+
+#: At rest, with allocations nowhere, and on another host only.
+_AT_REST = (
+    View("", Step(None, None, "active", "s", "", "", "s")),
+    View("", Step(None, None, "active", "s", "d", "", "s")),
+)
+VIEWS = [*(group[0] for group in moving_cloud.truths().values()), *_AT_REST]
+
+
+def named(texts: list[str]) -> set[str]:
+    """The commands that some texts name."""
+    commands = set()
+    for text in texts:
+        for command, options in _NAMED.findall(text):
+            name = _COMMANDS[command]
+            if name == AUDIT and "--repair" in options:
+                name = VOUCHED if "--allow=claimed-host" in options else REPAIR
+                name = CORRECTED if "nova's database" in text else name
+            commands.add(name)
+    return commands
+
+
+def of_health(snapshot: CloudSnapshot) -> list[str]:
+    """What the rows of health show and repair."""
+    rows = [health.problem_of(item, "placement allocation audit") for item in findings(snapshot)]
+    rows += [health.problem_of(item, "placement provider audit") for item in faulty(snapshot)]
+    return [text for row in (*rows, *health.hosts_area(snapshot).problems) for text in row[-2:]]
+
+
+def faulty(snapshot: CloudSnapshot) -> list[observe.ProviderFinding]:
+    """The findings about providers."""
+    return provider_audit.find(
+        observe.ProviderSnapshot(
+            snapshot.hosts,
+            snapshot.providers,
+            inventories=snapshot.inventories,
+            computes=frozenset(snapshot.providers),
+        )
+    )
+
+
+def of_provider_audit(snapshot: CloudSnapshot) -> list[str]:
+    """What the provider audit proposes for the providers with allocations."""
+    return [
+        item.proposed.text
+        for item in faulty(snapshot)
+        if any(item.subject.uuid in parts for parts in snapshot.allocations.values())
+    ]
+
+
+def of_explain(snapshot: CloudSnapshot) -> list[str]:
+    """The repair of what holds the capacity of a host and is left over."""
+    return [
+        f"placement allocation audit --repair --consumer {holder.consumer_uuid}"
+        for root in snapshot.roots.values()
+        for holder in server_moves.holders_on(snapshot, root.uuid)
+        if holder.is_leaked
+    ]
+
+
+def standing_of(snapshot: CloudSnapshot) -> nova_servers.Standing:
+    """How the server stands to all hosts."""
+    return _joined(snapshot)[1]
+
+
+def _joined(snapshot: CloudSnapshot) -> tuple[state.CloudState, nova_servers.Standing]:
+    base = clouds.cloud(*(clouds.provider(uuid, VCPU=64) for uuid in snapshot.providers))
+    for uuid, parts in snapshot.allocations.items():
+        base = brute_force.claim(base, uuid, parts)
+    hosts = compute_nodes.ServerHosts(snapshot.hosts)
+    # Only a provider leads to the node of a host that is checked.
+    nodes = [node for node in snapshot.hosts.nodes if node.uuid in snapshot.providers]
+    read = nova_servers.ServersOnHosts(nodes, snapshot.servers, snapshot.migrations)
+    return base, nova_servers.standing(base, read, hosts)
+
+
+def of_host_check(snapshot: CloudSnapshot) -> list[str]:
+    """What host check says about the three hosts."""
+    base, stand = _joined(snapshot)
+    lost = nova_servers.unallocated(base, stand, [*snapshot.providers])
+    return [*stand.held.values(), *stand.doubtful.values(), *lost.lines()]
+
+
+def of_audit(snapshot: CloudSnapshot) -> list[str]:
+    """What the audit proposes."""
+    return [
+        text
+        for item in findings(snapshot)
+        for text in (item.proposed.text, *item.proposed.fields.get("commands", ()))
+    ]
+
+
+def of_heal(snapshot: CloudSnapshot) -> list[str]:
+    """Why heal skips servers."""
+    return [item.reason for item in heal.plan_heal(snapshot, HealRequest()).skipped]
+
+
+def says_something(snapshot: CloudSnapshot, command: str) -> bool:
+    """Whether a command has something to say or to change here."""
+    if command == AUDIT:
+        return bool(findings(snapshot))
+    if command == REPAIR:
+        # With "no provider", the audit says what to repair first.
+        found = findings(snapshot)
+        return any(item.repair or "no resource provider" in item.proposed.text for item in found)
+    if command == VOUCHED:
+        vouched = dataclasses.replace(snapshot, trusts_nova=True)
+        return any(item.repair for item in findings(vouched))
+    if command == CORRECTED:
+        return any(map(findings, corrected(snapshot)))
+    if command == PROVIDERS:
+        return bool(faulty(snapshot))
+    if command == HEAL:
+        planned = heal.plan_heal(snapshot, HealRequest())
+        return bool(planned.changes or [item for item in planned.skipped if item.reason])
+    return bool(of_host_check(snapshot))
+
+
+def with_room(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """Each provider has an inventory."""
+    room = {uuid: {"VCPU": inventory.Inventory(total=64)} for uuid in snapshot.providers}
+    return dataclasses.replace(snapshot, inventories=room)
+
+
+def corrected(snapshot: CloudSnapshot) -> Iterator[CloudSnapshot]:
+    """Nova's records say where the guest was seen, on each of both hosts."""
+    server, move = snapshot.servers[SERVER], snapshot.migrations[MIGRATION]
+    arrived = (
+        "completed" if move.type in (server_moves.LIVE, server_moves.EVACUATION) else "confirmed"
+    )
+    ends = (
+        (move.source_host, move.source_node, "error"),
+        (move.dest_host, move.dest_node, arrived),
+    )
+    for host, node, status in ends:
+        yield dataclasses.replace(
+            snapshot,
+            servers={SERVER: dataclasses.replace(server, host=host, node=node, task_state=None)},
+            migrations={MIGRATION: dataclasses.replace(move, status=status)},
+            trusts_nova=True,
+        )
+
+
+def _whole(snapshot: CloudSnapshot) -> CloudSnapshot:
+    return snapshot
+
+
+def _removed(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """The source was removed from nova, without its provider."""
+    return _with_nodes(snapshot, snapshot.hosts.nodes[1:])
+
+
+def _reinstalled(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """The source was installed anew, so that nova has a node with another UUID."""
+    first, *others = snapshot.hosts.nodes
+    new = dataclasses.replace(first, uuid=moving_cloud.provider_uuid("cmp-9"))
+    return _with_nodes(snapshot, (new, *others))
+
+
+def _renamed(snapshot: CloudSnapshot) -> CloudSnapshot:
+    """The source has got a domain, and a new node and provider with it."""
+    first, *others = snapshot.hosts.nodes
+    uuid, name = moving_cloud.provider_uuid("cmp-9"), f"{first.hostname}.example.org"
+    renamed = dataclasses.replace(first, uuid=uuid, hostname=name)
+    new = provider.Provider(uuid, name, 1, uuid)
+    return dataclasses.replace(
+        _with_nodes(snapshot, (renamed, *others)), providers={**snapshot.providers, uuid: new}
+    )
+
+
+def _with_nodes(snapshot: CloudSnapshot, nodes: Sequence[values.ComputeNode]) -> CloudSnapshot:
+    hosts = dataclasses.replace(snapshot.hosts, nodes=tuple(nodes))
+    return dataclasses.replace(snapshot, hosts=hosts)
+
+
+@pytest.mark.parametrize("task", [None, "migrating"])
+def test_a_queued_move_whose_source_works_on_another_sends_nowhere(task: str | None) -> None:
+    """The audit says nothing of it: it waits for its turn."""
+    steps = moving_cloud.PROTOCOLS["live"][1]
+    pair = [
+        moving_cloud.server_of(
+            View("live-migration", step), f"{SERVER[:-1]}{number}", f"{MIGRATION[:-1]}{number}",
+            moving_cloud.SOURCE, moving_cloud.DESTINATION,
+        )
+        for number, step in enumerate([steps[3]._replace(task=task), steps[5]], 1)
+    ]  # fmt: skip
+    reading = moving_cloud.reading(pair)
+    snapshot = CloudSnapshot(
+        reading.hosts,
+        reading.providers,
+        servers=reading.servers,
+        migrations=reading.migrations,
+        allocations=reading.allocations,
+    )
+    assert findings(snapshot) == []
+    assert named(of_host_check(snapshot)) == set()
+
+
+@pytest.mark.parametrize("change", [_whole, _removed, _reinstalled, _renamed])
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.shown()))
+def test_the_printed_commands_end(
+    view: View, change: Callable[[CloudSnapshot], CloudSnapshot]
+) -> None:
+    snapshot = change(snapshot_of(view))
+    snapshot = with_room(snapshot)
+    assert bool(faulty(snapshot)) is (change is not _whole)
+    next_of = {
+        HEALTH: named(of_health(snapshot)),
+        EXPLAIN: named(of_explain(snapshot)),
+        CHECK: named(of_host_check(snapshot)),
+        AUDIT: named(of_audit(snapshot)),
+        HEAL: named(of_heal(snapshot)),
+        PROVIDERS: named(of_provider_audit(snapshot)),
+    }
+    for commands in next_of.values():
+        for command in commands:
+            assert says_something(snapshot, command), command
+    for start in next_of:
+        waiting, reached = [*next_of[start]], set[str]()
+        while waiting:
+            command = waiting.pop()
+            if command not in reached:
+                reached.add(command)
+                # A repair changes the state; the others are read again.
+                waiting += next_of.get(command, ())
+        assert start not in reached
+
+
+IN_DOUBT = [
+    view
+    for view in VIEWS
+    if server_moves.move_of(view.reading(), view.reading().servers[SERVER]).phase
+    is server_moves.Phase.DISAGREES
+]
+
+
+def of_drain(snapshot: CloudSnapshot) -> list[str]:
+    """What ``host drain --continue`` says about the server."""
+    return [_followed(snapshot).advice]
+
+
+def _followed(snapshot: CloudSnapshot) -> follow.FollowedStep:
+    source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
+    step = document.PlannedMove(1, SERVER, "", "live", source, target, "", {})
+    plan = document.DrainPlan((source,), (moving_cloud.provider_uuid(source),), (step,))
+    base, _ = _joined(snapshot)
+    hosts = compute_nodes.ServerHosts(snapshot.hosts)
+    on_hosts = nova_servers.ServersOnHosts(
+        snapshot.hosts.nodes, snapshot.servers, snapshot.migrations
+    )
+    read = observe_hosts.HostsRead(base, plan.nodes, nova_servers.KnownServers(), on_hosts)
+    (followed,) = follow.follow(plan, Drain(plan, read), hosts)
+    return followed
+
+
+@pytest.mark.parametrize("view", IN_DOUBT, ids=lambda view: str(view.shown()))
+def test_all_commands_have_the_same_next_step_for_a_guest_in_doubt(view: View) -> None:
+    snapshot = snapshot_of(view)
+    move = server_moves.move_of(snapshot, snapshot.servers[SERVER])
+    step = guest_search.next_step(snapshot, move)
+    assert step.startswith("look for the guest on cmp-1 and cmp-2 (virsh list --all)")
+    for texts in (of_drain(snapshot), of_host_check(snapshot), of_heal(snapshot)):
+        assert texts
+        assert all(text.endswith(step) for text in texts)
+    for item in findings(snapshot):
+        assert item.proposed.text.endswith(step)
+        assert item.proposed.fields["commands"] == guest_search.commands(snapshot, move)
+    assert ("nova's database" in step) is not _is_claim(view)
+    # Nobody is sent round: the audit has a finding, and the step ends with its repair.
+    assert findings(snapshot)
+    assert "placement allocation audit --repair" in re.split(": |, then ", step)[-1]
+
+
+def _is_claim(view: View) -> bool:
+    """Whether nova's records agree, and only Placement says something else."""
+    return view.step.status in ("error", "failed") and view.step.host == "s"
+
+
+@pytest.mark.parametrize("view", [view for view in IN_DOUBT if not _is_claim(view)], ids=str)
+def test_the_repair_after_the_correction_of_novas_records_ends_it(view: View) -> None:
+    for now in corrected(with_room(snapshot_of(view))):
+        after = audit.repaired(now, findings(now))
+        after = dataclasses.replace(after, trusts_nova=False)
+        assert findings(after) == []
+        assert server_moves.move_of(after, after.servers[SERVER]).is_settled

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fewest and smallest moves that make room, beside brute force over all sequences of moves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pytest
+
+from osc_placement import microversion
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import candidate
+from osc_placement.nova.values import ServerGroup
+from osc_placement.workflows.cloud import servers
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.moving import make_room, places as capacity_moves
+from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates.clouds import group, provider, query
+from tests.support.capacity import brute_force, drains
+
+
+def found(
+    base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int
+) -> tuple[capacity_moves.Moves, make_room.MadeRoom]:
+    known = drains.placed(base)
+    moves = drains.moves_of(base, known, [asked])
+    return moves, make_room.find(moves, asked, number, known, limit)
+
+
+def fits(base: state.CloudState, asked: candidate.CandidateQuery, number: int) -> bool:
+    return brute_force.fit(base, [asked] * number, lambda found: drains.is_on_host(base, found))
+
+
+def size(server: servers.PlacedServer) -> int:
+    return sum(sum(each.values()) for each in server.allocations.values())
+
+
+def least(
+    base: state.CloudState,
+    asked: candidate.CandidateQuery,
+    number: int,
+    limit: int,
+    known: Sequence[servers.PlacedServer] | None = None,
+    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+    hypervisors: drains.Hypervisors = drains.NO_HYPERVISORS,
+) -> tuple[int, int] | None:
+    """``(moves, their size)`` of the best plan; None if so many moves are not enough."""
+    known = drains.placed(base) if known is None else known
+    state_of = drains.places if groups else brute_force.usage
+    reached = {(frozenset[str](), state_of(base)): (base, 0)}
+    for depth in range(limit + 1):
+        sizes = [moved for current, moved in reached.values() if fits(current, asked, number)]
+        if sizes:
+            return depth, min(sizes)
+        after = {}
+        for (moved, _), (current, total) in reached.items():
+            for server in known:
+                if server.key in moved:
+                    continue
+                allowed = brute_force.without_trees(current, [server.root_uuid])
+                for target in drains.targets_of(current, server, allowed, groups, hypervisors):
+                    new = drains.end(drains.begin(current, server, target), server)
+                    key = moved | {server.key}, state_of(new)
+                    sums = total + size(server)
+                    if key not in after or sums < after[key][1]:
+                        after[key] = new, sums
+        reached = after
+    return None
+
+
+def check(base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int) -> int:
+    moves, room = found(base, asked, number, limit)
+    expected = least(base, asked, number, limit)
+    if expected is None:
+        assert room.moves is None
+        assert room.at_least == limit + 1
+        return -1
+    assert room.moves is not None
+    assert (len(room.moves), sum(size(move.server) for move in room.moves)) == expected
+    assert room.is_proven
+    after = base
+    for move in room.moves:
+        after = drains.end(
+            drains.begin(after, move.server, drains.allocations_of(move.option)), move.server
+        )
+    assert fits(after, asked, number)
+    assert moves
+    return len(room.moves)
+
+
+@pytest.mark.seeds(100, long=1000)
+def test_no_plan_has_fewer_moves_or_smaller_servers(seed: int) -> None:
+    draw = random.Random(f"make room {seed}")
+    base = brute_force.small_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(4)]
+    base, _ = brute_force.with_servers(draw, base, queries)
+    check(base, draw.choice(queries), draw.choice((1, 1, 2)), 2)
+
+
+def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
+    numbers = []
+    for seed in range(60):
+        draw = random.Random(f"flat room {seed}")
+        if seed % 2:
+            base = drains.draw_pools(draw)
+            asked = query(group(VCPU=1, DISK_GB=draw.randint(2, 4)))
+        else:
+            names = "abcd"[: draw.randint(2, 4)]
+            base = clouds.cloud(*(provider(name, VCPU=draw.randint(4, 6)) for name in names))
+            for number in range(draw.randint(3, 6)):
+                amounts = query(group(VCPU=draw.randint(1, 3)))
+                if possible := list(brute_force.claims(base, amounts)):
+                    base = brute_force.claim(base, f"s{number}", draw.choice(possible))
+            asked = query(group(VCPU=draw.randint(3, 5)))
+        numbers.append(check(base, asked, draw.choice((1, 1, 2)), 3))
+    assert {-1, 0, 1, 2} <= set(numbers)
+
+
+@pytest.mark.seeds(60, long=1000)
+def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed: int) -> None:
+    draw = random.Random(f"room with nova {seed}")
+    base, known, groups, hypervisors = drains.draw_with_nova(draw)
+    movable = [server for server in known if not server.together]
+    asked = draw.choice([server.query for server in known]) if known else query(group(VCPU=1))
+    number, limit = draw.choice((1, 2, 3)), 2
+    moves = drains.moves_of(base, movable, [asked], groups.values())
+    room = make_room.find(moves, asked, number, movable, limit)
+    expected = least(base, asked, number, limit, movable, groups, hypervisors)
+    if expected is None:
+        assert (room.moves, room.at_least) == (None, limit + 1)
+        return
+    assert room.moves is not None
+    assert (len(room.moves), sum(size(move.server) for move in room.moves)) == expected
+    assert room.is_proven
+    current = base
+    for move in room.moves:
+        claimed = drains.allocations_of(move.option)
+        allowed = brute_force.without_trees(current, [move.server.root_uuid])
+        possible = drains.targets_of(current, move.server, allowed, groups, hypervisors)
+        assert claimed in list(possible)
+        current = drains.end(drains.begin(current, move.server, claimed), move.server)
+    assert fits(current, asked, number)
+
+
+def test_a_server_moves_to_make_room_for_another_one() -> None:
+    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4), provider("c", VCPU=1))
+    base = brute_force.claim(base, "s", {"a": {"VCPU": 3}})
+    base = brute_force.claim(base, "t", {"b": {"VCPU": 1}})
+    base = brute_force.claim(base, "u", {"b": {"VCPU": 1}})
+    _, room = found(base, query(group(VCPU=4)), 1, 3)
+    assert room.moves is not None
+    assert [(move.server.uuid, move.option.root_uuid) for move in room.moves] == [
+        ("t", "a"),
+        ("u", "c"),
+    ]
+
+
+def test_a_server_that_leaves_its_host_makes_place_for_another_of_its_group() -> None:
+    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=2), provider("c", VCPU=2))
+    for name, host, amount in (("s", "a", 2), ("t", "b", 1), ("u", "c", 1)):
+        base = brute_force.claim(base, name, {host: {"VCPU": amount}})
+    groups = [ServerGroup("g", "web", "anti-affinity", ("s", "t"))]
+    known = servers.servers_on(base, hosts_of(base), groups=groups)
+    asked = query(group(VCPU=4))
+    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[asked], groups=groups)
+    room = make_room.find(moves, asked, 1, known, 3)
+    assert [(move.server.uuid, move.option.root_uuid) for move in room.moves or ()] == [
+        ("t", "c"),
+        ("s", "b"),
+    ]
+
+
+def test_without_time_the_bound_is_what_was_proven() -> None:
+    base = clouds.cloud(*(provider(f"h{number}", VCPU=8) for number in range(9)))
+    for number in range(27):
+        base = brute_force.claim(base, f"s{number}", {f"h{number % 9}": {"VCPU": 2}})
+    known = servers.servers_on(base, hosts_of(base))
+    asked = query(group(VCPU=8))
+    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.2), more=[asked])
+    room = make_room.find(moves, asked, 3, known, 20)
+    assert room.at_least >= 3
+    assert not room.is_proven or not room.is_smallest

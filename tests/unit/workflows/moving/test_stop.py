@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts may stop, with and without server groups: equal to what brute force finds."""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from osc_placement import microversion
+from osc_placement.engine import allocation, draft, state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.nova.values import ServerGroup
+from osc_placement.workflows.cloud import compute_nodes, servers
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.moving import places as capacity_moves, stop
+from osc_placement.workflows.moving.stop import Answer
+from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates.clouds import group, provider, query
+from tests.support.capacity import brute_force
+from tests.support.clouds import compute_services
+
+
+def draw_cloud(draw: random.Random) -> state.CloudState:
+    base = brute_force.small_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
+    return brute_force.with_servers(draw, base, queries)[0]
+
+
+Groups = Sequence[ServerGroup]
+
+
+def moves_of(
+    base: state.CloudState, groups: Groups = (), seconds: float | None = None
+) -> capacity_moves.Moves:
+    found = servers.servers_on(base, hosts_of(base), groups=groups)
+    return capacity_moves.Moves(base, found, budgets.SearchBudget(seconds), groups=groups)
+
+
+def brute_may_stop(
+    base: state.CloudState, moves: capacity_moves.Moves, hosts: tuple[str, ...]
+) -> bool:
+    queries = [server.query for server in moves.servers_on(hosts)]
+    return brute_force.fit(moves.released(hosts), queries, brute_force.without_trees(base, hosts))
+
+
+@pytest.mark.parametrize("number", range(200))
+def test_hosts_may_stop_exactly_if_brute_force_moves_their_servers(number: int) -> None:
+    draw = random.Random(f"stop {number}")
+    base = draw_cloud(draw)
+    hosts = hosts_of(base)
+    chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
+    moves = moves_of(base)
+    found = stop.may_stop(moves, chosen)
+    expected = brute_may_stop(base, moves, chosen)
+    assert found.answer is (Answer.YES if expected else Answer.NO)
+    if expected:
+        carry_out(base, moves, found)
+    else:
+        left_out = {each.server.key for each in found.unplaced}
+        assert left_out
+        kept = [each for each in moves.servers_on(chosen) if each.key not in left_out]
+        assert moves.place(chosen, kept) is not None
+
+
+def carry_out(base: state.CloudState, moves: capacity_moves.Moves, found: stop.Verdict) -> None:
+    """Move all servers at once; the engine checks the new allocations."""
+    moved = moves.servers_on(found.hosts)
+    assert found.placement.keys() == {server.key for server in moved}
+    claims = []
+    for server in moved:
+        allocations: dict[str, dict[str, int]] = {}
+        for (uuid, name), amount in found.placement[server.key].amounts.items():
+            assert base.providers[uuid].root_uuid not in found.hosts
+            allocations.setdefault(uuid, {})[name] = amount
+        claims.append(allocation.Claim(server.uuid, allocations))
+    allocation.write(draft.Draft(base, now=0.0), claims)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_the_conditions_of_novas_requests_apply(number: int) -> None:
+    draw = random.Random(f"stop with nova {number}")
+    base = draw_cloud(draw)
+    version = microversion.MAXIMUM
+    asked = {uuid: cloud_builder.draw_query(draw, base, version) for uuid in base.consumers}
+    hosts = hosts_of(base)
+    chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
+    found = servers.servers_on(base, hosts, asked)
+    moves = capacity_moves.Moves(base, found, budgets.SearchBudget())
+    expected = brute_may_stop(base, moves, chosen)
+    verdict = stop.may_stop(moves, chosen)
+    assert verdict.answer is (Answer.YES if expected else Answer.NO)
+    if expected:
+        carry_out(base, moves, verdict)
+
+
+@pytest.mark.parametrize("number", range(80))
+def test_a_largest_set_is_as_large_as_that_of_brute_force(number: int) -> None:
+    draw = random.Random(f"largest {number}")
+    base = draw_cloud(draw)
+    hosts = hosts_of(base)
+    moves = moves_of(base)
+    limit = draw.randint(1, 4)
+    found = stop.largest(moves, hosts, limit)
+    sizes = [
+        size
+        for size in range(min(limit, len(hosts)) + 1)
+        if any(brute_may_stop(base, moves, each) for each in brute_force.subsets(hosts, size))
+    ]
+    if max(sizes) == 0:
+        assert found.answer is Answer.NO or not hosts
+    else:
+        assert (found.answer, len(found.hosts)) == (Answer.YES, max(sizes))
+        carry_out(base, moves, found)
+
+
+@pytest.mark.seeds(60, long=1200)
+def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) -> None:
+    draw = random.Random(f"stop with services {seed}")
+    base = draw_cloud(draw)
+    hosts = hosts_of(base)
+    states = compute_services.draw_states(draw, hosts)
+    chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
+    compute = compute_nodes.read_server_hosts(compute_services.nova(states))
+    known = servers.servers_on(base, hosts)
+    refused = compute.refused(base.tree)
+    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), refused=refused)
+    found = stop.may_stop(moves, chosen)
+    queries = [server.query for server in moves.servers_on(chosen)]
+    elsewhere = brute_force.without_trees(base, chosen)
+    accepted = compute_services.accepted(states)
+    expected = brute_force.fit(
+        moves.released(chosen), queries, lambda each: elsewhere(each) and each.root_uuid in accepted
+    )
+    assert found.answer is (Answer.YES if expected else Answer.NO)
+    assert {option.root_uuid for option in found.placement.values()} <= accepted
+    assert accepted.isdisjoint(moves.not_counted)
+
+
+def with_server(
+    base: state.CloudState, name: str, **allocations: dict[str, int]
+) -> state.CloudState:
+    return brute_force.claim(base, name, allocations)
+
+
+def test_the_constraint_that_prevents_a_move_is_named() -> None:
+    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4, traits="T"))
+    base = with_server(base, "s", a={"VCPU": 2})
+    known = {"s": query(group(VCPU=2, forbidden="T"))}
+    found = servers.servers_on(base, ["a"], known)
+    verdict = stop.may_stop(capacity_moves.Moves(base, found, budgets.SearchBudget()), ["a"])
+    assert verdict.answer is Answer.NO
+    assert [each.reasons for each in verdict.unplaced] == [
+        ("no other host has room with required=!T",)
+    ]
+
+
+def test_servers_that_do_not_fit_together_are_named_with_the_class() -> None:
+    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=3))
+    base = with_server(base, "small", a={"VCPU": 1})
+    base = with_server(base, "large", a={"VCPU": 3})
+    verdict = stop.may_stop(moves_of(base), ["a"])
+    assert verdict.answer is Answer.NO
+    assert [each.server.uuid for each in verdict.unplaced] == ["large"]
+    assert verdict.reason == "4 VCPU are needed, and there is room for 3"
+
+
+def test_a_server_keeps_the_groups_of_its_providers() -> None:
+    base = clouds.cloud(
+        provider("a", VCPU=4),
+        provider("a-pf", "a", VGPU=2),
+        provider("nfs", traits=clouds.SHARES, aggregates="A", DISK_GB=10),
+    )
+    base = with_server(base, "s", a={"VCPU": 1}, **{"a-pf": {"VGPU": 1}, "nfs": {"DISK_GB": 2}})
+    (found,) = servers.servers_on(base, ["a"])
+    assert found.query.groups == (group(DISK_GB=2, VCPU=1), group("1", VGPU=1))
+    assert found.query.root_forbidden == {servers.DISABLED}
+
+
+def test_without_time_the_answer_is_unknown() -> None:
+    # Amounts of two classes that almost fill the other hosts: a proof would take very long.
+    draw = random.Random("hard")
+    base = clouds.cloud(
+        *(provider(f"old{n}", VCPU=1000, DISK_GB=1000) for n in range(2)),
+        *(
+            provider(f"h{n}", VCPU=draw.randint(40, 60), DISK_GB=draw.randint(40, 60))
+            for n in range(9)
+        ),
+    )
+    left = {
+        name: sum(base.providers[f"h{n}"].inventories[name].capacity for n in range(9))
+        for name in ("VCPU", "DISK_GB")
+    }
+    number = 0
+    while True:
+        amounts = {name: draw.randint(7, 23) for name in left}
+        left = {name: amount - amounts[name] for name, amount in left.items()}
+        if min(left.values()) < 2:
+            break
+        base = with_server(base, f"s{number}", **{f"old{number % 2}": amounts})
+        number += 1
+    verdict = stop.may_stop(moves_of(base, seconds=0.001), ["old0", "old1"])
+    assert verdict.answer is Answer.UNKNOWN
+    assert verdict.reason == "The search took more than 0.001 seconds."
+
+
+def fit(
+    base: state.CloudState,
+    moved: Sequence[servers.PlacedServer],
+    chosen: Sequence[str],
+    groups: Groups,
+    before: state.CloudState,
+) -> bool:
+    """Whether brute force finds a place for each server; no provider shares.
+
+    ``before`` is the cloud before all moves.
+    """
+    if not moved:
+        return True
+    server, *others = moved
+    return any(
+        admits(base, server.uuid, base.providers[next(iter(each))].root_uuid, groups, before)
+        and fit(brute_force.claim(base, server.uuid, each), others, chosen, groups, before)
+        for each in brute_force.claims(base, server.query, brute_force.without_trees(base, chosen))
+    )
+
+
+def admits(
+    base: state.CloudState, uuid: str, root: str, groups: Groups, before: state.CloudState
+) -> bool:
+    """Nova's rules: anti-affinity compares the host with those of the other members, and affinity
+    with those of all members, the present host of the server included.
+    """
+    for own in groups:
+        if uuid in own.members:
+            hosts = collections.Counter(
+                each
+                for member in own.members
+                if member != uuid
+                for each in servers.hosts_of_server(base, member)
+            )
+            if own.policy == "affinity":
+                return any(
+                    root in servers.hosts_of_server(before, member) for member in own.members
+                )
+            return hosts[root] < own.most_per_host
+    return True
+
+
+def draw_nested_cloud(draw: random.Random) -> state.CloudState:
+    """A cloud without sharing providers."""
+    while True:
+        base = brute_force.small_state(draw)
+        queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
+        base, _ = brute_force.with_servers(draw, base, queries)
+        if not base.with_trait[clouds.SHARES] and hosts_of(base):
+            return base
+
+
+def draw_dense_cloud(draw: random.Random) -> state.CloudState:
+    """Flat hosts with room for most servers, so that the server groups decide."""
+    base = clouds.cloud(
+        *(provider(f"h{n}", VCPU=draw.randint(3, 5)) for n in range(draw.randint(3, 5)))
+    )
+    for number in range(draw.randint(4, 7)):
+        host, amount = draw.choice(list(base.providers)), draw.choice((1, 1, 1, 2))
+        if (
+            base.used(host).get("VCPU", 0) + amount
+            <= base.providers[host].inventories["VCPU"].total
+        ):
+            base = brute_force.claim(base, f"s{number}", {host: {"VCPU": amount}})
+    return base
+
+
+def draw_groups(draw: random.Random, base: state.CloudState, policies: Sequence[str]) -> Groups:
+    """One or two server groups; a server has at most one."""
+    numbers = [draw.randrange(3) for _ in base.consumers]
+    return [
+        ServerGroup(
+            f"g{number}",
+            f"group {number}",
+            draw.choice(policies),
+            tuple(uuid for uuid, own in zip(base.consumers, numbers, strict=True) if own == number),
+            draw.choice((1, 1, 2)),
+        )
+        for number in range(draw.randint(1, 2))
+    ]
+
+
+def check(draw: random.Random, base: state.CloudState, policies: Sequence[str]) -> bool:
+    """Compare an answer with brute force; whether the server groups decide it."""
+    groups = draw_groups(draw, base, policies)
+    hosts = hosts_of(base)
+    chosen = tuple(draw.sample(hosts, draw.randint(1, max(len(hosts) - 1, 1))))
+    moves = moves_of(base, groups)
+    verdict = stop.may_stop(moves, chosen)
+    moved = moves.servers_on(chosen)
+    released = moves.released(chosen)
+    expected = fit(released, moved, chosen, groups, base)
+    assert verdict.answer is (Answer.YES if expected else Answer.NO)
+    if expected:
+        after = released
+        for server in moved:
+            option = verdict.placement[server.key]
+            after = brute_force.claim(after, server.uuid, as_allocations(option.amounts, after))
+        assert_kept(after, moved, groups, base)
+    else:
+        left_out = {each.server.key for each in verdict.unplaced}
+        kept = [each for each in moved if each.key not in left_out]
+        assert left_out
+        assert moves.place(chosen, kept) is not None
+    return expected != fit(released, moved, chosen, [], base)
+
+
+def as_allocations(
+    amounts: Mapping[tuple[str, str], int], base: state.CloudState
+) -> dict[str, dict[str, int]]:
+    """The allocations of an option, without the places of server groups."""
+    found: dict[str, dict[str, int]] = {}
+    for (uuid, name), amount in amounts.items():
+        if name in base.providers[uuid].inventories:
+            found.setdefault(uuid, {})[name] = amount
+    return found
+
+
+def assert_kept(
+    after: state.CloudState,
+    moved: Sequence[servers.PlacedServer],
+    groups: Groups,
+    before: state.CloudState,
+) -> None:
+    for server in moved:
+        (root,) = servers.hosts_of_server(after, server.uuid)
+        assert admits(after, server.uuid, root, groups, before)
+
+
+@pytest.mark.seeds(30, long=1000)
+def test_groups_are_kept_on_nested_hosts(seed: int) -> None:
+    draw = random.Random(f"groups on nested hosts {seed}")
+    check(draw, draw_nested_cloud(draw), ("affinity", "anti-affinity"))
+
+
+@pytest.mark.parametrize("policy", ["affinity", "anti-affinity"])
+def test_groups_decide_in_dense_clouds(policy: str) -> None:
+    decided = 0
+    for seed in range(150):
+        draw = random.Random(f"dense {policy} {seed}")
+        decided += check(draw, draw_dense_cloud(draw), (policy,))
+    assert decided >= 10
+
+
+@pytest.mark.seeds(30, long=1000)
+def test_groups_of_both_policies_are_kept_in_dense_clouds(seed: int) -> None:
+    draw = random.Random(f"dense {seed}")
+    check(draw, draw_dense_cloud(draw), ("affinity", "anti-affinity"))
+
+
+def test_a_full_server_group_is_named() -> None:
+    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4))
+    base = brute_force.claim(base, "s", {"a": {"VCPU": 1}})
+    base = brute_force.claim(base, "t", {"b": {"VCPU": 1}})
+    moves = moves_of(base, [ServerGroup("g", "web", "anti-affinity", ("s", "t"))])
+    assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
+        ("every other host with room has servers of server group web",)
+    ]
+
+
+AFFINITY = [ServerGroup("g", "web", "affinity", ("s", "t"))]
+
+
+def with_two_servers(*hosts: tuple[str, int]) -> state.CloudState:
+    """Hosts with so many VCPU; ``s`` is on a and ``t`` on c."""
+    base = clouds.cloud(*(provider(name, VCPU=total) for name, total in hosts))
+    base = brute_force.claim(base, "s", {"a": {"VCPU": 1}})
+    return brute_force.claim(base, "t", {"c": {"VCPU": 1}})
+
+
+def test_a_server_with_affinity_goes_to_its_group() -> None:
+    moves = moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 4)), AFFINITY)
+    found = stop.may_stop(moves, ["a"]).placement
+    assert [option.root_uuid for option in found.values()] == ["c"]
+    moves = moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 1)), AFFINITY)
+    assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
+        ("every other host with room has none of the servers of server group web",)
+    ]
+
+
+def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() -> None:
+    base = with_two_servers(("a", 4), ("b", 4), ("c", 4))
+    verdict = stop.may_stop(moves_of(base, AFFINITY), ["a", "c"])
+    assert verdict.answer is Answer.NO
+    assert {each.reasons for each in verdict.unplaced} == {
+        ("every other host with room has none of the servers of server group web",)
+    }
+    alone = [ServerGroup("g", "web", "affinity", ("s",))]
+    assert stop.may_stop(moves_of(base, alone), ["a"]).answer is Answer.NO
+
+
+def test_a_largest_set_leaves_a_host_for_each_group_with_affinity() -> None:
+    found = stop.largest(
+        moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 4)), AFFINITY), ["a", "b", "c"], 3
+    )
+    assert (found.answer, len(found.hosts)) == (Answer.YES, 2)
+    assert set(found.hosts) != {"a", "c"}
