@@ -10,6 +10,7 @@ import json
 import pathlib
 import random
 import subprocess
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from lab import install, place
 from lab.tests.test_request import RELEASES
 from osc_placement.nova import flavor, values
 from osc_placement.scheduling import filters, request
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.rule import Host
+from osc_placement.scheduling.server_hosts import ServerHosts
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -63,27 +67,28 @@ def draw_case(draw: random.Random) -> dict[str, Any]:
     }
 
 
-def accepts(case: dict[str, Any], release: int) -> dict[str, bool]:
-    server = request.ServerSpec(
+def accepts(case: dict[str, Any], release: int, names: Collection[str]) -> dict[str, bool]:
+    spec = request.ServerSpec(
         flavor.Flavor(1, 1, 1, extra_specs=case["specs"]),
         flavor_name=case["flavor"],
         image=case["image"],
         project_id=case["project"],
     )
-    host = filters.Host(
-        aggregates=[
+    options = request.SchedulerOptions(max_instances_per_host=request.DEFAULT_MAX_INSTANCES)
+    asked = Case(Way.BOOT, spec, ServerHosts(values.Hosts()), (release,), options)
+    host = Host(
+        listed=tuple(
             values.HostAggregate(str(number), "name", "uuid", metadata=metadata)
             for number, metadata in enumerate(case["aggregates"])
-        ],
+        ),
         servers=case["servers"],
-        limit=request.DEFAULT_MAX_INSTANCES,
-        release=release,
     )
-    return {
-        name: not rule(server, host)
-        for name, rule in filters.RULES.items()
-        if name != "ComputeFilter"
+    verdicts = {
+        rule.name: rule.verdict(asked, host) for rule in filters.FILTER_RULES if rule.name in names
     }
+    assert verdicts.keys() == set(names)
+    assert not any(each.unknown for each in verdicts.values())
+    return {name: not each.refused for name, each in verdicts.items()}
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -101,7 +106,7 @@ def test_each_filter_accepts_the_hosts_that_nova_accepts(release: int) -> None:
     )
     refused: dict[str, int] = {}
     for case, theirs in zip(cases, json.loads(ended.stdout), strict=True):
-        for name, ours in accepts(case, release).items():
+        for name, ours in accepts(case, release, theirs).items():
             if theirs[name] is not None:
                 assert ours == theirs[name], (name, case)
                 refused[name] = refused.get(name, 0) + (not ours)

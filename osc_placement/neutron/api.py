@@ -167,7 +167,7 @@ def _port(item: Mapping[str, Any]) -> Port:
         allocation=_allocation(uuid, profile.get(ALLOCATION)),
         profile=profile,
         revision=item.get("revision_number"),
-        is_remote_managed=item.get("binding:vnic_type") == "remote-managed",
+        vnic_type=item.get("binding:vnic_type") or "normal",
     )
 
 
@@ -277,7 +277,7 @@ class Port:
     port-resource-request-groups extension there is one group, and its id is the port's UUID.
     ``allocation`` is ``{group id: provider uuid}`` from the binding profile; ``profile`` is
     the whole profile. ``revision`` is the revision number, None in an old neutron.
-    ``is_remote_managed``: a SmartNIC manages it (the VNIC type remote-managed).
+    ``vnic_type`` is its VNIC type: a SmartNIC manages one that is remote-managed.
     """
 
     uuid: str
@@ -288,7 +288,12 @@ class Port:
     allocation: Mapping[str, str] = dataclasses.field(default_factory=dict)
     profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     revision: int | None = None
-    is_remote_managed: bool = False
+    vnic_type: str = "normal"
+
+    @property
+    def is_remote_managed(self) -> bool:
+        """Whether a SmartNIC manages it."""
+        return self.vnic_type == "remote-managed"
 
     @property
     def has_one_group(self) -> bool:

@@ -107,7 +107,8 @@ class ServerRequest:
     refuse the flavor. ``undecided`` is ``{resource class: reason}`` for classes that depend on
     hidden image properties; a host without such a class decides the question. Devices of
     ``pci_aliases`` are allocated only if nova reports PCI devices to Placement.
-    ``sources`` is ``{(suffix, resource class): source}``.
+    ``needs_cyborg`` is the reason of ``unknown`` for a device profile. ``sources`` is ``{(suffix,
+    resource class): source}``.
     """
 
     groups: Mapping[str, RequestGroup] = dataclasses.field(default_factory=dict)
@@ -115,6 +116,7 @@ class ServerRequest:
     unknown: tuple[str, ...] = ()
     undecided: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pci_aliases: tuple[str, ...] = ()
+    needs_cyborg: str = ""
     sources: Mapping[tuple[str, str], Source] = dataclasses.field(
         default_factory=dict, compare=False
     )
@@ -142,9 +144,15 @@ class ServerRequest:
 
 
 def request_of(
-    flavor: Flavor, image: Mapping[str, str] | None, *, booted_from_volume: bool
+    flavor: Flavor,
+    image: Mapping[str, str] | None,
+    *,
+    booted_from_volume: bool,
+    pins_cpus: bool = True,
 ) -> ServerRequest:
     """The request of nova's scheduler for one server.
+
+    Without ``pins_cpus``, all CPUs are VCPU, as in nova's second query for pinned CPUs.
 
     ``image`` are the image properties of the server (such as ``hw_cpu_policy``); None if
     nova does not show them: compute API below 2.98, and servers booted from a volume.
@@ -155,7 +163,7 @@ def request_of(
     root = requested[""]
     sources = _extra_spec_sources(requested)
     try:
-        pinned = topology.pin(flavor.vcpus, specs, image or {})
+        pinned = topology.pin(flavor.vcpus, specs, image or {}) if pins_cpus else topology.Pinning()
     except topology.Contradiction as contradiction:
         unknown.append(str(contradiction))
         pinned = topology.Pinning()
@@ -173,14 +181,17 @@ def request_of(
         if not alternatives & mentioned:
             root[resource_class] = count
             sources["", resource_class] = origin
+    needs_cyborg = ""
     if profile := specs.get("accel:device_profile"):
-        unknown.append(f"only Cyborg knows the resources of the device profile {profile}")
+        needs_cyborg = f"only Cyborg knows the resources of the device profile {profile}"
+        unknown.append(needs_cyborg)
     return ServerRequest(
         _groups(requested, specs, image or {}),
         isolate=specs.get("group_policy") == "isolate",
         unknown=tuple(unknown),
         undecided={} if image is not None else _undecided(specs),
         pci_aliases=tuple(alias for alias, _ in pci_devices(specs)),
+        needs_cyborg=needs_cyborg,
         sources=sources,
     )
 

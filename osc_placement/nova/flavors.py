@@ -15,6 +15,14 @@ from osc_placement.nova import api, flavor
 #: 2.61 adds extra specs to a flavor.
 _FLAVORS = "2.61"
 
+#: ``{old name of a property: the name that nova gives it}``
+_OLD_NAMES = {
+    "architecture": "hw_architecture",
+    "hypervisor_type": "img_hv_type",
+    "vm_mode": "hw_vm_mode",
+    "hypervisor_version_requires": "img_hv_requested_version",
+}
+
 #: The prefixes of the properties that nova reads.
 _PROPERTIES = ("trait:", "hw_", "os_", "img_")
 
@@ -26,6 +34,7 @@ class NamedFlavor:
     id: str
     name: str
     flavor: flavor.Flavor
+    is_disabled: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,6 +161,7 @@ def _flavor(item: Mapping[str, Any]) -> NamedFlavor:
             swap=int(item["swap"] or 0),
             extra_specs=item["extra_specs"],
         ),
+        is_disabled=bool(item.get("OS-FLV-DISABLED:disabled")),
     )
 
 
@@ -163,8 +173,8 @@ def _image(item: Mapping[str, Any]) -> Image:
             item.get("disk_format"),
             {
                 key: str(value)
-                for key, value in item.items()
-                if key.startswith(_PROPERTIES) and value is not None
+                for old, value in item.items()
+                if (key := _OLD_NAMES.get(old, old)).startswith(_PROPERTIES) and value is not None
             },
         )
         return service.checked(image)

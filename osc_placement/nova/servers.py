@@ -23,6 +23,9 @@ _MIGRATIONS = ("2.80", "2.59")
 #: From 2.89 the response leaves out some attachments.
 _ATTACHMENTS = "2.88"
 
+#: The first version with the shares of a server.
+_SHARES = "2.97"
+
 #: ``(field, policy rule)``: nova leaves out a field of a server or of its flavor, without an
 #: error, when the rule refuses it. A missing field must not be read as "on no host".
 _HIDDEN_BY = (
@@ -91,6 +94,14 @@ def root_is_volume(nova: api.Nova, server: values.Server) -> bool:
     return server.root_device is not None and server.root_device in devices
 
 
+def has_share(nova: api.Nova, uuid: str) -> bool:
+    """Whether a share of manila is attached to a server. Requests: one GET. Errors: as ``ask``."""
+    path = f"/servers/{uuid}/shares"
+    body = api.ask_or_unsupported(nova, path, _SHARES)
+    with api.parsing(path):
+        return bool(body["shares"])
+
+
 def migrations(nova: api.Nova, **filters: str) -> list[values.Migration]:
     """Every migration in nova's database, the newest first.
 
@@ -125,6 +136,8 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         from_volume=not image,
         has_volumes=bool(item.get("os-extended-volumes:volumes_attached")),
         root_device=shared.text(item.get("OS-EXT-SRV-ATTR:root_device_name")),
+        power_state=item.get("OS-EXT-STS:power_state"),
+        launched=item.get("OS-SRV-USG:launched_at", "") is not None,
         created=item["created"],
         updated=item["updated"],
     )
@@ -259,6 +272,11 @@ def _nodes(nova: api.Nova, *, may_fail: bool) -> list[values.ComputeNode]:
     return nodes
 
 
+def _architecture(cpu: Any) -> str:
+    """The architecture of a hypervisor, if nova shows its CPUs."""
+    return str(cpu.get("arch") or "") if isinstance(cpu, Mapping) else ""
+
+
 def _halved(limit: int) -> int:
     """The next smaller power of two; 0 after 1."""
     return (1 << (limit - 1).bit_length()) >> 1 if limit > 1 else 0
@@ -287,6 +305,7 @@ def _page(
                     if item.get(field)
                 },
                 hypervisor=(item.get("hypervisor_type") or "", item.get("hypervisor_version") or 0),
+                architecture=_architecture(item.get("cpu_info")),
             )
             for item in body["hypervisors"]
         ]

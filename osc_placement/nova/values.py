@@ -63,7 +63,7 @@ class ComputeNode:
     ``host`` is its compute service, which has one node, or several with ironic. ``servers`` is the
     number of servers that run on it, None if nova does not show it. ``resources`` is
     ``{resource class: total}`` that nova-compute reported, empty if nova does not show it.
-    ``hypervisor`` is its type and version.
+    ``hypervisor`` is its type and version, ``architecture`` that of its CPUs.
     """
 
     uuid: str
@@ -72,6 +72,7 @@ class ComputeNode:
     servers: int | None = dataclasses.field(default=None, compare=False)
     resources: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
     hypervisor: tuple[str, int] = dataclasses.field(default=("", 0), compare=False)
+    architecture: str = dataclasses.field(default="", compare=False)
 
     @property
     def is_ironic(self) -> bool:
@@ -145,7 +146,8 @@ class Server:
     ``from_volume``: the root disk is a volume, or the server has neither image nor block
     devices. ``has_volumes``: volumes are attached; one of them is the root disk, also of a
     server with an image, if it is attached as ``root_device``.
-    ``known`` is False for a server of a cell that is down: only its UUID is known.
+    ``power_state`` is nova's number (1 runs, 3 is paused), None if it is not shown; ``launched``:
+    it has run. ``known`` is False for a server of a cell that is down: only its UUID is known.
     ``updated`` (UTC, ISO 8601) changes with every write of nova.
     """
 
@@ -167,6 +169,8 @@ class Server:
     from_volume: bool = False
     has_volumes: bool = False
     root_device: str | None = None
+    power_state: int | None = None
+    launched: bool = True
     created: str = ""
     updated: str = ""
     known: bool = True

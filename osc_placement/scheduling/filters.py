@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filters of nova's scheduler that depend on data of nova's API, for one host. Pure.
+"""The filters of nova's scheduler, for one host. Pure.
 
-Each rule says why a filter refuses a host; an empty text accepts it. ``ServerHosts`` of
-workflows.compute_nodes has the rule of the ComputeFilter. lab/tests/test_filters.py
-compares the rules for host aggregates with nova's own filters.
+Each rule says why a filter refuses a host; an empty text accepts it. A filter that compares data
+which nova's API does not show raises NotKnown, if the server has something that it compares.
+lab/tests/test_filters.py compares the rules for host aggregates with nova's own filters.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from osc_placement.model.name import counted
 from osc_placement.nova import values
-from osc_placement.scheduling import request, traits
+from osc_placement.scheduling.answer import NotKnown
+from osc_placement.scheduling.case import Case, GroupMembers
+from osc_placement.scheduling.rule import Check, Host, Rule, Stage
 
 #: The scope of the extra specs that only the first filter compares.
 AGGREGATE_SCOPE = "aggregate_instance_extra_specs"
@@ -24,40 +25,24 @@ _TENANT_KEYS_SINCE = 30
 _TYPE_KEY = "instance_type"
 _NUMBER_KEY = "max_instances_per_host"
 _OPERATIONS_KEY = "max_io_ops_per_host"
+_ZONE_KEY = "availability_zone"
+
+#: The beginnings of the names of image properties that nova knows.
+_OF_IMAGES = ("hw_", "os_", "img_")
+
+COMPUTE = "ComputeFilter"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Host:
-    """A compute host: its aggregates, its number of running servers, and nova.conf's limit of it.
-
-    ``servers`` is None if nova does not show the number; ``limit`` without a nova.conf. ``release``
-    is that of nova's scheduler.
-    """
-
-    aggregates: Sequence[values.HostAggregate] = ()
-    servers: int | None = None
-    limit: int | None = None
-    release: int = traits.RELEASES[-1]
-
-    def metadata(self, key: str) -> set[str]:
-        """The values of a key in all aggregates, split at commas."""
-        return {
-            part.strip()
-            for each in self.aggregates
-            if key in each.metadata
-            for part in each.metadata[key].split(",")
-        }
+def compute(case: Case, host: Host, _: int) -> str:
+    """A host whose nova-compute is down or disabled."""
+    if case.compute.hosts is None:
+        raise NotKnown("; ".join(case.compute.not_checked))
+    return case.compute.why_not(host.uuid)
 
 
-Hosts = Iterable[Host]
-
-#: Why a filter refuses a host; empty if it accepts it.
-Rule = Callable[[request.ServerSpec, Host], str]
-
-
-def extra_specs(server: request.ServerSpec, host: Host) -> str:
-    """AggregateInstanceExtraSpecsFilter: extra specs without another scope are in an aggregate."""
-    for key, requirement in scoped_specs(server.flavor.extra_specs):
+def extra_specs(case: Case, host: Host, _: int) -> str:
+    """Extra specs that no aggregate of the host has."""
+    for key, requirement in scoped_specs(case.spec.flavor.extra_specs):
         found = host.metadata(key)
         if not found:
             return f"no aggregate has {key}"
@@ -76,132 +61,269 @@ def scoped_specs(specs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield key, requirement
 
 
-def image_properties(server: request.ServerSpec, host: Host) -> str:
-    """AggregateImagePropertiesIsolation: properties of the image equal those of aggregates."""
-    keys = {key for each in host.aggregates for key in each.metadata}
-    for key, value in sorted((server.image or {}).items()):
+def image_properties(case: Case, host: Host, _: int) -> str:
+    """An image with other properties than the aggregates of the host."""
+    options = case.options
+    namespace = options.aggregate_image_properties_isolation_namespace
+    prefix = f"{namespace}{options.aggregate_image_properties_isolation_separator}"
+    keys = {
+        key
+        for aggregate in host.aggregates
+        for key in aggregate.metadata
+        if key.startswith(_OF_IMAGES) and (not namespace or key.startswith(prefix))
+    }
+    for key, value in sorted(case.image.items()) if keys else ():
         if key in keys and value not in host.metadata(key):
             return f"{key}={','.join(sorted(host.metadata(key)))}, the image has {value}"
     return ""
 
 
-def tenants(server: request.ServerSpec, host: Host) -> str:
-    """AggregateMultiTenancyIsolation: an aggregate with projects accepts only these."""
-    found = {
+def tenants(case: Case, host: Host, release: int) -> str:
+    """A project that is not in filter_tenant_id of the aggregates."""
+    projects = {
         part.strip()
         for each in host.aggregates
         for key, value in each.metadata.items()
-        if key == _TENANT_KEY
-        or (key.startswith(_TENANT_KEY) and host.release >= _TENANT_KEYS_SINCE)
+        if key == _TENANT_KEY or (key.startswith(_TENANT_KEY) and release >= _TENANT_KEYS_SINCE)
         for part in value.split(",")
     }
-    if not found or server.project_id in found:
+    if not projects:
         return ""
-    return "only for other projects"
+    if case.spec.project_id is None:
+        raise NotKnown("the project is not known, and the host accepts only some")
+    return "" if case.spec.project_id in projects else "only for other projects"
 
 
-def flavor_names(server: request.ServerSpec, host: Host) -> str:
-    """AggregateTypeAffinityFilter: an aggregate with flavors accepts only these."""
-    found = host.metadata(_TYPE_KEY)
-    if not found or server.flavor_name in found:
+def flavor_names(case: Case, host: Host, _: int) -> str:
+    """A flavor that is not in instance_type of the aggregates."""
+    names = host.metadata(_TYPE_KEY)
+    if not names:
         return ""
-    return f"only for flavor {', '.join(sorted(found))}"
+    if case.spec.flavor_name is None:
+        raise NotKnown("the name of the flavor is not known, and the host accepts only some")
+    return "" if case.spec.flavor_name in names else f"only for flavor {', '.join(sorted(names))}"
 
 
-def number(_: request.ServerSpec, host: Host) -> str:
-    """NumInstancesFilter: fewer servers than the limit of nova.conf."""
-    return _over(host, host.limit)
+def number(case: Case, host: Host, _: int) -> str:
+    """A host with max_instances_per_host servers."""
+    return _over(host, case.options.max_instances_per_host)
 
 
-def aggregate_number(_: request.ServerSpec, host: Host) -> str:
-    """AggregateNumInstancesFilter: the least limit of the aggregates, or that of nova.conf.
-
-    The latter counts without aggregates that have one, and if one of the values is no number.
-    """
+def aggregate_number(case: Case, host: Host, _: int) -> str:
+    """A host with max_instances_per_host servers of its aggregates."""
     texts = (each.metadata.get(_NUMBER_KEY) for each in host.aggregates)
     try:
         return _over(host, min(int(text) for text in texts if text is not None))
     except ValueError:
-        return _over(host, host.limit)
+        return _over(host, case.options.max_instances_per_host)
 
 
 def _over(host: Host, limit: int | None) -> str:
-    if host.servers is None or limit is None or host.servers < limit:
+    if limit is None:
+        return ""
+    if host.servers is None:
+        raise NotKnown("nova does not show the number of servers on the host")
+    if host.servers < limit:
         return ""
     return f"{counted(host.servers, 'server')}, {_NUMBER_KEY}={limit}"
 
 
-#: ``{filter: its rule}``
-RULES: Mapping[str, Rule] = {
-    "AggregateInstanceExtraSpecsFilter": extra_specs,
-    "AggregateImagePropertiesIsolation": image_properties,
-    "AggregateMultiTenancyIsolation": tenants,
-    "AggregateTypeAffinityFilter": flavor_names,
-    "AggregateNumInstancesFilter": aggregate_number,
-    "NumInstancesFilter": number,
-}
+# Server groups
+
+
+def _members(case: Case, policy: str) -> GroupMembers | None:
+    """The group of the server, if it has this policy. Errors: NotKnown."""
+    if isinstance(case.group, NotKnown):
+        raise case.group
+    is_meant = case.group is not None and case.group.group.policy == policy
+    return case.group if is_meant else None
+
+
+def anti_affinity(case: Case, host: Host, _: int) -> str:
+    """A host with other members of the server group."""
+    members = _members(case, "anti-affinity")
+    if members is None:
+        return ""
+    others = members.on_host(case.spec.uuid or "")[host.known_name]
+    if others < members.group.most_per_host:
+        return ""
+    return f"{counted(others, 'member')} of server group {members.group.name}"
+
+
+def affinity(case: Case, host: Host, _: int) -> str:
+    """A host without members of the server group."""
+    members = _members(case, "affinity")
+    on_host = members.on_host() if members else None
+    if members is None or not on_host or on_host[host.known_name]:
+        return ""
+    return f"server group {members.group.name} is on {', '.join(sorted(on_host))}"
+
+
+# What nova's API does not show
 
 _NUMA_SPECS = ("hw:numa_nodes", "hw:cpu_policy", "hw:mem_page_size", "hw:cpu_realtime", "hw:pmem")
 _NUMA_PROPERTIES = ("hw_numa_nodes", "hw_cpu_policy", "hw_mem_page_size")
-_IMAGE_PROPERTIES = ("hw_architecture", "img_hv_type", "hw_vm_mode", "img_hv_requested_version")
+_VERSION = "img_hv_requested_version"
+_IMAGE_PROPERTIES = ("hw_architecture", "img_hv_type", "hw_vm_mode", _VERSION)
+_SAME_ARCHITECTURE = {"amd64": "x86_64", "x86": "i686", "i386": "i686"}
 
 
-#: What is not known of some servers, and the filters that refuse hosts without it.
-NEEDED: Mapping[str, tuple[str, str]] = {
-    "AggregateMultiTenancyIsolation": ("project_id", "the project"),
-    "AggregateTypeAffinityFilter": ("flavor_name", "the name of the flavor"),
-}
+def _hidden(compared: str, data: str) -> str:
+    if compared:
+        raise NotKnown(f"{compared}: nova does not show {data}")
+    return ""
 
 
-def _pci(server: request.ServerSpec, _: Hosts) -> str:
-    return server.flavor.extra_specs.get("pci_passthrough:alias", "")
+def pci(case: Case, _: Host, __: int) -> str:
+    """A host without free PCI devices."""
+    alias = case.spec.flavor.extra_specs.get("pci_passthrough:alias", "")
+    return _hidden(alias, "free PCI devices of the host")
 
 
-def _numa(server: request.ServerSpec, _: Hosts) -> str:
-    specs = [key for key in _NUMA_SPECS if key in server.flavor.extra_specs]
-    image = [key for key in _NUMA_PROPERTIES if key in (server.image or {})]
-    return ", ".join([*specs, *image])
+def numa(case: Case, _: Host, __: int) -> str:
+    """A host without free CPUs or pages on its NUMA nodes."""
+    keys = [key for key in _NUMA_SPECS if key in case.spec.flavor.extra_specs]
+    if not keys:
+        image = case.spec.image or {}
+        keys = [key for key in _NUMA_PROPERTIES if key in image]
+    return _hidden(", ".join(keys), "free CPUs and memory pages of the host's NUMA nodes")
 
 
-def _capabilities(server: request.ServerSpec, _: Hosts) -> str:
-    keys = (key for key in server.flavor.extra_specs if key.startswith("capabilities:"))
-    return ", ".join(sorted(keys))
+#: The fields of a host that a key without a scope names, too; others are accepted.
+_HOST_FIELDS = frozenset(
+    {
+        *("hypervisor_type", "hypervisor_version", "hypervisor_hostname", "cpu_info", "host"),
+        *("vcpus_total", "vcpus_used", "free_ram_mb", "total_usable_ram_mb", "free_disk_mb"),
+        *("disk_mb_used", "total_usable_disk_gb", "num_instances", "num_io_ops", "nodename"),
+        *("supported_instances", "ram_allocation_ratio", "cpu_allocation_ratio", "stats"),
+    }
+)
 
 
-def _image(server: request.ServerSpec, _: Hosts) -> str:
-    return ", ".join(key for key in _IMAGE_PROPERTIES if key in (server.image or {}))
+def capabilities(case: Case, host: Host, _: int) -> str:
+    """Other capabilities than the flavor needs."""
+    hidden = []
+    for name, requirement in sorted(case.spec.flavor.extra_specs.items()):
+        key = name.removeprefix("capabilities:")
+        if key == name and name not in _HOST_FIELDS:
+            continue
+        kind, version = host.node.hypervisor if host.node else ("", 0)
+        shown = {"hypervisor_type": kind, "hypervisor_version": str(version or "")}.get(key)
+        if not shown:
+            hidden.append(name)
+        elif not matches(shown, requirement):
+            return f"{key} is {shown}, not {requirement}"
+    return _hidden(", ".join(hidden), "the capabilities of the host")
 
 
-def _operations(_: request.ServerSpec, hosts: Hosts) -> str:
-    return _OPERATIONS_KEY if any(host.metadata(_OPERATIONS_KEY) for host in hosts) else ""
+def image(case: Case, host: Host, _: int) -> str:
+    """Another architecture or hypervisor than the image needs."""
+    if host.node and any(_is_like(host.node, source) for source in case.source_nodes):
+        return ""
+    compared = {key: case.image[key] for key in _IMAGE_PROPERTIES if key in case.image}
+    default = case.options.image_properties_default_architecture
+    if default:
+        compared.setdefault("hw_architecture", default)
+    if compared.keys() <= {_VERSION}:
+        # Nova compares the version only beside another property.
+        return ""
+    wanted = compared.get("hw_architecture", "")
+    is_same = host.node is not None and host.node.architecture == _SAME_ARCHITECTURE.get(
+        wanted, wanted
+    )
+    if list(compared) == ["hw_architecture"] and is_same:
+        return ""
+    return _hidden(", ".join(compared), "the architectures and hypervisors of the host")
 
 
-def _zone(server: request.ServerSpec, hosts: Hosts) -> str:
-    """The zone that a server asks for, if a host is in no zone: nova.conf names its default one."""
-    zone = server.availability_zone or ""
-    is_known = all(host.metadata("availability_zone") for host in hosts)
-    return "" if is_known or zone == values.DEFAULT_ZONE else zone
+def _is_like(node: values.ComputeNode, source: values.ComputeNode) -> bool:
+    """Whether a node supports what another one supports, as far as nova shows both."""
+    (kind, version), (other, least) = node.hypervisor, source.hypervisor
+    same = (kind, node.architecture) == (other, source.architecture)
+    return bool(node.architecture) and same and version >= least
 
 
-#: ``{filter: (what it compares of this server or these hosts, the data that nova does not show)}``.
-#: A filter that compares nothing accepts every host.
-HIDDEN: Mapping[str, tuple[Callable[[request.ServerSpec, Hosts], str], str]] = {
-    "ComputeCapabilitiesFilter": (_capabilities, "the capabilities of the host"),
-    "ImagePropertiesFilter": (_image, "the architectures and hypervisors of the host"),
-    "NUMATopologyFilter": (_numa, "free CPUs and memory pages of the host's NUMA nodes"),
-    "PciPassthroughFilter": (_pci, "free PCI devices of the host"),
-    "AggregateIoOpsFilter": (_operations, "the builds, resizes and snapshots in progress"),
+def aggregate_operations(case: Case, host: Host, _: int) -> str:
+    """A host with too many builds and resizes."""
+    is_given = host.metadata(_OPERATIONS_KEY) or case.options.enabled_filters is not None
+    key = _OPERATIONS_KEY if is_given else ""
+    return _hidden(key, "the builds, resizes and snapshots in progress")
+
+
+def zone(case: Case, host: Host, _: int) -> str:
+    """A host in another zone."""
+    requested = case.spec.availability_zone or ""
+    is_known = host.metadata(_ZONE_KEY) or requested == values.DEFAULT_ZONE
+    return "" if is_known else _hidden(requested, "the zone of hosts in no aggregate")
+
+
+def operations(_: Case, __: Host, ___: int) -> str:
+    """A host with too many builds and resizes."""
+    return _hidden(_OPERATIONS_KEY, "the builds, resizes and snapshots in progress")
+
+
+def metrics(_: Case, __: Host, ___: int) -> str:
+    """A host without the metrics that nova.conf weighs."""
+    raise NotKnown("nova does not show the metrics of the hosts")
+
+
+def isolated(case: Case, host: Host, _: int) -> str:
+    """A host or an image that nova.conf isolates."""
+    options = case.options
+    hosts, images = options.isolated_hosts, options.isolated_images
+    is_isolated = case.spec.image_id in images
+    if (hosts or is_isolated) and host.known_name in hosts:
+        is_open = is_isolated or not options.restrict_isolated_hosts_to_isolated_images
+        return "" if is_open else "isolated_hosts: only for isolated_images"
+    if is_isolated:
+        return "the image is one of isolated_images, the host is none of isolated_hosts"
+    return ""
+
+
+def _filter(
+    name: str,
+    check: Check,
+    *,
+    is_default: bool = False,
+    is_always: bool = False,
+    by_host: bool = False,
+) -> Rule:
+    return Rule(
+        name,
+        Stage.FILTER,
+        check,
+        is_default=is_default,
+        is_always=is_always,
+        by_host=by_host,
+    )
+
+
+#: The filters, in the order in which they are shown.
+FILTER_RULES: tuple[Rule, ...] = (
+    _filter(COMPUTE, compute, is_default=True, by_host=True),
+    _filter("AggregateInstanceExtraSpecsFilter", extra_specs),
+    _filter("AggregateImagePropertiesIsolation", image_properties),
+    _filter("AggregateMultiTenancyIsolation", tenants),
+    _filter("AggregateTypeAffinityFilter", flavor_names),
+    _filter("AggregateNumInstancesFilter", aggregate_number, by_host=True),
+    _filter("NumInstancesFilter", number, by_host=True),
+    _filter("ServerGroupAntiAffinityFilter", anti_affinity, is_default=True, by_host=True),
+    _filter("ServerGroupAffinityFilter", affinity, is_default=True, by_host=True),
+    _filter("ComputeCapabilitiesFilter", capabilities, is_default=True),
+    _filter("ImagePropertiesFilter", image, is_default=True),
+    _filter("NUMATopologyFilter", numa, is_always=True),
+    _filter("PciPassthroughFilter", pci, is_always=True),
+    _filter("AggregateIoOpsFilter", aggregate_operations),
     # Nova 27 has this filter beside the request filter.
-    "AvailabilityZoneFilter": (_zone, "the zone of hosts in no aggregate"),
-}
+    _filter("AvailabilityZoneFilter", zone),
+)
 
-#: ``{filter: why it is not checked}``, for the filters that nova.conf must enable.
-UNSEEN: Mapping[str, str] = {
-    "AggregateIoOpsFilter": f"nova does not show {HIDDEN['AggregateIoOpsFilter'][1]}",
-    "IoOpsFilter": f"nova does not show {HIDDEN['AggregateIoOpsFilter'][1]}",
-    "IsolatedHostsFilter": "isolated_hosts and isolated_images of nova.conf are not read",
-    "MetricsFilter": "nova does not show the metrics of the hosts",
-}
+#: Filters that nova.conf must enable, and that say nothing before it does.
+CONFIGURED_RULES: tuple[Rule, ...] = (
+    _filter("IoOpsFilter", operations),
+    _filter("IsolatedHostsFilter", isolated, by_host=True),
+    _filter("MetricsFilter", metrics),
+)
 
 #: The filters that read the scheduler hints of a server.
 OF_HINTS = frozenset(

@@ -24,7 +24,7 @@ from osc_placement.model.name import CUSTOM_PREFIX
 from osc_placement.neutron.api import Port
 from osc_placement.nova import configuration, flavor as flavors, topology
 from osc_placement.nova.flavor import Source
-from osc_placement.nova.values import HostAggregate
+from osc_placement.nova.values import ComputeNode, HostAggregate
 from osc_placement.scheduling import traits
 
 IMAGE_TRAITS = "image traits"
@@ -38,6 +38,7 @@ STATUS = "request filter: compute status"
 ISOLATED = "request filter: isolated aggregates"
 REMOTE_MANAGED = "request filter: remote managed ports"
 OWNER = "request filter: owner"
+ROUTED = "request filter: routed networks"
 
 #: What is assumed if no host has the trait: older nova-computes do not set it.
 OWNER_UNKNOWN = (
@@ -66,6 +67,7 @@ _NOT_IN_A_NAME = re.compile("[^A-Z0-9_]+")
 _SECTION = "scheduler"
 _FILTER_SECTION = "filter_scheduler"
 _PCI_SECTION = "pci"
+_WORKAROUNDS = "workarounds"
 
 #: The filters that nova enables by default.
 DEFAULT_FILTERS = (
@@ -84,12 +86,14 @@ DEFAULT_MAX_INSTANCES = 50
 class PciAlias:
     """What nova requests from Placement for one device of a ``[pci]alias``.
 
-    ``has_ids``: the alias has a vendor_id and a product_id.
+    ``has_ids``: the alias has a vendor_id and a product_id. ``is_live_migratable``: its devices can
+    move with a running server.
     """
 
     resource_class: str
     traits: frozenset[str] = frozenset()
     has_ids: bool = True
+    is_live_migratable: bool = False
 
 
 #: ``{name: the aliases of this name}``
@@ -112,6 +116,7 @@ def read_aliases(texts: Iterable[str]) -> PciAliases:
                 _standard_or_custom(requested, flavors.STANDARD_CLASSES),
                 frozenset(_standard_or_custom(each, traits.standard()) for each in names),
                 bool(alias.get("vendor_id") and alias.get("product_id")),
+                topology.is_true(str(alias.get("live_migratable", ""))),
             )
             aliases[alias["name"]].append(read)
         except (AttributeError, KeyError, TypeError) as error:
@@ -136,7 +141,7 @@ class SchedulerOptions:
     ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34); None
     if that is not known. Nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
     ``max_instances_per_host`` of ``[filter_scheduler]``, and ``allow_resize_to_same_host`` are None
-    without a nova.conf.
+    without a nova.conf. ``disable_fallback_pcpu_query`` is an option of ``[workarounds]``.
     """
 
     max_placement_results: int = 1000
@@ -153,6 +158,13 @@ class SchedulerOptions:
     aliases: PciAliases | None = None
     enabled_filters: tuple[str, ...] | None = None
     max_instances_per_host: int | None = None
+    image_properties_default_architecture: str | None = None
+    aggregate_image_properties_isolation_namespace: str | None = None
+    aggregate_image_properties_isolation_separator: str = "."
+    isolated_hosts: frozenset[str] = frozenset()
+    isolated_images: frozenset[str] = frozenset()
+    restrict_isolated_hosts_to_isolated_images: bool = True
+    disable_fallback_pcpu_query: bool = False
 
     def optional(self) -> dict[str, bool]:
         """``{request filter that is off by default: whether it is on}``."""
@@ -166,10 +178,21 @@ class SchedulerOptions:
 
 
 #: The request filters that nova.conf turns on or off.
-FILTERS = tuple(
-    field.name
-    for field in dataclasses.fields(SchedulerOptions)
-    if field.type == "bool" and field.name != "pci_in_placement"
+FILTERS = (
+    "limit_tenants_to_placement_aggregate",
+    "placement_aggregate_required_for_tenants",
+    "query_placement_for_image_type_support",
+    "enable_isolated_aggregate_filtering",
+    "image_metadata_prefilter",
+    "query_placement_for_routed_network_aggregates",
+)
+
+
+#: The options of filters that are texts.
+_TEXTS = (
+    "image_properties_default_architecture",
+    "aggregate_image_properties_isolation_namespace",
+    "aggregate_image_properties_isolation_separator",
 )
 
 
@@ -185,36 +208,50 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
         ],
         group=_SECTION,
     )
-    enabled = cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS))
-    in_placement = cfg.BoolOpt("pci_in_placement", default=False)
-    number = cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1)
-    conf.register_opts([enabled, in_placement, number], group=_FILTER_SECTION)
+    conf.register_opts(
+        [
+            cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS)),
+            cfg.BoolOpt("pci_in_placement", default=False),
+            cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1),
+            *(cfg.StrOpt(name, default=getattr(base, name)) for name in _TEXTS),
+            cfg.ListOpt("isolated_hosts", default=[]),
+            cfg.ListOpt("isolated_images", default=[]),
+            cfg.BoolOpt("restrict_isolated_hosts_to_isolated_images", default=True),
+        ],
+        group=_FILTER_SECTION,
+    )
+    fallback = cfg.BoolOpt("disable_fallback_pcpu_query", default=False)
+    conf.register_opts([fallback], group=_WORKAROUNDS)
     conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
     conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
     with configuration.read(conf, path):
-        found = {
-            name: getattr(conf[_SECTION], name) for name in ("max_placement_results", *FILTERS)
-        }
-        aliases = read_aliases(conf[_PCI_SECTION].alias)
-    section = conf[_FILTER_SECTION]
-    return dataclasses.replace(
-        base,
-        **found,
-        enabled_filters=tuple(section.enabled_filters),
-        max_instances_per_host=section.max_instances_per_host,
-        allow_resize_to_same_host=conf.allow_resize_to_same_host,
-        pci_in_placement=section.pci_in_placement,
-        aliases=aliases,
-    )
+        scheduler, section = conf[_SECTION], conf[_FILTER_SECTION]
+        return dataclasses.replace(
+            base,
+            **{name: getattr(scheduler, name) for name in ("max_placement_results", *FILTERS)},
+            enabled_filters=tuple(section.enabled_filters),
+            max_instances_per_host=section.max_instances_per_host,
+            allow_resize_to_same_host=conf.allow_resize_to_same_host,
+            pci_in_placement=section.pci_in_placement,
+            aliases=read_aliases(conf[_PCI_SECTION].alias),
+            **{name: getattr(section, name) for name in _TEXTS},
+            isolated_hosts=frozenset(section.isolated_hosts),
+            isolated_images=frozenset(section.isolated_images),
+            restrict_isolated_hosts_to_isolated_images=(
+                section.restrict_isolated_hosts_to_isolated_images
+            ),
+            disable_fallback_pcpu_query=conf[_WORKAROUNDS].disable_fallback_pcpu_query,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerSpec:
     """A server to start.
 
-    ``image`` are the image's properties, such as ``hw_disk_bus``; None if they are unknown.
-    ``disk_format`` is the image's. ``name`` names the flavor in messages; ``flavor_name`` is its
-    name, None if it is not known. ``uuid`` is set for an existing server.
+    ``image`` are the image's properties, such as ``hw_disk_bus``; None if they are unknown:
+    ``why_no_image`` says why. ``disk_format`` is the image's. ``names_zone``: the operator names
+    the zone of a move. ``name`` names the flavor in messages; ``flavor_name`` is its name, None if
+    it is not known. ``uuid`` is set for an existing server.
     """
 
     flavor: flavors.Flavor
@@ -227,6 +264,9 @@ class ServerSpec:
     ports: Sequence[Port] = ()
     uuid: str | None = None
     flavor_name: str | None = None
+    image_id: str | None = None
+    why_no_image: str = ""
+    names_zone: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -238,7 +278,8 @@ class NovaRequest:
     checks, and the query does not, so that nova can refuse its hosts; ``notes`` about what a flavor
     alone leaves open. ``server`` and ``aggregates`` are what the query was computed
     from; ``releases`` are the releases of nova that send it, and ``condition`` when they do, if
-    that is not known.
+    that is not known. ``second`` is the request that nova also sends for pinned CPUs, with VCPU in
+    their place: it takes the hosts of both answers.
     """
 
     query: CandidateQuery
@@ -250,6 +291,34 @@ class NovaRequest:
     notes: tuple[str, ...] = ()
     releases: tuple[int, ...] = ()
     condition: str = ""
+    second: NovaRequest | None = None
+
+    @property
+    def queries(self) -> tuple[CandidateQuery, ...]:
+        """The queries of nova, in its order: it takes the hosts of all answers."""
+        return (self.query, *([self.second.query] if self.second else ()))
+
+    def aimed(self, node: ComputeNode) -> NovaRequest:
+        """The request for a target that the operator names: its tree is the only one."""
+        first, *others = self.query.groups
+        groups = (dataclasses.replace(first, in_tree=node.uuid), *others)
+        constraint = Constraint(Kind.IN_TREE, first.suffix, (node.uuid,))
+        source = Source("requested destination", node.host)
+        return dataclasses.replace(
+            self,
+            query=dataclasses.replace(self.query, groups=groups),
+            sources={**self.sources, constraint: source},
+            second=self.second and self.second.aimed(node),
+        )
+
+    def sent_by(self, releases: tuple[int, ...], condition: str = "") -> NovaRequest:
+        """The request of these releases of nova, under a condition."""
+        return dataclasses.replace(
+            self,
+            releases=releases,
+            condition=condition + self.condition,
+            second=self.second and self.second.sent_by(releases, condition),
+        )
 
     @property
     def title(self) -> str:
@@ -276,7 +345,7 @@ def requests_by_release(
         return (
             *_different(server, aggregates, options, releases),
             *(
-                dataclasses.replace(request, condition=_WITH_OWNER)
+                request.sent_by(request.releases, _WITH_OWNER)
                 for request in _different(server, aggregates, owned, owners)
             ),
         )
@@ -299,11 +368,10 @@ def _different(
             refused[release] = error
             continue
         previous = different[-1] if different else None
-        if previous and previous.query == request.query:
-            own = (release, *previous.releases)
-            different[-1] = dataclasses.replace(previous, releases=own)
+        if previous and previous.queries == request.queries:
+            different[-1] = previous.sent_by((release, *previous.releases))
         else:
-            different.append(dataclasses.replace(request, releases=(release,)))
+            different.append(request.sent_by((release,)))
     if not different:
         raise refused[max(refused)]
     notes = tuple(f"nova {release} refuses it: {error}" for release, error in refused.items())
@@ -323,7 +391,18 @@ def request_to_placement(
     ``aggregates`` are all host aggregates, with metadata.
     Errors: InvalidInput if nova or Placement refuses the flavor with this image.
     """
-    return _Builder(server, aggregates, options or SchedulerOptions()).build()
+    options = options or SchedulerOptions()
+    asked = _Builder(server, aggregates, options).build()
+    specs, image = server.flavor.extra_specs, server.image or {}
+    policy = specs.get("hw:cpu_policy") or image.get("hw_cpu_policy")
+    if options.disable_fallback_pcpu_query or policy != "dedicated":
+        return asked
+    second = _Builder(server, aggregates, options, pins_cpus=False).build()
+    return dataclasses.replace(asked, second=dataclasses.replace(second, condition=SECOND_QUERY))
+
+
+#: How the second query is named.
+SECOND_QUERY = ", second query for pinned CPUs"
 
 
 @dataclasses.dataclass(slots=True)
@@ -355,9 +434,15 @@ class _Builder:
     """Adds the parts of a request one by one, each with its source."""
 
     def __init__(
-        self, server: ServerSpec, aggregates: Sequence[HostAggregate], options: SchedulerOptions
+        self,
+        server: ServerSpec,
+        aggregates: Sequence[HostAggregate],
+        options: SchedulerOptions,
+        *,
+        pins_cpus: bool = True,
     ) -> None:
         self._server, self._aggregates, self._options = server, aggregates, options
+        self._pins_cpus = pins_cpus
         self._release = options.release or traits.RELEASES[-1]
         self._specs = server.flavor.extra_specs
         assumed = {} if server.image is not None else traits.image_for_encryption(self._specs)
@@ -378,7 +463,7 @@ class _Builder:
         self._add_ports()
         self._add_traits()
         for rule in RULES:
-            if rule.since <= self._release:
+            if rule.since <= self._release and (self._pins_cpus or not rule.is_of_pinning):
                 self._apply(rule)
         self._note_options()
         self._check()
@@ -410,15 +495,24 @@ class _Builder:
 
     def _add_flavor(self) -> None:
         server = self._server
-        if server.image is None and not server.from_volume:
+        if server.image is None and server.why_no_image:
+            self._not_checked.append(server.why_no_image)
+        elif server.image is None and not server.from_volume:
             self._assumptions.append("the image has no properties that change the request")
         if server.image is None and self._image:
             texts = (f"{key}={value}" for key, value in self._image.items())
             self._assumptions.append(f"the image has {', '.join(texts)} for encrypted memory")
         request = flavors.request_of(
-            server.flavor, self._image, booted_from_volume=server.from_volume
+            server.flavor,
+            self._image,
+            booted_from_volume=server.from_volume,
+            pins_cpus=self._pins_cpus,
         )
+        if request.needs_cyborg:
+            self._not_checked.append(request.needs_cyborg)
         for reason in request.unknown:
+            if reason == request.needs_cyborg:
+                continue
             self._problems.add(f"nova cannot turn {self._title} into a request: {reason}")
         if server.uuid is None:
             numbers = server.flavor.vcpus, server.flavor.ram
@@ -488,7 +582,7 @@ class _Builder:
             if (suffix, how) == ("", "required"):
                 self._require("", {name}, Source(IMAGE_TRAITS, f"trait:{name}=required"))
 
-    def _apply(self, rule: Rule) -> None:
+    def _apply(self, rule: RequestRule) -> None:
         if rule.option and not getattr(self._options, rule.option):
             return
         try:
@@ -669,48 +763,53 @@ def _wrong_aliases(
             yield f"alias {name} has no vendor_id and product_id"
 
 
-class Rule(NamedTuple):
+class RequestRule(NamedTuple):
     """A rule of nova: the first release that has it, and what it adds to a request.
 
-    ``option`` is the field of SchedulerOptions that switches it on; empty if it is always on.
+    ``step`` names it. ``option`` is the field of SchedulerOptions that switches it on; empty if it
+    is always on. ``is_of_pinning``: the second query for pinned CPUs lacks it.
     """
 
+    step: str
     since: int
     add: Callable[[_Builder], None]
     option: str = ""
+    is_of_pinning: bool = False
 
 
-def _unsuffixed(since: int, read: PropertiesRule) -> Rule:
-    return Rule(since, lambda builder: builder.unsuffixed(read))
+def _unsuffixed(step: str, since: int, read: PropertiesRule, *, pins: bool = False) -> RequestRule:
+    return RequestRule(step, since, lambda builder: builder.unsuffixed(read), is_of_pinning=pins)
 
 
-def _root(since: int, read: PropertiesRule, option: str = "") -> Rule:
-    return Rule(since, lambda builder: builder.root(read), option)
+def _root(step: str, since: int, read: PropertiesRule, option: str = "") -> RequestRule:
+    return RequestRule(step, since, lambda builder: builder.root(read), option)
 
 
 #: Nova's rules by release, in nova's order: those of the scheduler's request, then the request
 #: filters.
-RULES: tuple[Rule, ...] = (
-    _unsuffixed(27, traits.image_values),
-    _unsuffixed(27, traits.threads),
-    _unsuffixed(27, traits.tpm),
-    _unsuffixed(27, traits.secure_boot),
-    _unsuffixed(29, traits.addresses),
-    _unsuffixed(30, traits.stateless_firmware),
-    _unsuffixed(27, traits.encryption),
-    _unsuffixed(27, traits.pci_affinity),
-    Rule(27, _Builder._tenants, "limit_tenants_to_placement_aggregate"),
-    Rule(27, _Builder._zone),
-    Rule(27, _Builder._image_type, "query_placement_for_image_type_support"),
-    Rule(27, _Builder._status),
-    Rule(27, _Builder._isolated, "enable_isolated_aggregate_filtering"),
-    _root(27, traits.image_metadata, "image_metadata_prefilter"),
-    _root(27, traits.accelerators),
-    _root(29, traits.packed),
-    Rule(27, _Builder._routed_networks, "query_placement_for_routed_network_aggregates"),
-    Rule(27, _Builder._remote_managed),
-    _root(27, traits.ephemeral),
-    _root(32, traits.sound),
-    _root(33, traits.tpm_secrets),
-    Rule(traits.OWNER_SINCE, _Builder._owner, "owner"),
+RULES: tuple[RequestRule, ...] = (
+    _unsuffixed("image values", 27, traits.image_values),
+    _unsuffixed(traits.THREADS, 27, traits.threads, pins=True),
+    _unsuffixed(traits.TPM, 27, traits.tpm),
+    _unsuffixed(traits.SECURE_BOOT, 27, traits.secure_boot),
+    _unsuffixed(traits.ADDRESSES, 29, traits.addresses),
+    _unsuffixed(traits.FIRMWARE, 30, traits.stateless_firmware),
+    _unsuffixed(traits.ENCRYPTION, 27, traits.encryption),
+    _unsuffixed(traits.PCI_AFFINITY, 27, traits.pci_affinity),
+    RequestRule(TENANTS, 27, _Builder._tenants, "limit_tenants_to_placement_aggregate"),
+    RequestRule(ZONE, 27, _Builder._zone),
+    RequestRule(IMAGE_TYPE, 27, _Builder._image_type, "query_placement_for_image_type_support"),
+    RequestRule(STATUS, 27, _Builder._status),
+    RequestRule(ISOLATED, 27, _Builder._isolated, "enable_isolated_aggregate_filtering"),
+    _root(traits.METADATA, 27, traits.image_metadata, "image_metadata_prefilter"),
+    _root(traits.ACCELERATORS, 27, traits.accelerators),
+    _root(traits.PACKED, 29, traits.packed),
+    RequestRule(
+        ROUTED, 27, _Builder._routed_networks, "query_placement_for_routed_network_aggregates"
+    ),
+    RequestRule(REMOTE_MANAGED, 27, _Builder._remote_managed),
+    _root(traits.EPHEMERAL, 27, traits.ephemeral),
+    _root(traits.SOUND, 32, traits.sound),
+    _root(traits.TPM_SECRETS, 33, traits.tpm_secrets),
+    RequestRule(OWNER, traits.OWNER_SINCE, _Builder._owner, "owner"),
 )

@@ -25,6 +25,12 @@ ADDRESSES = "physical address bits"
 FIRMWARE = "stateless firmware"
 PCI_AFFINITY = "NUMA affinity of PCI devices"
 ENCRYPTION = "memory encryption"
+METADATA = "request filter: image metadata"
+ACCELERATORS = "request filter: accelerators"
+PACKED = "request filter: packed virtqueue"
+EPHEMERAL = "request filter: ephemeral encryption"
+SOUND = "request filter: virtio sound"
+TPM_SECRETS = "request filter: TPM secret security"
 
 #: The trait of providers that nova-compute created; nova requires it from this release on.
 OWNER = "OWNER_NOVA"
@@ -265,8 +271,6 @@ _MODELS = {
 }
 _ARCHITECTURES = {"amd64": "x86_64", "i386": "i686"}
 
-METADATA = "request filter: image metadata"
-
 
 def image_metadata(_: Properties, image: Properties, __: int) -> Iterator[Trait]:
     """The traits of ``[scheduler]/image_metadata_prefilter``; none if nova does not know one."""
@@ -293,10 +297,8 @@ def accelerators(specs: Properties, _: Properties, __: int) -> Iterator[Trait]:
     """The devices of Cyborg."""
     profile = specs.get("accel:device_profile")
     if profile:
-        yield Trait(
-            "COMPUTE_ACCELERATORS",
-            Source("request filter: accelerators", f"accel:device_profile={profile}"),
-        )
+        source = Source(ACCELERATORS, f"accel:device_profile={profile}")
+        yield Trait("COMPUTE_ACCELERATORS", source)
 
 
 def packed(specs: Properties, image: Properties, release: int) -> Iterator[Trait]:
@@ -309,8 +311,7 @@ def packed(specs: Properties, image: Properties, release: int) -> Iterator[Trait
         )
     value = _agreed_switch(specs, image, key, own)
     if value and is_true(value.text):
-        step = "request filter: packed virtqueue"
-        yield Trait("COMPUTE_NET_VIRTIO_PACKED", Source(step, value.origin))
+        yield Trait("COMPUTE_NET_VIRTIO_PACKED", Source(PACKED, value.origin))
 
 
 def ephemeral(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
@@ -319,24 +320,21 @@ def ephemeral(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
     value = _agreed_switch(specs, image, key, own)
     if value is None or not is_true(value.text):
         return
-    step = "request filter: ephemeral encryption"
-    yield Trait("COMPUTE_EPHEMERAL_ENCRYPTION", Source(step, value.origin))
+    yield Trait("COMPUTE_EPHEMERAL_ENCRYPTION", Source(EPHEMERAL, value.origin))
     form = _agreed(specs, image, f"{key}_format", f"{own}_format")
     if form is None:
         return
     if form.text not in _ENCRYPTION_FORMATS:
         raise FlavorRefused(f"{form.origin} is not one of {', '.join(_ENCRYPTION_FORMATS)}")
     trait = f"COMPUTE_EPHEMERAL_ENCRYPTION_{form.text.upper()}"
-    yield Trait(trait, Source(step, form.origin))
+    yield Trait(trait, Source(EPHEMERAL, form.origin))
 
 
 def sound(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
     """A virtio sound device."""
     model = _agreed(specs, image, "hw:sound_model", "hw_sound_model")
     if model and model.text == "virtio":
-        yield Trait(
-            "COMPUTE_SOUND_MODEL_VIRTIO", Source("request filter: virtio sound", model.origin)
-        )
+        yield Trait("COMPUTE_SOUND_MODEL_VIRTIO", Source(SOUND, model.origin))
 
 
 def tpm_secrets(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
@@ -352,8 +350,8 @@ def tpm_secrets(specs: Properties, image: Properties, _: int) -> Iterator[Trait]
     origin = f"hw:tpm_secret_security={security}"
     if not specs.get("hw:tpm_secret_security"):
         origin = f"{version.origin}, default {security}"
-    step = "request filter: TPM secret security"
-    yield Trait(f"COMPUTE_SECURITY_TPM_SECRET_SECURITY_{security.upper()}", Source(step, origin))
+    trait = f"COMPUTE_SECURITY_TPM_SECRET_SECURITY_{security.upper()}"
+    yield Trait(trait, Source(TPM_SECRETS, origin))
 
 
 def _agreed_switch(specs: Properties, image: Properties, spec: str, key: str) -> _Value | None:

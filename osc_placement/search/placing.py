@@ -93,10 +93,10 @@ class SumRule(NamedTuple):
 class Problem:
     """``requests`` is ``{name: request}``. Equal requests have the same ``options``.
 
-    ``first_fit`` takes the options of a request in their order. All of them need the same amounts
-    per class. ``free`` has all their slots. ``owners`` is ``{request: owner}`` for requests whose
-    amounts in one slot count together, under the rule ``sums[owner, slot]``. The placement uses at
-    most ``most_trees`` trees; None sets no limit.
+    ``first_fit`` takes the options of a request in their order. ``free`` has all their slots.
+    ``owners`` is ``{request: owner}`` for requests whose amounts in one slot count together, under
+    the rule ``sums[owner, slot]``. The placement uses at most ``most_trees`` trees; None sets no
+    limit.
     """
 
     requests: Mapping[str, Hashable]
@@ -146,12 +146,12 @@ class Problem:
         for slot in sorted(
             slots_of(option for request in self.alike for option in self.options[request])
         ):
-            by_class[slot[1]].append(slot)
+            by_class.setdefault(slot[1], []).append(slot)
         return by_class
 
     def amounts_of(self, request: Hashable) -> Mapping[str, int]:
-        """``{resource class: amount}`` of a request; empty if it has no option."""
-        return totals(self.options[request][0]) if self.options[request] else {}
+        """``{resource class: amount}`` that a request needs at least; empty if it has no option."""
+        return least_totals(self.options[request])
 
     def _every_option(self) -> Iterator[Option]:
         return (option for request in self.alike for option in self.options[request])
@@ -586,7 +586,7 @@ class _Part:
         self._options = sorted(
             options, key=lambda option: (self._share(option), sorted(option.amounts.items()))
         )
-        self._totals = totals(self._options[0])
+        self._totals = least_totals(self._options)
         self._units = units(option.amounts for option in options)
         self._effort = effort
         self._numbers = [0] * len(options)
@@ -640,19 +640,34 @@ class _Part:
         alone = sum(option.repeats(self._left) for option in options)
         usable = dict.fromkeys(self._totals, 0)
         for slot in slots_of(options):
-            unit = self._units[slot[1]]
-            usable[slot[1]] += max(self._left[slot], 0) // unit * unit
+            if slot[1] in usable:
+                unit = self._units[slot[1]]
+                usable[slot[1]] += max(self._left[slot], 0) // unit * unit
         return min(
             alone, *(usable[name] // amount for name, amount in self._totals.items() if amount)
         )
 
 
 def totals(option: Option) -> dict[str, int]:
-    """``{resource class: amount}``, equal for all options of a request."""
+    """``{resource class: amount}`` of an option."""
     total: dict[str, int] = {}
     for (_, name), amount in option.amounts.items():
         total[name] = total.get(name, 0) + amount
     return total
+
+
+def least_totals(options: Sequence[Option]) -> dict[str, int]:
+    """What each of the options takes at least: of the classes that all of them take.
+
+    The options of a request differ only if nova asks for it twice: with PCPU and with VCPU.
+    """
+    if not options:
+        return {}
+    least = totals(options[0])
+    for option in options[1:]:
+        other = totals(option)
+        least = {name: min(amount, other[name]) for name, amount in least.items() if name in other}
+    return least
 
 
 def units(requests: Iterable[Amounts]) -> dict[str, int]:

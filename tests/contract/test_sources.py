@@ -25,6 +25,7 @@ from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import api as nova_api
 from osc_placement.scheduling import request
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import compute_nodes, nova_servers
@@ -103,7 +104,7 @@ def questions(
         query = next(itertools.filterfalse(repeats_class, drawn))
         yield f"explain {number}", functools.partial(explanation, query, compute)
         by = draw.choice((None, *(each for each in show.By if each is not show.By.ZONE)))
-        counted = show.ShowRequest({"query": dataclasses.replace(query, limit=None)}, by)
+        counted = show.ShowRequest({"query": ((dataclasses.replace(query, limit=None),),)}, by=by)
         reader = nova_servers.NovaReader(compute)
         yield (
             f"capacity {number} by {by}",
@@ -114,7 +115,7 @@ def questions(
         yield (
             f"host check {root}",
             functools.partial(
-                stop_hosts.judge,
+                stop_hosts.check,
                 request=stops,
                 nova=nova_servers.NovaReader(compute),
                 context=CONTEXT,
@@ -135,7 +136,7 @@ def repeats_class(query: candidate.CandidateQuery) -> bool:
 
 
 def explanation(
-    query: candidate.CandidateQuery, compute: compute_nodes.ServerHosts, client: api.Client
+    query: candidate.CandidateQuery, compute: ServerHosts, client: api.Client
 ) -> object:
     asked = explain.ExplainedQuery(query, constraint.constraints_of(query))
     return explain.explain(client, [asked], CONTEXT, compute)

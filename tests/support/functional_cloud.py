@@ -125,6 +125,7 @@ def server(uuid: str, host: str, **fields: Any) -> dict[str, Any]:
         "id": uuid, "name": uuid[-2:], "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
         "OS-EXT-SRV-ATTR:host": f"nova-{host}", "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
         "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "image": "",
+        "OS-EXT-STS:power_state": 1,
         "flavor": {
             "vcpus": 3, "ram": 0, "disk": 0, "ephemeral": 0, "swap": 0, "extra_specs": {},
             "original_name": "f",

@@ -50,7 +50,7 @@ WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
     r"|placement (allocation|aggregate|capacity|flavor|health|host|metrics|migration run"
     r"|plan (apply|undo|show .*--impact)"
-    r"|provider|recipe|report|snapshot save|upgrade)|resource provider consumer list)\b"
+    r"|provider|recipe|report|server|snapshot save|upgrade)|resource provider consumer list)\b"
 )
 RECORDING = "--os-nova-recording"
 

@@ -194,6 +194,7 @@ def server_of(
         node=host,
         vm_state=step.vm,
         task_state=step.task,
+        power_state=1,
         updated=START,
         created=START,
     )

@@ -22,21 +22,15 @@ ROOT = pathlib.Path(osc_placement.__file__).parent
 #: The modules that make such texts for host check, capacity show, flavor audit, explain, drain and
 #: make-room.
 MODULES = (
-    "scheduling/filters.py",
-    "scheduling/request.py",
-    "workflows/cloud/compute_nodes.py",
-    "workflows/cloud/guest_search.py",
-    "workflows/cloud/nova_request.py",
-    "workflows/cloud/nova_servers.py",
-    "workflows/cloud/observe_hosts.py",
-    "workflows/cloud/servers.py",
-    "workflows/capacity/show.py",
-    "workflows/moving/stop_hosts.py",
-    "workflows/moving/plan.py",
-    "workflows/moving/room_plan.py",
-    "workflows/explain/nova_filters.py",
-    "workflows/explain/flavor_audit.py",
-    "v1/moving/make_room.py",
+    *("scheduling/api_rules.py", "scheduling/case.py", "scheduling/filters.py"),
+    *("scheduling/request.py", "scheduling/rule.py", "scheduling/server_hosts.py"),
+    *("scheduling/verdict.py",),
+    *("workflows/cloud/cases.py", "workflows/cloud/compute_nodes.py"),
+    *("workflows/cloud/guest_search.py", "workflows/cloud/nova_request.py"),
+    *("workflows/cloud/nova_servers.py", "workflows/cloud/observe_hosts.py"),
+    *("workflows/cloud/ways.py", "workflows/capacity/show.py", "workflows/explain/flavor_audit.py"),
+    *("workflows/moving/places.py", "workflows/moving/plan.py", "workflows/moving/room_plan.py"),
+    *("workflows/moving/stop.py", "workflows/moving/stop_hosts.py", "v1/moving/make_room.py"),
 )
 
 #: The names of fields, lists and functions whose texts are left open by an answer.
@@ -107,7 +101,7 @@ class _Collector:
             if isinstance(node, ast.Call):
                 callee = _name(node.func)
                 yield from _open_arguments(node, self._fields.get(callee, ()))
-                if _is_open(callee):
+                if _is_open(callee) or callee == "NotKnown":
                     yield from node.args
                 if callee == "append" and isinstance(node.func, ast.Attribute):
                     listed = node.func.value

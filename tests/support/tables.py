@@ -18,6 +18,9 @@ from typing import Any
 from osc_placement.client import api
 from osc_placement.plan import plan
 from osc_placement.plan.kinds import registry
+from osc_placement.scheduling import request, traits, verdict
+from osc_placement.scheduling.case import SCHEDULED, Way
+from osc_placement.scheduling.rule import Rule, Stage
 from tests.support import commands, guide
 
 FOLDER = guide.DOCS / "user" / "reference"
@@ -127,12 +130,50 @@ def client_methods() -> str:
     return _csv([("method", "request"), *rows])
 
 
+def nova_rules() -> str:
+    """CSV: the rules of nova that decide about a server and a host."""
+    rows = [
+        (
+            f"``{rule.name}``",
+            str(rule.stage),
+            rule.refuses,
+            _ways(rule),
+            _releases(rule.since, rule.until),
+            "always" if rule.is_default or rule.is_always else "if nova.conf enables it",
+        )
+        for rule in verdict.RULES
+    ]
+    rows += [
+        (
+            item.step,
+            str(Stage.QUERY),
+            "A host that does not meet it",
+            "all",
+            _releases(item.since, traits.RELEASES[-1]),
+            f"``{item.option}``" if item.option else "always",
+        )
+        for item in request.RULES
+    ]
+    return _csv([("rule", "who refuses", "what is refused", "ways", "nova", "enabled"), *rows])
+
+
+def _ways(rule: Rule) -> str:
+    return "all" if rule.ways == SCHEDULED else ", ".join(way for way in Way if way in rule.ways)
+
+
+def _releases(since: int, until: int) -> str:
+    if (since, until) == (traits.RELEASES[0], traits.RELEASES[-1]):
+        return "all"
+    return f"{since} to {until}" if until != traits.RELEASES[-1] else f"from {since} on"
+
+
 def tables() -> dict[str, str]:
     """``{path below FOLDER: text}``."""
     return {
         "../../client.csv": client_methods(),
         "options.csv": options(),
         "exit-codes.csv": exit_codes(),
+        "nova-rules.csv": nova_rules(),
         "plan.schema.json": json.dumps(plan_schema(), indent=1, sort_keys=True) + "\n",
     }
 

@@ -19,8 +19,11 @@ from osc_placement.v1.resources import candidate
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
+    from osc_placement.scheduling.case import Case
     from osc_placement.scheduling.request import NovaRequest
+    from osc_placement.scheduling.server_hosts import ServerHosts
     from osc_placement.workflows.capacity import show
+    from osc_placement.workflows.cloud.servers import Queries
 
 _CLASS_COLUMNS = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
 
@@ -102,15 +105,18 @@ openstack placement capacity show --flavor m1.large \\
 
         path = parsed_args.after
         plan = None if path is None else (file.read(path), path)
-        #: ``{title: nova's request}``
+        #: ``{title: nova's request}``, and what it is for.
         self._requests: dict[str, NovaRequest] = {}
+        self._cases: dict[str, Case] = {}
         #: ``{flavor: why it is not counted}``
         self._refused: dict[str, str] = {}
         #: ``{title: why Placement refuses nova's request, so that nova finds no host}``
         self._causes: dict[str, str] = {}
-        client, queries = self._queries(parsed_args)
+        nova = nova_request.nova_reader(self, parsed_args)
+        client, queries = self._queries(parsed_args, nova.compute)
         request = show.ShowRequest(
             queries,
+            {title: case for title, case in self._cases.items() if title in queries},
             by=None if parsed_args.by is None else show.By(parsed_args.by),
             without=parsed_args.without,
             keep=parsed_args.keep,
@@ -118,7 +124,6 @@ openstack placement capacity show --flavor m1.large \\
             after=plan,
             added=[add_hosts.AddedHosts(*each) for each in parsed_args.add_hosts],
         )
-        nova = nova_request.nova_reader(self, parsed_args)
         names = services.named_aggregates(self)
         with self.reading() as context:
             answer = show.show(client, request, context, names, nova)
@@ -127,6 +132,7 @@ openstack placement capacity show --flavor m1.large \\
         self.summary = self._summary(answer)
         own = (single.not_checked for single in self._requests.values())
         doubts = [*answer.not_checked, *itertools.chain.from_iterable(own)]
+        doubts += itertools.chain.from_iterable(row.doubts for row in answer.rows)
         code = services.NOT_CHECKED if answer.failures or self._differ(answer.rows) else 0
         self.exit_code = services.answer_code(
             code,
@@ -152,15 +158,20 @@ openstack placement capacity show --flavor m1.large \\
                 for name, single in requests.items()
                 for text in single.not_checked
             ),
+            *(f"Not checked for {row.title}: {text}" for row in answer.rows for text in row.doubts),
             *(f"Assumed: {text}" for text in answer.assumed),
         ]
         return [
             *dict.fromkeys(lines),
             *(f"Not applied: {failure}" for failure in answer.failures),
-            *services.judgement_lines(
+            *services.caveat_lines(
                 refused,
                 answer.not_checked,
-                [*answer.notes, *(text for one in requests.values() for text in one.notes)],
+                [
+                    *answer.notes,
+                    *(text for row in answer.rows for text in row.notes),
+                    *(text for one in requests.values() for text in one.notes),
+                ],
             ),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
             *(f"Nova finds no host for {title}: {why}" for title, why in self._causes.items()),
@@ -180,49 +191,52 @@ openstack placement capacity show --flavor m1.large \\
         return any(len(different) > 1 for different in counts.values())
 
     def _queries(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[api.Client, dict[str, CandidateQuery]]:
-        """The client, and ``{title: query}`` without limits. Errors: as the service refuses one."""
+        self, parsed_args: argparse.Namespace, compute: ServerHosts
+    ) -> tuple[api.Client, dict[str, Queries]]:
+        """The client, and ``{title: queries}`` without limits. Errors: ApiError."""
         parameters: query.Pairs = []
+        queries: dict[str, tuple[CandidateQuery, ...]]
         options = candidate.query_options(self, parsed_args)
         if options is None:
-            self._read_flavors(parsed_args)
-            queries = {title: server.query for title, server in self._requests.items()}
-            client = candidate.connected(self, queries.values())
+            self._read_flavors(parsed_args, compute)
+            queries = {title: server.queries for title, server in self._requests.items()}
+            client = candidate.connected(self, itertools.chain(*queries.values()))
         else:
             client, described = candidate.of_options(self, options)
             parameters = described if isinstance(described, list) else []
             asked = query.read_candidates(described) if isinstance(described, list) else described
-            queries = {_title(asked): asked}
-        queries = {
-            title: dataclasses.replace(asked, limit=None) for title, asked in queries.items()
-        }
-        for title, asked in list(queries.items()):
+            queries = {_title(asked): (asked,)}
+        counted: dict[str, Queries] = {}
+        for title, several in queries.items():
+            unlimited = tuple(dataclasses.replace(asked, limit=None) for asked in several)
             try:
-                _check_query(client, parameters or query.candidate_pairs(asked))
+                for asked in unlimited:
+                    _check_query(client, parameters or query.candidate_pairs(asked))
             except api_errors.ApiError as error:
                 if error.status != 400 or not (
-                    options is None or (options.text and _is_unknown(client, asked))
+                    options is None or (options.text and _is_unknown(client, several[0]))
                 ):
                     raise
                 self._causes[title] = api_errors.one_line(error.detail)
-                del queries[title]
-        return client, queries
+            else:
+                counted[title] = (unlimited,)
+        return client, counted
 
-    def _read_flavors(self, parsed_args: argparse.Namespace) -> None:
+    def _read_flavors(self, parsed_args: argparse.Namespace, compute: ServerHosts) -> None:
         """Read nova's requests; a flavor may have several, of different releases of nova."""
+        from osc_placement.workflows.cloud import cases
+
         opened = nova_request.opened(self)
         for flavor in dict.fromkeys(parsed_args.flavor):
             try:
-                several = nova_request.read(
-                    opened, nova_request.server_options(parsed_args, flavor)
-                )
+                case = cases.read(opened, nova_request.server_options(parsed_args, flavor), compute)
             except errors.InvalidInput as error:
                 self._refused[flavor] = "; ".join(error.reasons)
                 continue
-            for server in several:
-                title = f"{flavor} ({server.title})" if len(several) > 1 else flavor
+            for server in case.requests:
+                title = f"{flavor} ({server.title})" if len(case.requests) > 1 else flavor
                 self._requests[title] = server
+                self._cases[title] = dataclasses.replace(case, releases=server.releases)
         self._require_any(self._requests)
 
     def _require_any(self, counted: Collection[str]) -> None:
@@ -316,12 +330,13 @@ def _columns(
         ),
         "not_counted": lambda row: rows.lines(services.not_counted_rows(row.not_counted)),
         "not_checked": lambda row: rows.lines(
-            [*answer.not_checked, *notes(row, lambda nova: nova.not_checked)]
+            [*answer.not_checked, *notes(row, lambda nova: nova.not_checked), *row.doubts]
         ),
         "notes": lambda row: rows.lines(
             [
                 *([causes[row.title]] if row.title in causes else []),
                 *answer.notes,
+                *row.notes,
                 *notes(row, lambda nova: nova.notes),
             ]
         ),

@@ -33,11 +33,11 @@ _NEW_SERVER = ("flavor", "image", "boot_from_volume", "project", "port")
 
 
 def add_options(
-    parser: argparse.ArgumentParser, *, several: bool = False, judged: bool = True
+    parser: argparse.ArgumentParser, *, several: bool = False, checks: bool = True
 ) -> None:
     """Add the options of nova's request; ``several``: of requests for new servers only.
 
-    ``judged``: with those of commands that check hosts.
+    ``checks``: with those of commands that check hosts.
     """
     group = parser.add_argument_group("nova's request for a server")
     if several:
@@ -59,10 +59,10 @@ def add_options(
     )
     group.add_argument("--project", metavar="<uuid>", help="The project of the server, by UUID")
     arguments.add_repeated(group, "--port", "<uuid>", "A port of neutron with a resource request.")
-    add_scheduler_options(group, judged=judged)
+    add_scheduler_options(group, checks=checks)
 
 
-def add_scheduler_options(group: argparse._ActionsContainer, *, judged: bool = True) -> None:
+def add_scheduler_options(group: argparse._ActionsContainer, *, checks: bool = True) -> None:
     """Add the options that say which request filters of nova are on."""
     arguments.add_file(
         group,
@@ -86,8 +86,8 @@ def add_scheduler_options(group: argparse._ActionsContainer, *, judged: bool = T
         dest="filters",
         choices=sorted(FILTERS),
     )
-    if judged:
-        services.add_judgement(group)
+    if checks:
+        services.add_check_options(group)
 
 
 def is_given(parsed_args: argparse.Namespace) -> bool:
@@ -120,8 +120,8 @@ def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
     return dataclasses.replace(options, **on)
 
 
-#: What reading the trait OWNER_NOVA needs, and what asks for it.
-_OWNER_FEATURES = (("provider required traits", "nova's rule for the trait OWNER_NOVA"),)
+#: What reading the hosts with a trait needs, and what asks for it.
+_TRAIT_FEATURES = (("provider required traits", "nova's rules about traits of hosts"),)
 
 
 def opened(command: base.PlacementCommand) -> nova_request.RequestServices:
@@ -133,17 +133,11 @@ def opened(command: base.PlacementCommand) -> nova_request.RequestServices:
         cloud.nova,
         lambda: cloud.neutron,
         lambda: cloud.glance,
-        functools.cache(lambda: nova_request.has_owner(command.connect(_OWNER_FEATURES))),
+        functools.cache(
+            lambda trait: nova_request.with_trait(command.connect(_TRAIT_FEATURES), trait)
+        ),
+        functools.cache(lambda: nova_request.used_traits(command.connect(_TRAIT_FEATURES))),
     )
-
-
-def read(
-    opened: nova_request.RequestServices, options: nova_request.RequestOptions
-) -> tuple[request.NovaRequest, ...]:
-    """Nova's request by release. Requests and errors: as ``workflows.cloud.nova_request``."""
-    from osc_placement.workflows.cloud import nova_request
-
-    return nova_request.observe_request(opened, options)
 
 
 def server_options(
@@ -191,8 +185,9 @@ def reader_of(
     """
     from osc_placement.workflows.cloud import compute_nodes, nova_servers
 
+    compute = compute_nodes.read_server_hosts(nova)
     return nova_servers.NovaReader(
-        compute_nodes.read_server_hosts(nova),
-        functools.partial(nova_servers.observe, opened(command), scheduler(parsed_args)),
+        compute,
+        functools.partial(nova_servers.observe, opened(command), scheduler(parsed_args), compute),
         functools.partial(nova_servers.list_servers_on, nova),
     )

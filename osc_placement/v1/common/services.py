@@ -161,7 +161,7 @@ def optional_nova(command: base.PlacementCommand, *, no_nova: bool) -> api.Nova 
         return None
 
 
-def add_judgement(group: argparse._ActionsContainer) -> None:
+def add_check_options(group: argparse._ActionsContainer) -> None:
     """Add ``--no-nova`` and ``--strict``, for commands whose answer is about hosts."""
     arguments.add_flag(
         group,
@@ -204,7 +204,7 @@ def answer_code(code: int, doubts: Collection[str], *, strict: bool, only_placem
     return NOT_CHECKED if code == 0 and doubts and (strict or not only_placement) else code
 
 
-def judgement_lines(
+def caveat_lines(
     not_counted: Mapping[str, str], not_checked: Iterable[str], notes: Iterable[str] = ()
 ) -> list[str]:
     """The lines of a summary for ``{host: why it is not counted}`` and for what was not checked.

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
+    from osc_placement.scheduling import verdict
+    from osc_placement.scheduling.server_hosts import ServerHosts
+    from osc_placement.workflows.cloud.cases import MoveRequest
     from osc_placement.workflows.cloud.nova_request import RequestOptions
     from osc_placement.workflows.explain import (
         changes,
@@ -29,9 +32,7 @@ if TYPE_CHECKING:
         explain,
         failures,
         holders,
-        nova_filters,
     )
-    from osc_placement.workflows.explain.moving import MoveRequest
 
 
 COLUMNS = (
@@ -39,7 +40,7 @@ COLUMNS = (
     *("names", "requested", "free", "inventory", "details", "verdict", "commands"),
 )
 
-#: The values of --for: ``moving.MoveKind``.
+#: The values of --for, each a ``case.Way``.
 _MOVES = ("live-migrate", "migrate", "resize", "evacuate", "unshelve")
 
 #: ``(title, section, {column of the table: column of the rows})``
@@ -142,8 +143,9 @@ openstack allocation candidate explain \\
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.scheduling import verdict
         from osc_placement.workflows.cloud import compute_nodes
-        from osc_placement.workflows.explain import explain, holders, moving, nova_filters
+        from osc_placement.workflows.explain import explain, holders
 
         request = ExplainRequest(
             candidate.query_options(self, parsed_args) or nova_request.server_options(parsed_args),
@@ -156,32 +158,28 @@ openstack allocation candidate explain \\
         nova = services.optional_nova(self, no_nova=request.no_nova)
         compute = compute_nodes.read_server_hosts(nova)
         if isinstance(request.asked, candidate.CandidateOptions):
-            judge = None
             client, every = self._of_query(request.asked)
         else:
-            opened = nova_request.opened(self)
-            if request.move:
-                found, compute = moving.plan(opened, request.asked, request.move, compute)
-            else:
-                found = list(nova_request.read(opened, request.asked))
-            every = [
-                explain.ExplainedQuery(single.query, list(single.sources), nova=single)
-                for single in found
-            ]
+            every = self._of_nova(request.asked, request.move, compute)
             client = candidate.connected(self, [single.query for single in every])
-            judge = nova_filters.FilterJudge(opened.nova, request.asked.scheduler).judge
-        every[0] = asked = dataclasses.replace(
-            every[0], hosts=request.hosts, nearest=request.nearest
-        )
+        asked = every[0]
+        of_newest = asked.nova and (asked.nova, asked.nova.second)
+        every = [
+            dataclasses.replace(each, hosts=request.hosts, nearest=request.nearest)
+            if each is asked or (of_newest and each.nova in of_newest)
+            else each
+            for each in every
+        ]
+        asked = every[0]
         aggregates = _host_aggregates(asked, nova)
         with self.reading() as context:
-            answers = explain.explain(
-                client, every, context, compute, list(aggregates.values()), judge
-            )
+            answers = explain.explain(client, every, context, compute, list(aggregates.values()))
+            every, answers = explain.united(every, answers)
+            asked = every[0]
             held, problems = holders.read(client, answers[0].short, context, compute, nova)
         left = answers[0].open
         doubts, notes = (asked.nova.not_checked, asked.nova.notes) if asked.nova else ((), ())
-        open_parts = nova_filters.Open(
+        open_parts = verdict.Open(
             (*doubts, *compute.not_checked, *left.doubts), (*notes, *problems, *left.notes)
         )
         code = {frozenset({True}): 0, frozenset({False}): 3}.get(
@@ -200,9 +198,30 @@ openstack allocation candidate explain \\
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
+    def _of_nova(
+        self, options: RequestOptions, move: MoveRequest | None, compute: ServerHosts
+    ) -> list[explain.ExplainedQuery]:
+        """Nova's queries for a server: of each release that it may be, and its second ones."""
+        from osc_placement.workflows.cloud import cases
+        from osc_placement.workflows.explain import explain
+
+        case = cases.read(nova_request.opened(self), options, compute, move)
+        return [
+            explain.ExplainedQuery(
+                query.query,
+                list(query.sources),
+                nova=query,
+                case=dataclasses.replace(case, releases=query.releases or case.releases),
+            )
+            for single in case.requests
+            for query in (single, single.second)
+            if query is not None
+        ]
+
     def _move(self, parsed_args: argparse.Namespace) -> MoveRequest | None:
         """The options of a move. Exits with a usage error for those that exclude each other."""
-        from osc_placement.workflows.explain import moving
+        from osc_placement.scheduling.case import Way
+        from osc_placement.workflows.cloud import cases
 
         kind, flavor, host = parsed_args.move, parsed_args.to_flavor, parsed_args.to_host
         wrong = {
@@ -216,7 +235,7 @@ openstack allocation candidate explain \\
         }
         for text in (text for text, is_so in wrong.items() if is_so):
             self.usage_error(f"argument {text}")
-        return kind and moving.MoveRequest(moving.MoveKind(kind), host, flavor)
+        return kind and cases.MoveRequest(Way(kind), host, flavor)
 
     def _of_query(
         self, options: candidate.CandidateOptions
@@ -270,7 +289,7 @@ def _summary(
     target: str,
     every: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
-    open_parts: nova_filters.Open,
+    open_parts: verdict.Open,
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not checked."""
     from osc_placement.workflows.explain import set_back
@@ -294,9 +313,11 @@ def _summary(
             f" of this request: {explanation.refused}"
         )
     lines += _named(explanation)
-    lines += [f"Note: {text}" for text in set_back.notes(explanation.changes)]
+    lines += [
+        f"Note: {text}" for text in (*explanation.hints, *set_back.notes(explanation.changes))
+    ]
     lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
-    return [*lines, *services.judgement_lines(explanation.not_counted, *open_parts)]
+    return [*lines, *services.caveat_lines(explanation.not_counted, *open_parts)]
 
 
 def _named(explanation: explain.Explanation) -> list[str]:
@@ -327,7 +348,7 @@ def _count(explanation: explain.Explanation) -> str:
 def _facts(
     every: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
-    open_parts: nova_filters.Open,
+    open_parts: verdict.Open,
     aggregates: commands.Aggregates,
     held: Sequence[holders.RoomHolder],
 ) -> list[dict[str, Any]]:
@@ -351,13 +372,16 @@ def _facts(
         *map(_failure_fact, explanation.failures),
         *(_holder_fact(holder, held) for holder in held),
         *(_change_fact(change, explanation, aggregates) for change in explanation.changes),
-        *map(_filter_fact, explanation.judged),
+        *map(_filter_fact, explanation.checks),
         *(
             {"section": "not-counted", "text": why, "host": name}
             for name, why in explanation.not_counted.items()
         ),
         *([{"section": "failure", "text": explanation.cause}] if explanation.cause else []),
-        *({"section": "note", "text": text} for text in set_back.notes(explanation.changes)),
+        *(
+            {"section": "note", "text": text}
+            for text in (*explanation.hints, *set_back.notes(explanation.changes))
+        ),
         *(
             {"section": section, "text": text}
             for section, texts in (("not-checked", open_parts.doubts), ("note", open_parts.notes))
@@ -454,12 +478,12 @@ def _change_fact(
     }
 
 
-def _filter_fact(judged: nova_filters.FilterJudgement) -> dict[str, Any]:
+def _filter_fact(check: verdict.RuleCheck) -> dict[str, Any]:
     return {
         "section": "nova-filter",
-        "text": judged.text,
-        "reason": judged.filter,
-        "hosts": len(judged.refused),
-        "verdict": str(judged.verdict),
-        "details": {"enabled": judged.is_enabled, "refused": dict(judged.refused)},
+        "text": check.text,
+        "reason": check.rule,
+        "hosts": len(check.refused),
+        "verdict": str(check.says),
+        "details": {"enabled": check.is_enabled, "refused": dict(check.refused)},
     }

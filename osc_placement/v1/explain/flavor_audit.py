@@ -113,7 +113,7 @@ openstack placement flavor audit --fail-on unknown-name \\
             f"On {target}: {counted(len({flavor.id for flavor in flavors}), 'flavor')}: {parts}",
             *(f"Not applied to the copy: {line}" for line in failures),
             *_notes("Assumed", flavors, [flavor.assumptions for flavor in flavors]),
-            *services.judgement_lines(refused, compute.not_checked),
+            *services.caveat_lines(refused, compute.not_checked),
             *_notes("Not checked", flavors, [flavor.not_checked for flavor in flavors]),
             *_notes("Note", flavors, [flavor.notes for flavor in flavors]),
         ]

@@ -14,9 +14,9 @@ from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.model import candidate
     from osc_placement.workflows.cloud import nova_servers
     from osc_placement.workflows.moving import document, follow, plan
+    from osc_placement.workflows.moving.places import Wanted
 
 
 class DrainHosts(base.ReportShowOne):
@@ -82,7 +82,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         arguments.add_count(
             parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
         )
-        nova_request.add_scheduler_options(parser, judged=False)
+        nova_request.add_scheduler_options(parser, checks=False)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.moving import document, flavor_queries, follow
@@ -146,7 +146,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         former: document.DrainPlan | None,
         client: Any,
         nova: nova_servers.NovaReader,
-        flavors: Mapping[str, candidate.CandidateQuery],
+        flavors: Mapping[str, Wanted],
     ) -> plan.Drain:
         from osc_placement.workflows.moving import document, plan
 

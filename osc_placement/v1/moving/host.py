@@ -76,7 +76,7 @@ openstack --os-placement-database cloud.sqlite \\
         nova = nova_request.nova_reader(self, parsed_args)
         hosts, aggregates = self._of_aggregates(parsed_args)
         with self.reading() as context:
-            judgement = stop_hosts.judge(
+            answer = stop_hosts.check(
                 client,
                 stop_hosts.StopRequest(
                     [*parsed_args.hosts, *hosts],
@@ -88,18 +88,18 @@ openstack --os-placement-database cloud.sqlite \\
                 nova,
                 context,
             )
-        code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[judgement.answer]
+        code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[answer.answer]
         self.exit_code = services.answer_code(
-            code, judgement.doubts, strict=parsed_args.strict, only_placement=parsed_args.no_nova
+            code, answer.doubts, strict=parsed_args.strict, only_placement=parsed_args.no_nova
         )
-        is_told = judgement.reason not in ("", *judgement.doubts)
+        is_told = answer.reason not in ("", *answer.doubts)
         self.summary = [
-            *([f"Reason: {judgement.reason}"] if is_told else []),
-            *(f"Assumed: {text}" for text in judgement.assumed),
-            *services.judgement_lines(judgement.not_counted, judgement.doubts, judgement.notes),
+            *([f"Reason: {answer.reason}"] if is_told else []),
+            *(f"Assumed: {text}" for text in answer.assumed),
+            *services.caveat_lines(answer.not_counted, answer.doubts, answer.notes),
         ]
-        self.answer = list(_tables(judgement))
-        fields = _fields(judgement)
+        self.answer = list(_tables(answer))
+        fields = _fields(answer)
         return tuple(fields), tuple(fields.values())
 
     def _of_aggregates(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -123,34 +123,34 @@ openstack --os-placement-database cloud.sqlite \\
         return hosts, list(named_aggregates.aggregate_uuids(others, None).values())
 
 
-def _fields(judgement: stop_hosts.Judgement) -> dict[str, Any]:
+def _fields(answer: stop_hosts.StopAnswer) -> dict[str, Any]:
     unplaced = [
         {
             "server": item.server,
-            "name": judgement.server_names.get(item.server, ""),
+            "name": answer.server_names.get(item.server, ""),
             "host": item.source,
             "reasons": list(item.reasons),
         }
-        for item in judgement.unplaced
+        for item in answer.unplaced
     ]
     return {
-        "answer": str(judgement.answer),
-        "hosts": rows.lines(judgement.hosts),
-        "servers": judgement.servers,
+        "answer": str(answer.answer),
+        "hosts": rows.lines(answer.hosts),
+        "servers": answer.servers,
         "unplaced": rows.lines(unplaced),
-        "without_allocations": rows.lines(judgement.without_allocations),
-        "reason": judgement.reason,
-        "assumed": rows.lines(judgement.assumed),
-        "not_counted": rows.lines(services.not_counted_rows(judgement.not_counted)),
-        "not_checked": rows.lines(judgement.doubts),
-        "notes": rows.lines(judgement.notes),
+        "without_allocations": rows.lines(answer.without_allocations),
+        "reason": answer.reason,
+        "assumed": rows.lines(answer.assumed),
+        "not_counted": rows.lines(services.not_counted_rows(answer.not_counted)),
+        "not_checked": rows.lines(answer.doubts),
+        "notes": rows.lines(answer.notes),
     }
 
 
-def _tables(judgement: stop_hosts.Judgement) -> Iterator[tables.Table]:
-    names, unplaced = judgement.server_names, judgement.unplaced
+def _tables(answer: stop_hosts.StopAnswer) -> Iterator[tables.Table]:
+    names, unplaced = answer.server_names, answer.unplaced
     without = len({item.server for item in unplaced})
-    row = (str(judgement.answer), rows.lines(judgement.hosts), judgement.servers, without)
+    row = (str(answer.answer), rows.lines(answer.hosts), answer.servers, without)
     yield tables.Table("Answer", ("ok to stop", "hosts", "servers", "unplaced"), [row])
     for host, items in itertools.groupby(unplaced, key=lambda item: item.source):
         yield tables.Table(

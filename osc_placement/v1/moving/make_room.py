@@ -47,9 +47,10 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
             parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
         )
         arguments.add_flag(parser, "--script", "Also show the moves as a script")
-        nova_request.add_options(parser, several=True, judged=False)
+        nova_request.add_options(parser, several=True, checks=False)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
+        from osc_placement.workflows.cloud import cases
         from osc_placement.workflows.moving import room_plan, script
 
         nova_request.check(self, parsed_args)
@@ -58,12 +59,11 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         (flavor,) = parsed_args.flavor
         client = self.connect()
         opened = nova_request.opened(self)
-        (asked, *older) = nova_request.read(
-            opened, nova_request.server_options(parsed_args, flavor)
-        )
         nova = nova_request.reader_of(self, parsed_args, opened.nova)
+        case = cases.read(opened, nova_request.server_options(parsed_args, flavor), nova.compute)
+        (asked, *older) = case.requests
         request = room_plan.RoomRequest(
-            asked.query, parsed_args.count, parsed_args.max_moves, parsed_args.timeout
+            case, parsed_args.count, parsed_args.max_moves, parsed_args.timeout
         )
         with self.reading() as context:
             plan = room_plan.plan(client, request, nova, context)

@@ -129,7 +129,7 @@ class AuditCommand(plan_command.PlanCommand):
             code = _code(findings, strict=strict)
             self.exit_code = services.exit_code(code, self.not_checked, parsed_args)
             notes = [f"Note: {note}" for note in report.notes]
-            notes += services.judgement_lines({}, self.not_checked)
+            notes += services.caveat_lines({}, self.not_checked)
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
             self.table_columns = ("code", "name", "evidence", "proposed")
             return rows.listing(_COLUMNS, reported)
@@ -138,7 +138,7 @@ class AuditCommand(plan_command.PlanCommand):
             *self.summary[:1],
             f"Found: {self._counts()}",
             *self.summary[1:],
-            *services.judgement_lines({}, self.not_checked),
+            *services.caveat_lines({}, self.not_checked),
         ]
         results = {item.subject.uuid: item for item in report.results}
         if report.dry_run and not report.halted:

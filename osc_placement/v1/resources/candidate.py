@@ -49,7 +49,7 @@ openstack allocation candidate list \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_options(parser)
-        nova_request.add_options(parser, judged=False)
+        nova_request.add_options(parser, checks=False)
         arguments.add_repeated(
             parser,
             "--name-glob",
@@ -61,6 +61,9 @@ openstack allocation candidate list \\
         arguments.add_flag(parser, "--long", "Also show root, parent and mappings of groups")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.scheduling.server_hosts import ServerHosts
+        from osc_placement.workflows.cloud import cases
+
         mapped = self.shows(parsed_args, "mappings")
         optional = ["candidate mappings"] if mapped else []
         limit = parsed_args.limit
@@ -69,7 +72,8 @@ openstack allocation candidate list \\
         options = query_options(self, parsed_args)
         if options is None:
             asked = nova_request.server_options(parsed_args)
-            latest, *others = nova_request.read(nova_request.opened(self), asked)
+            case = cases.read(nova_request.opened(self), asked, ServerHosts())
+            latest, *others = case.requests
             # ``--limit`` instead of nova's limit.
             request: candidate.CandidateQuery | query.Pairs = dataclasses.replace(
                 latest.query, limit=parsed_args.limit
@@ -96,6 +100,7 @@ def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
         *(f"Assumed: {text}" for text in latest.assumptions),
         *(f"Not checked: {text}" for text in latest.not_checked),
         *(f"Note: {text}" for text in latest.notes),
+        *(["Note: nova also asks with VCPU in place of PCPU"] if latest.second else []),
         *(f"The request of {single.title} differs: add {_option(single)}" for single in others),
     ]
 

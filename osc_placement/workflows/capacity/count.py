@@ -12,9 +12,8 @@ from typing import NamedTuple
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import plans
 from osc_placement.engine.candidates.forest import Forest
-from osc_placement.model import candidate
 from osc_placement.search import placing
-from osc_placement.workflows.cloud import options
+from osc_placement.workflows.cloud import options, servers
 
 
 class ClassCapacity(NamedTuple):
@@ -71,6 +70,8 @@ class Fits:
 class Counter:
     """Counts one request on a state of a cloud; the counts of several parts are independent.
 
+    ``queries`` are those of the request: what fits a query of each release fits.
+
     ``without`` are the root UUIDs of trees that are left out; ``refused`` those of hosts that take
     no server, though other hosts may use what their trees share. ``among`` are the root UUIDs of
     the only trees to look at; None for all.
@@ -79,21 +80,26 @@ class Counter:
     def __init__(
         self,
         base: state.CloudState,
-        query: candidate.CandidateQuery,
+        queries: servers.Queries,
         without: Collection[str] = (),
         refused: Collection[str] = (),
         among: Collection[str] | None = None,
     ) -> None:
         self._base, self._without, self._refused = base, without, frozenset(refused)
-        self._plan = plans.prepare(base, query)
+        self._plan = plans.prepare(base, queries[0][0])
         self._forest = Forest(base, self._plan)
-        self._found = options.find(base, query, refused=self._refused, among=among)
         self._by_root: dict[str, list[placing.Option]] = collections.defaultdict(list)
-        for option, roots in zip(self._found.options, self._found.roots, strict=True):
-            if not options.uses_trees(base, option, without):
-                for root in roots:
-                    self._by_root[root].append(option)
-        self._free = options.free_amounts(base, self._found.options)
+        self._free: dict[placing.Slot, int] = {}
+        self._is_complete, self._not_counted = True, dict[str, None]()
+        for query in queries[0]:
+            found = options.find(base, query, refused=self._refused, among=among)
+            for option, roots in zip(found.options, found.roots, strict=True):
+                if not options.uses_trees(base, option, without):
+                    for root in roots:
+                        self._by_root[root].append(option)
+            self._free |= options.free_amounts(base, found.options)
+            self._is_complete = self._is_complete and found.is_complete
+            self._not_counted |= dict.fromkeys(found.not_counted)
 
     def shared_with(self, roots: Iterable[str]) -> set[str]:
         """The providers of other trees that the request may use on these hosts."""
@@ -108,12 +114,20 @@ class Counter:
         chosen = {id(option): option for some in by_root.values() for option in some}
         hosts = sum(any(option.is_of_host for option in some) for some in by_root.values())
         number = placing.most(list(chosen.values()), self._free)
-        return Fits(number, hosts, self._found.is_complete)
+        return Fits(number, hosts, self._is_complete)
 
     @property
     def not_counted(self) -> tuple[str, ...]:
         """The root UUIDs of hosts that Placement would use, but that take no server."""
-        return tuple(self._found.not_counted)
+        return tuple(self._not_counted)
+
+    def serving(self, roots: Iterable[str]) -> list[str]:
+        """Those of some hosts on which the request fits."""
+        return [
+            root
+            for root in roots
+            if any(option.fits(self._free) for option in self._by_root.get(root, ()))
+        ]
 
     def count(self, roots: Iterable[str]) -> Capacity:
         """How often the request fits on the hosts with these roots, and what remains."""

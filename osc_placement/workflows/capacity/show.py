@@ -17,22 +17,26 @@ from osc_placement.model import candidate
 from osc_placement.model.name import and_more
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan.plan import Plan, check_target
+from osc_placement.scheduling.case import Case
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
 from osc_placement.workflows.capacity import add_hosts, count
 from osc_placement.workflows.cloud import (
-    compute_nodes,
     named_aggregates,
     nova_servers,
     observe,
     observe_hosts,
     on_a_copy,
     servers,
+    ways,
     wide,
 )
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_verdicts import NO_ANSWERS, HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.moving import places, reserve
+from osc_placement.workflows.moving.places import Wanted
 from osc_placement.workflows.snapshot import replay
 
 #: Hosts in no aggregate or availability zone.
@@ -51,12 +55,14 @@ class By(enum.StrEnum):
 class ShowRequest:
     """The operator's arguments.
 
-    ``queries`` is ``{title: query}``. ``without`` are names or UUIDs of providers. ``keep`` is the
-    number of hosts in reserve, ``seconds`` the time for it. ``after`` is a plan and its file;
-    ``added`` are hosts that may be bought, after the plan.
+    ``queries`` is ``{title: queries}``; ``cases`` is ``{title: what nova's request is for}``.
+    ``without`` are names or UUIDs of providers. ``keep`` is the number of hosts in reserve,
+    ``seconds`` the time for it. ``after`` is a plan and its file; ``added`` are hosts that may be
+    bought, after the plan.
     """
 
-    queries: Mapping[str, candidate.CandidateQuery]
+    queries: Mapping[str, servers.Queries]
+    cases: Mapping[str, Case] = dataclasses.field(default_factory=dict)
     by: By | None = None
     without: Sequence[str] = ()
     keep: int | None = None
@@ -71,6 +77,8 @@ class Row:
 
     ``is_after``: after the plan, with the added hosts. ``kept`` is set with hosts in reserve.
     ``not_counted`` is ``{host: why it takes no server}``, for the hosts that Placement would use.
+    ``doubts`` are facts that are not known and can make the count smaller; ``notes`` are about
+    servers that no reserve can save.
     """
 
     title: str
@@ -79,6 +87,8 @@ class Row:
     capacity: count.Capacity
     kept: reserve.Reserve | None = None
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,7 +145,7 @@ def show(
             client = stack.enter_context(replay.copied(client, context))
         reading = wide.observed(
             client,
-            request.queries.values(),
+            [query for it in request.queries.values() for one in it for query in one],
             context,
             more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
             with_aggregates=request.by is By.AGGREGATE,
@@ -153,18 +163,26 @@ def show(
         if added:
             states[True], like = _with_added(states.get(True, states[False]), added)
         notes = _notes(states[False], aggregates, request.by, nova.compute)
-        for title, query in request.queries.items():
-            counting = _Counting(title, query, request, aggregates, in_nova, nova.compute, like)
+        for title, queries in request.queries.items():
+            case = request.cases.get(title)
+            counting = _Counting(
+                title, queries, case, request, aggregates, in_nova, nova.compute, like
+            )
             for is_after, base in states.items():
                 rows += counting.rows(base, is_after=is_after)
-    not_checked = (*nova.compute.not_checked, *in_nova.doubts)
-    return Shown(tuple(rows), failures, not_checked, (*notes, *in_nova.notes), in_nova.assumed)
+    return Shown(
+        tuple(rows),
+        failures,
+        (*nova.compute.not_checked, *in_nova.doubts),
+        (*notes, *in_nova.notes),
+        in_nova.assumed,
+    )
 
 
 def _added(
     base: state.CloudState,
     added: Iterable[add_hosts.AddedHosts],
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
 ) -> list[tuple[str, int]]:
     """``(root UUID, number of hosts like it)``. Errors: UnknownProvider, InvalidInput."""
     input_errors = errors.InputErrors()
@@ -206,7 +224,7 @@ def _notes(
     base: state.CloudState,
     aggregates: Iterable[HostAggregate],
     by: By | None,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
 ) -> tuple[str, ...]:
     """The host aggregates that are counted with nova's hosts, where Placement has others."""
     by_host = named_aggregates.hosts_in_nova(hosts_of(base), compute)
@@ -247,7 +265,7 @@ def _with_own_aggregates(base: state.CloudState) -> state.CloudState:
 def _within(
     query: candidate.CandidateQuery, aggregates: Collection[str]
 ) -> candidate.CandidateQuery:
-    """The query with member_of, which nova adds to the group without a suffix."""
+    """A query with member_of, which nova adds to the group without a suffix."""
     groups = (
         each
         if each.suffix
@@ -265,11 +283,12 @@ class _Counting:
     """
 
     title: str
-    query: candidate.CandidateQuery
+    queries: servers.Queries
+    case: Case | None
     request: ShowRequest
     aggregates: Sequence[HostAggregate]
     in_nova: nova_servers.KnownServers
-    compute: compute_nodes.ServerHosts
+    compute: ServerHosts
     like: Mapping[str, str]
 
     def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[Row]:
@@ -279,12 +298,20 @@ class _Counting:
         parts = self._parts(base, without)
         if self.request.by in (By.AGGREGATE, By.ZONE):
             base = _with_own_aggregates(base)
-        every = count.Counter(base, self.query, without, refused)
+        answers = NO_ANSWERS
+        if self.case is not None and self.compute.hosts is not None:
+            answers = HostVerdicts(base, self.compute).of(self.case)
+        own = {root: why for root, why in answers.refused.items() if root not in self.like}
+        refused = {**own, **refused}
+        every = count.Counter(base, self.queries, without, refused)
         for part, roots, aggregates in parts:
-            query, counter = self.query, every
+            queries, counter = self.queries, every
             if aggregates:
-                query = _within(query, aggregates.union(roots))
-                counter = count.Counter(base, query, without, refused, among=set(roots))
+                names = aggregates.union(roots)
+                queries = tuple(
+                    tuple(_within(query, names) for query in several) for several in queries
+                )
+                counter = count.Counter(base, queries, without, refused, among=set(roots))
             there = {*roots}.union(*(base.with_aggregate[uuid] for uuid in aggregates))
             unused = (
                 base.providers[uuid]
@@ -292,11 +319,26 @@ class _Counting:
                 if there.isdisjoint((uuid, base.providers[uuid].root_uuid))
             )
             capacity = counter.count(roots)
-            kept = self._kept(base, query, roots, without, refused) if self.request.keep else None
+            kept, doubts, notes = None, list[str](), list[str]()
+            if self.request.keep:
+                kept, doubts, notes = self._kept(base, Wanted(queries, answers), roots, without)
+            serving = counter.serving(roots)
+            is_open = all(root in answers.unknown for root in serving)
+            for root in serving:
+                (doubts if is_open else notes).extend(answers.unknown.get(root, ()))
             reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
             why = f"Placement does not have it in {part}"
             reasons |= {each.name: why for each in unused}
-            yield Row(self.title, part, is_after, capacity, kept, reasons)
+            yield Row(
+                self.title,
+                part,
+                is_after,
+                capacity,
+                kept,
+                reasons,
+                tuple(dict.fromkeys(doubts)),
+                tuple(notes),
+            )
 
     def _parts(
         self, base: state.CloudState, without: Collection[str]
@@ -346,29 +388,56 @@ class _Counting:
     def _kept(
         self,
         base: state.CloudState,
-        query: candidate.CandidateQuery,
+        wanted: Wanted,
         roots: Sequence[str],
         without: Collection[str],
-        refused: Collection[str],
-    ) -> reserve.Reserve:
+    ) -> tuple[reserve.Reserve, list[str], list[str]]:
+        """The reserve, the facts that can make it smaller, and the servers that it cannot save."""
         outside = set(base.tree).difference(roots)
         hosts = [uuid for uuid in hosts_of(base) if uuid not in outside]
         known = self.in_nova
+        placed = servers.servers_on(base, hosts, known.cases, known.groups, known.migrations)
+        verdicts = HostVerdicts(base, self.compute)
+        leaving = ways.leaving(
+            placed, known.cases, verdicts, ways.OFF_A_DEAD_HOST, source_fails=True
+        )
         found = places.Moves(
             base,
-            servers.servers_on(base, hosts, known.queries, known.groups, known.migrations),
+            leaving.moving,
             SearchBudget(self.request.seconds),
-            [query],
+            [wanted],
             without,
             known.groups,
-            outside.union(refused),
+            outside.union(
+                self.compute.refused(root for root in base.tree if root not in self.like)
+            ),
+            self.compute.root_of,
         )
         if not found.is_complete:
             raise errors.PlacementError(
                 "--keep: a host has too many allocation candidates for one of the requests"
             )
-        usable = {option.root_uuid for option in found.options_of(servers.kind_of(query), ())}
+        usable = {option.root_uuid for option in found.options_of(wanted.kind, ())}
         hosts = [uuid for uuid in hosts if uuid in usable]
-        kept = reserve.capacity_with_failures(found, query, hosts, self.request.keep or 0)
+        kept = reserve.capacity_with_failures(found, wanted, hosts, self.request.keep or 0)
+        doubts = [f"{text} of {uuid}" for uuid, text in leaving.doubtful.items()]
+        if found.has_doubt:
+            sure = reserve.capacity_with_failures(
+                found.only_certain(), wanted, hosts, self.request.keep or 0, kept.least
+            )
+            if sure.least < kept.least or sure.unsafe != kept.unsafe:
+                doubts += found.all_doubts()
         unsafe = tuple(base.providers[uuid].name for uuid in kept.unsafe)
-        return dataclasses.replace(kept, unsafe=unsafe)
+        return dataclasses.replace(kept, unsafe=unsafe), doubts, _lost_anyway(leaving, placed)
+
+
+def _lost_anyway(leaving: ways.Leaving, placed: Iterable[servers.PlacedServer]) -> list[str]:
+    """The servers that nova does not evacuate, whatever room there is."""
+    by_reason: dict[str, list[str]] = {}
+    for server in placed:
+        if server.key in leaving.held:
+            by_reason.setdefault(leaving.held[server.key], []).append(server.uuid)
+    return [
+        f"{nova_servers.named(uuids)}: not evacuated if its host fails, because {why}"
+        for why, uuids in by_reason.items()
+    ]

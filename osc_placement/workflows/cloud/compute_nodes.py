@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's host aggregates, compute nodes and their providers; several workflows use them.
-
-``ServerHosts`` decides which root providers can take a server; ``read_server_hosts`` reads what it
-needs.
-"""
+"""Nova's host aggregates, compute nodes and their providers; several workflows use them."""
 
 from __future__ import annotations
 
@@ -19,6 +15,7 @@ from osc_placement.nova import servers, values
 from osc_placement.nova.api import Nova, collected, host_aggregates
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.scheduling.server_hosts import ServerHosts
 
 _NO_NODE = Reason(
     Code.NO_COMPUTE_NODE, "nova lists a compute service of this host, but no compute node"
@@ -197,136 +194,6 @@ def why_not_stale(hosts: values.Hosts, root: provider.Provider, *, was_node: boo
         if host in undiscovered:
             return Doubt(Code.UNDISCOVERED_HOST, (host,))
     return None if was_node else Doubt(Code.OTHER_SERVICE)
-
-
-#: Why the compute services were not checked.
-NOVA_NOT_READ = (
-    "compute services: nova was not read, so a host may be down, disabled or missing in nova"
-)
-
-#: Why the host that a server leaves does not take it.
-SOURCE = "the server is there"
-
-
-class ServerHosts:
-    """Which root providers can take a server: the rules of nova's ComputeFilter. Pure.
-
-    A root provider can take a server if nova has a compute node with its UUID, in a cell that is
-    up, and the compute service of this node is enabled, up and not forced down. ``hosts`` is None
-    if nova was not read: no root is refused then, and ``not_checked`` says why. ``source`` is the
-    host that a server leaves, with ``is_live`` in a live migration: nova ignores it, and then hosts
-    with another or an older hypervisor, too.
-    """
-
-    def __init__(
-        self,
-        hosts: values.Hosts | None = None,
-        why: str = NOVA_NOT_READ,
-        source: str = "",
-        *,
-        is_live: bool = False,
-    ) -> None:
-        self.hosts, self.source, self._is_live = hosts, source, is_live
-        self.not_checked: tuple[str, ...] = () if hosts is not None else (why,)
-        hosts = hosts or values.Hosts()
-        self._node = {node.uuid: node for node in hosts.nodes}
-        self._service = {service.host: service for service in hosts.compute_services}
-        self._unreachable = hosts.unreachable
-        self._refused_live: dict[tuple[str, int], frozenset[str]] = {}
-
-    def why_not(self, root_uuid: str) -> str:
-        """Why a root provider cannot take a server; empty if it can, or if nova was not read."""
-        if self.hosts is None:
-            return ""
-        node = self._node.get(root_uuid)
-        if node is None:
-            down = f", and the cell of {', '.join(sorted(self._unreachable))} is down"
-            return f"nova lists no compute node{down if self._unreachable else ''}"
-        return self.why_ignored(root_uuid) or _why_refused(self._service.get(node.host))
-
-    def why_ignored(self, root_uuid: str) -> str:
-        """Why nova ignores a host for a move of the server of ``source``; empty if it does not."""
-        node = self._node.get(root_uuid)
-        if node is None or not self.source or self.hosts is None:
-            return ""
-        if node.host == self.source:
-            return SOURCE
-        leaving = self.hosts.of_host().get(self.source, ()) if self._is_live else ()
-        return next(filter(None, (_why_not_live(one, node) for one in leaving)), "")
-
-    def refused_live(self, root_uuid: str) -> frozenset[str]:
-        """The roots to which nova moves no server of a root live."""
-        source = self._node.get(root_uuid)
-        if source is None:
-            return frozenset()
-        if source.hypervisor not in self._refused_live:
-            self._refused_live[source.hypervisor] = frozenset(
-                uuid for uuid, node in self._node.items() if _why_not_live(source, node)
-            )
-        return self._refused_live[source.hypervisor]
-
-    def refused(self, roots: Iterable[str]) -> dict[str, str]:
-        """``{root UUID: why it cannot take a server}``, without the roots that can."""
-        reasons = {root: self.why_not(root) for root in roots}
-        return {root: why for root, why in reasons.items() if why}
-
-    def is_enabled(self, root_uuid: str) -> bool:
-        """Whether nova reports that the compute service of a root provider is enabled."""
-        node = self._node.get(root_uuid)
-        service = self._service.get(node.host) if node else None
-        return service is not None and service.is_reachable and service.is_enabled
-
-    def enabled(self, root_uuid: str) -> ServerHosts:
-        """The same, after the compute service of a root provider was enabled."""
-        node = self._node.get(root_uuid)
-        if self.hosts is None or node is None:
-            return self
-        services = tuple(
-            dataclasses.replace(each, is_enabled=True) if each.host == node.host else each
-            for each in self.hosts.compute_services
-        )
-        return ServerHosts(
-            dataclasses.replace(self.hosts, compute_services=services),
-            source=self.source,
-            is_live=self._is_live,
-        )
-
-    def is_up(self, root_uuid: str) -> bool:
-        """Whether nova-compute of a root provider runs, enabled or not: nova can move servers."""
-        node = self._node.get(root_uuid)
-        service = self._service.get(node.host) if node else None
-        return (
-            service is not None
-            and service.is_reachable
-            and service.is_up
-            and not service.is_forced_down
-        )
-
-    def node(self, root_uuid: str) -> values.ComputeNode | None:
-        """The compute node of a root provider."""
-        return self._node.get(root_uuid)
-
-
-def _why_not_live(source: values.ComputeNode, target: values.ComputeNode) -> str:
-    """Why nova refuses a live migration between two nodes, if it shows their hypervisors."""
-    (kind, version), (other, lowest) = target.hypervisor, source.hypervisor
-    if kind and other and kind != other:
-        return f"its hypervisor is {kind}, that of the source {other}"
-    if version and version < lowest:
-        return f"its hypervisor is older than that of the source ({version}, {lowest})"
-    return ""
-
-
-def _why_refused(service: values.ComputeService | None) -> str:
-    if service is None:
-        return "no compute service"
-    if not service.is_reachable:
-        return "its cell is down"
-    if not service.is_enabled:
-        return "nova-compute disabled"
-    if service.is_forced_down:
-        return "nova-compute forced down"
-    return "" if service.is_up else "nova-compute down"
 
 
 def read_server_hosts(nova: Nova | None) -> ServerHosts:

@@ -18,6 +18,7 @@ from osc_placement.model import command_line
 from osc_placement.model.name import and_more, canonical_uuid, counted, is_uuid
 from osc_placement.nova.api import Nova, collected, host_aggregates
 from osc_placement.nova.values import HostAggregate, find_host_aggregates
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes
 
 _MOST_NAMES = 3
@@ -106,9 +107,7 @@ def compare(
     return NamedMembers(aggregate, **{field: tuple(names) for field, names in by_field.items()})
 
 
-def hosts_in_nova(
-    roots: Iterable[str], compute: compute_nodes.ServerHosts
-) -> dict[str, frozenset[str]]:
+def hosts_in_nova(roots: Iterable[str], compute: ServerHosts) -> dict[str, frozenset[str]]:
     """``{nova's name of a host: its root UUIDs}`` of some roots; empty if nova was not read."""
     by_host: dict[str, set[str]] = {}
     for root in roots:

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, retry
 from osc_placement.engine import state
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors, servers, values
-from osc_placement.scheduling import request, traits
+from osc_placement.nova.flavors import NamedFlavor
+from osc_placement.scheduling import api_rules, case, request, traits
+from osc_placement.scheduling.answer import NotKnown
 from osc_placement.scheduling.request import SchedulerOptions
+from osc_placement.scheduling.server_hosts import ServerHosts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,21 +36,65 @@ class RequestOptions:
     scheduler: SchedulerOptions = dataclasses.field(default_factory=SchedulerOptions)
 
 
-#: Nova moves a server that was requested in a zone within this zone only.
-ZONE_HIDDEN = "the zone in which a server was requested: nova shows it from compute API 2.96 on"
+#: The hosts (UUIDs of root providers) with a trait.
+WithTrait = Callable[[str], frozenset[str]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestServices:
     """The services of one cloud; neutron and glance are opened when they are needed.
 
-    ``has_owner``: whether a host has the trait OWNER_NOVA.
+    ``used_traits`` are those of ``api_rules.TRAITS`` that a provider has.
     """
 
     nova: nova_api.Nova
     neutron: Callable[[], neutron_api.Neutron]
     glance: Callable[[], flavors.Glance]
-    has_owner: Callable[[], bool]
+    with_trait: WithTrait
+    used_traits: Callable[[], frozenset[str]] = lambda: api_rules.TRAITS
+
+    def facts(self) -> CloudFacts:
+        """What only some rules ask for."""
+        return CloudFacts(self)
+
+
+class CloudFacts(case.Facts):
+    """Reads what a rule asks for, each fact once."""
+
+    def __init__(self, services: RequestServices) -> None:
+        self._services = services
+        self._with_trait: dict[str, frozenset[str]] = {}
+        self._images: dict[str, flavors.Image | str] = {}
+
+    def with_trait(self, trait: str) -> frozenset[str]:
+        """The hosts with a trait, if any host has it. Requests: one listing. Errors: NotKnown."""
+        if trait not in self._with_trait:
+            try:
+                if trait in api_rules.TRAITS and trait not in self._services.used_traits():
+                    self._with_trait[trait] = frozenset()
+                else:
+                    self._with_trait[trait] = self._services.with_trait(trait)
+            except errors.PlacementError as error:
+                raise NotKnown(f"the hosts with the trait {trait}: {error}") from error
+        return self._with_trait[trait]
+
+    def has_share(self, server: values.Server) -> bool:
+        """Whether a share is attached. Requests: one GET to nova. Errors: NotKnown."""
+        try:
+            return servers.has_share(self._services.nova, server.uuid)
+        except errors.PlacementError as error:
+            raise NotKnown(f"whether a share is attached: {error}") from error
+
+    def image(self, uuid: str) -> flavors.Image | str:
+        """An image of glance, or why it cannot be read. Requests: one GET to glance."""
+        if uuid not in self._images:
+            try:
+                self._images[uuid] = flavors.image(self._services.glance(), uuid)
+            except errors.InvalidInput:
+                self._images[uuid] = f"the properties of image {uuid}: glance has it no more"
+            except errors.PlacementError as error:
+                self._images[uuid] = f"the properties of image {uuid}: {error}"
+        return self._images[uuid]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,14 +122,17 @@ class Rules:
 
 
 def observe_rules(
-    nova: nova_api.Nova, options: SchedulerOptions, has_owner: Callable[[], bool]
+    nova: nova_api.Nova,
+    options: SchedulerOptions,
+    with_trait: WithTrait,
+    compute: ServerHosts | None = None,
 ) -> Rules:
     """The rules by which a nova sends its requests.
 
-    Nova requires OWNER_NOVA if a host has it, which only nova-compute 34 sets. Without such a host
-    it is not known, unless nova does not even show that it is nova 34.
+    Nova requires OWNER_NOVA once every nova-compute is nova 34; only that release sets the trait.
+    Without a host that has it, it is not known, unless nova does not even show that it is nova 34.
 
-    Requests: one to nova, unless the options name the release; those of ``has_owner`` if the
+    Requests: one to nova, unless the options name the release; those of ``with_trait`` if the
     release may have the rule.
     """
     newest = traits.RELEASES[-1]
@@ -100,8 +149,11 @@ def observe_rules(
         note = f"nova shows no version: the rules of nova {newest} (--nova-release)"
     if options.owner or max(releases) < traits.OWNER_SINCE:
         return Rules(options, releases, note)
-    if has_owner():
-        return Rules(dataclasses.replace(options, owner=True), releases, note, OWNER_MEASURED)
+    owners = with_trait(traits.OWNER)
+    if owners:
+        is_newest = compute is None or compute.hosts is None or compute.all_have(owners)
+        owned = dataclasses.replace(options, owner=is_newest)
+        return Rules(owned, releases, note, OWNER_MEASURED if is_newest else OWNER_NOT_YET)
     if version is None and options.release is None:
         owned = dataclasses.replace(options, owner=False)
         return Rules(owned, releases, note, request.OWNER_UNKNOWN)
@@ -112,57 +164,34 @@ def observe_rules(
 OWNER_MEASURED = (
     f"every nova-compute is nova 34, because hosts have the trait {traits.OWNER}: nova requires it"
 )
+OWNER_NOT_YET = (
+    f"nova does not require {traits.OWNER}: hosts without it have an older nova-compute, and nova"
+    " requires it once every nova-compute is nova 34"
+)
 
 
-def has_owner(client: api.Client) -> bool:
-    """Whether a root provider has the trait OWNER_NOVA. Requests: one listing."""
+def with_trait(client: api.Client, trait: str) -> frozenset[str]:
+    """The roots of the trees with a trait. Requests: one listing."""
     try:
-        listed = retry.read(lambda: client.list_providers(required=[traits.OWNER]))
+        listed = retry.read(lambda: client.list_providers(required=[trait]))
     except api_errors.BadRequest:
         # Placement does not have the trait.
-        return False
-    return any(item.root_uuid in (None, item.uuid) for item in listed)
+        return frozenset()
+    return frozenset(item.root_uuid or item.uuid for item in listed)
 
 
-def has_owner_in(base: state.CloudState) -> bool:
-    """``has_owner`` of a state with all traits. Requests: none."""
-    uuids = base.with_trait[traits.OWNER]
-    return any(base.providers[uuid].root_uuid == uuid for uuid in uuids)
+def used_traits(client: api.Client) -> frozenset[str]:
+    """Those of ``api_rules.TRAITS`` that a provider has. Requests: one listing."""
+    name = f"in:{','.join(sorted(api_rules.TRAITS))}"
+    return frozenset(retry.read(lambda: client.list_traits(name, associated=True)))
 
 
-def observe_request(
-    services: RequestServices, options: RequestOptions
-) -> tuple[request.NovaRequest, ...]:
-    """Nova's request for the server that the options describe.
-
-    Several if the releases of nova that this nova may be send different requests; the newest first.
-
-    Requests: those of ``observe_rules``; to nova one for host aggregates, one for the zones if none
-    of these has the requested one, and one per 1000 flavors or one for the server; to neutron one
-    per port, or one for a server; to glance one for an image (two for a name).
-    Errors: InvalidInput for what does not exist, and for what nova or Placement refuses.
-    """
-    aggregates = nova_api.host_aggregates(services.nova)
-    if options.availability_zone:
-        _check_zone(services.nova, aggregates, options.availability_zone)
-    own: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-    if options.server:
-        spec, own, hidden = _existing(services, options, aggregates)
-    else:
-        spec = _new(services, options)
-    rules = observe_rules(services.nova, options.scheduler, services.has_owner)
-    return tuple(
-        dataclasses.replace(
-            single,
-            assumptions=(*rules.notes, *single.assumptions, *own),
-            not_checked=(*single.not_checked, *hidden),
-        )
-        for single in request.requests_by_release(spec, aggregates, rules.options, rules.releases)
-    )
+def with_trait_in(base: state.CloudState, trait: str) -> frozenset[str]:
+    """``with_trait`` of a state with all traits. Requests: none."""
+    return frozenset(base.providers[uuid].root_uuid for uuid in base.with_trait[trait])
 
 
-def _check_zone(nova: nova_api.Nova, aggregates: Sequence[values.HostAggregate], zone: str) -> None:
+def check_zone(nova: nova_api.Nova, aggregates: Sequence[values.HostAggregate], zone: str) -> None:
     """Refuse a zone that nova does not have. Requests: one for a zone of no host aggregate.
 
     Errors: InvalidInput, with the zones.
@@ -176,7 +205,12 @@ def _check_zone(nova: nova_api.Nova, aggregates: Sequence[values.HostAggregate],
         )
 
 
-def _new(services: RequestServices, options: RequestOptions) -> request.ServerSpec:
+def new_spec(services: RequestServices, options: RequestOptions) -> request.ServerSpec:
+    """What the scheduler gets for a new server.
+
+    Requests: to nova one per 1000 flavors; to neutron one per port; to glance one for an image (two
+    for a name). Errors: InvalidInput.
+    """
     if options.flavor is None:
         raise errors.InvalidInput(["name a flavor or a server"])
     [flavor] = flavors.select(flavors.flavors(services.nova), [options.flavor])
@@ -191,6 +225,7 @@ def _new(services: RequestServices, options: RequestOptions) -> request.ServerSp
         project_id=options.project_id,
         ports=_ports(services, options.ports),
         flavor_name=flavor.name,
+        image_id=image.id if image else None,
     )
 
 
@@ -202,36 +237,30 @@ def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.
     return [port for port in found.values() if port]
 
 
-def _existing(
-    services: RequestServices, options: RequestOptions, aggregates: Sequence[values.HostAggregate]
-) -> tuple[request.ServerSpec, tuple[str, ...], tuple[str, ...]]:
-    """The server, what was assumed about it, and what was not checked."""
-    server = read_server(services.nova, options)
-    spec = spec_of(
-        server, neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
-    )
-    disk_format, missing = _disk_format(services, options, server)
+def existing_spec(
+    services: RequestServices, options: RequestOptions, server: values.Server, facts: CloudFacts
+) -> tuple[request.ServerSpec, NamedFlavor | None, tuple[str, ...]]:
+    """What the scheduler gets for a server, the flavor of a resize, and what was assumed.
+
+    Requests: to neutron one for the ports; to nova one per 1000 flavors for a resize, and one for a
+    server with an image and volumes; to glance one for the image if it is needed.
+    Errors: InvalidInput.
+    """
+    ports = neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
+    spec = spec_of(server, ports, facts)
+    form, missing = _disk_format(facts, options, server)
     spec = dataclasses.replace(
         spec,
-        disk_format=disk_format,
+        disk_format=form,
         from_volume=_from_volume(services, server),
         availability_zone=options.availability_zone or server.pinned_zone,
+        names_zone=bool(options.availability_zone),
     )
+    new: NamedFlavor | None = None
     if options.flavor is not None:
         [new] = flavors.select(flavors.flavors(services.nova), [options.flavor])
-        if (new.name, new.flavor) == (server.flavor_name, server.flavor):
-            raise errors.InvalidInput([f"the server has the flavor {new.name} already"])
         spec = dataclasses.replace(spec, flavor=new.flavor, name=new.name, flavor_name=new.name)
-    hidden = () if options.availability_zone else _hidden_zone(server, aggregates)
-    return spec, ("the server's own allocations count as used", *missing), hidden
-
-
-def _hidden_zone(
-    server: values.Server, aggregates: Sequence[values.HostAggregate]
-) -> tuple[str, ...]:
-    """That the zone of a server is not known, in a cloud with zones."""
-    has_zones = any("availability_zone" in each.metadata for each in aggregates)
-    return (ZONE_HIDDEN,) if has_zones and not server.shows_zone else ()
+    return spec, new, ("the server's own allocations count as used", *missing)
 
 
 def read_server(nova: nova_api.Nova, options: RequestOptions) -> values.Server:
@@ -245,56 +274,35 @@ def read_server(nova: nova_api.Nova, options: RequestOptions) -> values.Server:
     return server
 
 
-def spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:
-    """Errors: InvalidInput for a server of a cell that is down."""
+def spec_of(
+    server: values.Server, attached: Sequence[neutron_api.Port], facts: CloudFacts | None = None
+) -> request.ServerSpec:
+    """What the scheduler gets for a server. ``facts`` reads an image that nova does not show.
+
+    Requests: one to glance for such an image. Errors: InvalidInput for a server of a cell that is
+    down.
+    """
     if not server.known or server.flavor is None:
         raise errors.InvalidInput(
             [f"server {server.uuid}: its cell is down, so nova shows neither flavor nor image"]
         )
+    properties, why = server.image_properties, ""
+    if properties is None and server.image_id is not None and facts is not None:
+        image = facts.image(server.image_id)
+        properties, why = (None, image) if isinstance(image, str) else (image.properties, "")
     return request.ServerSpec(
         server.flavor,
         f"of server {server.name}",
-        image=server.image_properties,
+        image=properties,
         from_volume=server.from_volume,
         availability_zone=server.pinned_zone,
         project_id=server.project_id,
         ports=attached,
         uuid=server.uuid,
         flavor_name=server.flavor_name,
+        image_id=server.image_id,
+        why_no_image=why,
     )
-
-
-def observe_servers(
-    services: RequestServices, listed: Mapping[str, values.Server], options: SchedulerOptions
-) -> dict[str, request.NovaRequest | str]:
-    """Nova's request for each server of ``listed`` (by UUID), or why there is none.
-
-    The disk format of images, and a root disk that is one of several volumes, are not read.
-    Requests: those of ``observe_rules``; to nova one for host aggregates; to neutron one per 64
-    servers.
-    """
-    attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
-    for each in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
-        attached[each.server_uuid].append(each)
-    aggregates = nova_api.host_aggregates(services.nova)
-    rules = observe_rules(services.nova, options, services.has_owner)
-    requests: dict[str, request.NovaRequest | str] = {}
-    for uuid, server in listed.items():
-        try:
-            spec = spec_of(server, attached[uuid])
-            newest, *others = request.requests_by_release(
-                spec, aggregates, rules.options, rules.releases
-            )
-            different = tuple(f"{single.title} sends another request" for single in others)
-            hidden = _hidden_zone(server, aggregates)
-            requests[uuid] = dataclasses.replace(
-                newest,
-                assumptions=tuple(filter(None, (rules.owner_note, *newest.assumptions))),
-                not_checked=(*newest.not_checked, *different, *hidden),
-            )
-        except errors.InvalidInput as error:
-            requests[uuid] = "; ".join(error.reasons)
-    return requests
 
 
 def _from_volume(services: RequestServices, server: values.Server) -> bool:
@@ -305,19 +313,19 @@ def _from_volume(services: RequestServices, server: values.Server) -> bool:
 
 
 def _disk_format(
-    services: RequestServices, options: RequestOptions, server: values.Server
+    facts: CloudFacts, options: RequestOptions, server: values.Server
 ) -> tuple[str | None, list[str]]:
     """``(disk format, warnings)`` of the server's image.
 
     The format is None if no request filter needs it, or if it cannot be read; a warning says why.
-    Requests: one or two to glance, if a request filter needs the format.
+    Requests: one to glance, if a request filter needs the format.
     """
     needed = options.scheduler.query_placement_for_image_type_support
     if not needed or server.image_id is None:
         return None, []
-    try:
-        return flavors.image(services.glance(), server.image_id).disk_format, []
-    except errors.InvalidInput:
-        return None, [f"the image {server.image_id} of the server is deleted"]
-    except errors.PlacementError as error:
-        return None, [f"the format of the image {server.image_id} is not known: {error}"]
+    image = facts.image(server.image_id)
+    return (
+        (None, [f"the disk format and {image}"])
+        if isinstance(image, str)
+        else (image.disk_format, [])
+    )

@@ -13,12 +13,10 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, flavor, servers as nova_servers, values
-from osc_placement.scheduling import filters, request
-from osc_placement.workflows.cloud import compute_nodes, guest_search, nova_request, server_moves
-
-#: The states in which nova migrates a server: without a stop, and those with one.
-LIVE = frozenset({"active", "paused"})
-_MIGRATED = LIVE | {"stopped"}
+from osc_placement.scheduling import request
+from osc_placement.scheduling.case import Case, GroupMembers
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import cases, guest_search, nova_request, server_moves, servers
 
 #: The servers or hosts that a line names.
 _MOST_NAMED = 3
@@ -28,19 +26,27 @@ _MOST_NAMED = 3
 class KnownServers:
     """What nova says about servers.
 
-    ``queries`` is ``{uuid: nova's request}``. ``groups`` are the server groups of nova with
-    (anti-)affinity. ``notes`` are lines about how the servers can move; ``doubts`` those about what
-    was not checked and can hold a server on its host, so that a yes is not certain. ``assumed`` are
-    lines about what nova's requests were assumed to be. ``migrations`` are the UUIDs that are no
-    servers, but migrations.
+    ``cases`` is ``{uuid: the server's case, with nova's requests}``. ``groups`` are the server
+    groups with (anti-)affinity, by UUID, with nova's hosts of their members. ``notes`` are lines
+    about how the servers can move; ``doubts`` those about what was not checked and can hold a
+    server on its host, so that a yes is not certain. ``assumed`` are lines about what nova's
+    requests were assumed to be. ``migrations`` are the UUIDs that are no servers, but migrations.
     """
 
-    queries: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
-    groups: Sequence[values.ServerGroup] = ()
+    cases: Mapping[str, Case] = dataclasses.field(default_factory=dict)
+    groups: Mapping[str, GroupMembers] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     migrations: frozenset[str] = frozenset()
+
+    def queries(self) -> list[candidate.CandidateQuery]:
+        """Nova's different queries for the servers."""
+        by_kind = {
+            servers.kind_of(several): several
+            for several in map(servers.queries_of, self.cases.values())
+        }
+        return [query for several in by_kind.values() for queries in several for query in queries]
 
 
 WITHOUT_NOVA = KnownServers(
@@ -81,9 +87,7 @@ class NovaReader:
     ``list_on`` the servers and migrations of compute nodes and of consumers (UUIDs).
     """
 
-    compute: compute_nodes.ServerHosts = dataclasses.field(
-        default_factory=compute_nodes.ServerHosts
-    )
+    compute: ServerHosts = dataclasses.field(default_factory=ServerHosts)
     requests: Callable[[ServersOnHosts, Sequence[str]], KnownServers] = lambda *_: WITHOUT_NOVA
     list_on: Callable[[Sequence[values.ComputeNode], Collection[str]], Listed] | None = None
 
@@ -100,17 +104,6 @@ class NovaReader:
             return ServersOnHosts(nodes, *self.list_on(nodes, consumers))
         except errors.PlacementError as error:
             return ServersOnHosts(problem=f"the servers on these hosts and their moves: {error}")
-
-
-def why_staying(server: values.Server, node: values.ComputeNode) -> str:
-    """Why nova does not migrate a server at rest; empty if it does."""
-    if node.is_ironic:
-        return "nova does not migrate a server of an Ironic node"
-    if server.task_state:
-        return f"nova does not migrate it while its task is {server.task_state}"
-    if server.vm_state not in _MIGRATED:
-        return f"nova does not migrate a server that is {server.vm_state}"
-    return ""
 
 
 def list_servers_on(
@@ -153,69 +146,65 @@ def needs_allocations(server: values.Server) -> bool:
 def observe(
     services: nova_request.RequestServices,
     options: request.SchedulerOptions,
+    compute: ServerHosts,
     on_hosts: ServersOnHosts,
     uuids: Sequence[str],
 ) -> KnownServers:
     """Nova's requests for the servers with these UUIDs.
 
-    Requests: those of ``nova_request.observe_servers``, one per 1000 server groups, and one more.
+    Requests: those of ``cases.of_servers``, one per 1000 server groups; one for each of up to five
+    members of groups that were not read, or one per 1000 servers.
     """
     listed = {uuid: on_hosts.servers[uuid] for uuid in uuids if uuid in on_hosts.servers}
-    known = nova_request.observe_servers(services, listed, options)
-    found = {uuid: each for uuid, each in known.items() if not isinstance(each, str)}
+    read = cases.of_servers(services, listed, options, compute)
+    known = {uuid: case for uuid, case in read.items() if isinstance(case, Case)}
     refused = [
-        f"traits, zones and aggregates of server {uuid}: {each}"
-        for uuid, each in known.items()
-        if isinstance(each, str)
+        f"traits, zones and aggregates of server {uuid}: {case}"
+        for uuid, case in read.items()
+        if isinstance(case, str)
     ]
     migrations = frozenset(on_hosts.migrations)
-    unknown = [uuid for uuid in uuids if uuid not in known and uuid not in migrations]
+    unknown = [uuid for uuid in uuids if uuid not in read and uuid not in migrations]
     if unknown:
         refused.append(
             f"traits, zones and aggregates of {named(unknown)}, which nova does not list:"
             " 'openstack placement allocation audit' says what they are"
         )
-    groups, problem = _groups(services.nova)
+    groups, problem = _groups(services.nova, on_hosts.servers, known)
+    newest = [case.requests[0] for case in known.values()]
     return KnownServers(
-        {uuid: each.query for uuid, each in found.items()},
+        known,
         groups,
-        tuple(_local_disks(single.server for single in found.values())),
-        (
-            *refused,
-            *problem,
-            *dict.fromkeys(text for single in found.values() for text in single.not_checked),
-            *_ties([single.server for single in found.values()]),
+        tuple(_local_disks(single.server for single in newest)),
+        tuple(
+            dict.fromkeys(
+                (*refused, *problem, *(text for single in newest for text in single.not_checked))
+            )
         ),
-        tuple(dict.fromkeys(text for single in found.values() for text in single.assumptions)),
+        tuple(dict.fromkeys(text for single in newest for text in single.assumptions)),
         migrations,
     )
 
 
-def _groups(nova: api.Nova) -> tuple[list[values.ServerGroup], list[str]]:
+def _groups(
+    nova: api.Nova, listed: Mapping[str, values.Server], wanted: Collection[str]
+) -> tuple[dict[str, GroupMembers], list[str]]:
+    """The groups of some servers with the hosts of all members, and why they cannot be read."""
     try:
-        found = api.server_groups(nova)
+        groups = [
+            group
+            for group in api.server_groups(nova)
+            if not group.policy.startswith("soft-") and not set(wanted).isdisjoint(group.members)
+        ]
+        absent = {uuid for group in groups for uuid in group.members} - listed.keys()
+        others = nova_servers.find_servers(nova, absent) if absent else {}
     except errors.PlacementError as error:
-        return [], [f"server groups: {error}"]
-    return [each for each in found if not each.policy.startswith("soft-")], []
+        return {}, [f"server groups: {error}"]
+    return cases.members_of(groups, {**others, **listed}), []
 
 
-#: ``(what ties a server to its host, the filter that knows which servers)``
-_TIES = (
-    ("PCI devices on the other hosts", "PciPassthroughFilter"),
-    ("NUMA nodes on the other hosts", "NUMATopologyFilter"),
-)
-
-
-def _ties(found: Sequence[request.ServerSpec]) -> Iterator[str]:
-    """What can refuse a server on the other hosts, and is not in Placement."""
-    for what, name in _TIES:
-        uuids = [str(server.uuid) for server in found if filters.HIDDEN[name][0](server, ())]
-        if uuids:
-            yield f"{what}: {named(uuids)}"
-
-
-def _local_disks(found: Iterable[request.ServerSpec]) -> Iterator[str]:
-    uuids = [str(server.uuid) for server in found if not server.from_volume]
+def _local_disks(specs: Iterable[request.ServerSpec]) -> Iterator[str]:
+    uuids = [str(server.uuid) for server in specs if not server.from_volume]
     if uuids:
         yield f"local disks, which only a migration moves: {named(uuids)}"
 
@@ -250,8 +239,8 @@ class Standing(NamedTuple):
     """How servers stand to hosts that stop. Keys are ``(server UUID, root UUID)``.
 
     ``resting`` are at rest there and need a place elsewhere; ``held`` is why the others must not
-    lose the host: they move, or nova does not migrate them; ``doubtful`` is why it is not known
-    whether they lose anything. ``gone`` have allocations there and are not there any more.
+    lose the host: they move; ``doubtful`` is why it is not known whether they lose anything.
+    ``gone`` have allocations there and are not there any more.
     """
 
     resting: Mapping[tuple[str, str], values.Server]
@@ -260,9 +249,7 @@ class Standing(NamedTuple):
     gone: frozenset[tuple[str, str]]
 
 
-def standing(
-    base: state.CloudState, on_hosts: ServersOnHosts, compute: compute_nodes.ServerHosts
-) -> Standing:
+def standing(base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHosts) -> Standing:
     """How the servers that nova lists stand to the hosts."""
     reading = reading_of(base, on_hosts, compute)
     resting: dict[tuple[str, str], values.Server] = {}
@@ -275,12 +262,10 @@ def standing(
             key = (move.server.uuid, root)
             if not loss.is_certain:
                 doubtful[key] = (
-                    f"{label(move.server)}: {move.why()}: {_next(reading, move, node.host)}"
+                    f"{cases.label(move.server)}: {move.why()}: {_next(reading, move, node.host)}"
                 )
             elif not move.is_settled and move.phase is not server_moves.Phase.BUSY:
                 held[key] = f"{move.why()}; {node.host} must not stop: {loss.cost.text}"
-            elif why := why_staying(move.server, node):
-                held[key] = why
             else:
                 resting[key] = move.server
     gone: set[tuple[str, str]] = set()
@@ -292,8 +277,8 @@ def standing(
                 continue
             if server and server.host and reading.node_of(server) is None:
                 doubtful[key] = (
-                    f"{label(server)}: nova has it on {server.host}, and lists no compute node of"
-                    " this host"
+                    f"{cases.label(server)}: nova has it on {server.host}, and lists no compute"
+                    " node of this host"
                 )
             else:
                 gone.add(key)
@@ -310,7 +295,7 @@ def _next(reading: server_moves.MovesReading, move: server_moves.ServerMove, hos
 
 
 def reading_of(
-    base: state.CloudState, on_hosts: ServersOnHosts, compute: compute_nodes.ServerHosts
+    base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHosts
 ) -> server_moves.MovesReading:
     """What the model of moves needs, from a state and from nova."""
     return server_moves.MovesReading(
@@ -339,11 +324,6 @@ def unallocated(base: state.CloudState, stand: Standing, among: Collection[str])
         elif needs_allocations(server):
             missing[uuid] = server.host or ""
     return Unallocated(missing, elsewhere)
-
-
-def label(server: values.Server) -> str:
-    """``server web-1 (UUID)``; without a name, the UUID alone."""
-    return f"server {server.name} ({server.uuid})" if server.name else f"server {server.uuid}"
 
 
 def named(uuids: Sequence[str]) -> str:

@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from osc_placement.client import api
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, candidate
-from osc_placement.workflows.cloud import compute_nodes, nova_servers, reading, servers, wide
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import nova_servers, reading, servers, ways, wide
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 
 #: The consumer of everything that is used by consumers that were not read.
@@ -41,14 +43,20 @@ class HostsRead:
 class JoinedServers:
     """The servers on hosts, as Placement and nova have them together.
 
-    ``moving`` have allocations there, and need a place elsewhere as far as nova was read. ``stand``
-    is how nova's servers stand to the hosts, ``lost`` are those without allocations there.
+    ``leaving`` are those with allocations there that need a place elsewhere, as far as nova was
+    read, with the way of each. ``stand`` is how nova's servers stand to the hosts: ``held`` has
+    those that nova does not move, too. ``lost`` are those without allocations there.
     """
 
     base: state.CloudState
-    moving: Sequence[servers.PlacedServer]
+    leaving: ways.Leaving
     stand: nova_servers.Standing
     lost: nova_servers.Unallocated
+
+    @property
+    def moving(self) -> Sequence[servers.PlacedServer]:
+        """The servers that nova moves, each with its way."""
+        return self.leaving.moving
 
     @property
     def stuck(self) -> set[str]:
@@ -70,9 +78,10 @@ class JoinedServers:
             {key: why for key, why in doubtful.items() if key[1] in roots},
             frozenset(key for key in gone if key[1] in roots),
         )
+        moving = [server for server in self.moving if server.root_uuid in roots]
         return JoinedServers(
             self.base,
-            [server for server in self.moving if server.root_uuid in roots],
+            dataclasses.replace(self.leaving, moving=moving),
             stand,
             nova_servers.unallocated(self.base, stand, roots),
         )
@@ -82,22 +91,30 @@ class JoinedServers:
         yield from self.stand.doubtful.values()
         yield from self.lost.lines()
         for server in self.moving:
-            for text in server.unknown:
-                yield f"{text} of server {server.uuid}"
+            if server.key in self.leaving.doubtful:
+                yield f"server {server.uuid}: {self.leaving.doubtful[server.key]}"
 
 
-def join(found: HostsRead, compute: compute_nodes.ServerHosts) -> JoinedServers:
+def join(found: HostsRead, compute: ServerHosts) -> JoinedServers:
     """The servers on the hosts, without those that are there no more."""
     base, nova = found.base, found.nova
     stand = nova_servers.standing(base, found.on_hosts, compute)
-    known = servers.servers_on(base, found.roots, nova.queries, nova.groups, nova.migrations)
+    placed = servers.servers_on(base, found.roots, nova.cases, nova.groups, nova.migrations)
     staying = stand.held.keys() | stand.doubtful.keys() | stand.gone
-    return JoinedServers(
-        base,
-        [each for each in known if (each.uuid, each.root_uuid) not in staying],
-        stand,
-        nova_servers.unallocated(base, stand, found.roots),
+    leaving = ways.leaving(
+        (server for server in placed if (server.uuid, server.root_uuid) not in staying),
+        nova.cases,
+        HostVerdicts(base, compute),
     )
+    refused = {
+        (server.uuid, server.root_uuid): leaving.held[server.key]
+        for server in placed
+        if server.key in leaving.held
+    }
+    resting = {key: server for key, server in stand.resting.items() if key not in refused}
+    stand = stand._replace(resting=resting, held={**stand.held, **refused})
+    lost = nova_servers.unallocated(base, stand, found.roots)
+    return JoinedServers(base, leaving, stand, lost)
 
 
 def of_state(
@@ -192,9 +209,6 @@ def read(
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
     on_hosts = nova.on_roots(roots, {*uuids, *others})
     in_nova = nova.requests(on_hosts, list(uuids))
-    groups = [group for group in in_nova.groups if not uuids.keys().isdisjoint(group.members)]
-    in_nova = dataclasses.replace(in_nova, groups=groups)
-    read_consumers(uuid for group in groups for uuid in group.members)
     read_consumers(on_hosts.servers)
     # What is left over after a move that failed: of the newest migration of each server.
     newest: dict[str, str] = {}
@@ -202,9 +216,10 @@ def read(
         if move.server_uuid in on_hosts.servers:
             newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
     read_consumers(filter(None, newest.values()))
-    placed = servers.servers_on(base, roots, in_nova.queries, groups, in_nova.migrations)
-    queries = {each.kind: each.query for each in placed}
-    observed = wide.read(client, context, [*queries.values(), *more], reader=cloud)
+    placed = servers.servers_on(base, roots, in_nova.cases, migrations=in_nova.migrations)
+    queries = {servers.kind_of(server.queries): server.queries for server in placed}
+    asked = [query for several in queries.values() for each in several for query in each]
+    observed = wide.read(client, context, [*asked, *more], reader=cloud)
     # Where a server that moves gives back an amount, more may fit than fits now.
     held = {
         base.providers[uuid].root_uuid

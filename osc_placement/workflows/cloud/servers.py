@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers of hosts, and what each of them requests elsewhere. Pure.
+"""The servers of hosts, and what nova requests for each of them elsewhere. Pure.
 
-A server requests the amounts that it has. Its traits, aggregates and server groups are known from
-nova.
-
-A server is a consumer with allocations in the tree of a host.
+A server is a consumer with allocations in the tree of a host. What nova requests for it is known
+from nova; without nova, it is the amounts that it has.
 """
 
 from __future__ import annotations
@@ -15,11 +13,17 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from osc_placement import errors
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, candidate, name
-from osc_placement.nova.values import ServerGroup
-from osc_placement.workflows.cloud import compute_nodes, selector
+from osc_placement.scheduling.case import Case, GroupMembers, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import selector
+from osc_placement.workflows.cloud.host_verdicts import NO_ANSWERS, HostAnswers
 
 #: The trait of a disabled host; nova's scheduler never places a server there.
 DISABLED = "COMPUTE_STATUS_DISABLED"
+
+
+#: Nova's queries for a server in its order, for each release that this nova may be.
+Queries = tuple[tuple[candidate.CandidateQuery, ...], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,25 +31,29 @@ class PlacedServer:
     """A consumer on one host.
 
     ``allocations`` are those that it has in the tree of the host and of sharing providers: what it
-    frees when it leaves. ``query`` is what it requests on another host. ``apart`` is the UUID of
-    its server group with anti-affinity, ``together`` of one with affinity. ``unknown`` are
-    conditions of nova that ``query`` lacks. ``barred`` are the roots of hosts that do not take it.
+    frees when it leaves. ``queries`` are those for another host. ``apart`` is the UUID of its
+    server group with anti-affinity, ``together`` of one with affinity. ``way`` is how it leaves,
+    None if nova was not asked; ``answers`` are those of nova's filters for this way.
     """
 
     uuid: str
     root_uuid: str
     allocations: allocation.Allocations
-    query: candidate.CandidateQuery
+    queries: Queries
     apart: str = ""
     together: str = ""
-    unknown: tuple[str, ...] = ()
-    barred: frozenset[str] = frozenset()
+    way: Way | None = None
+    answers: HostAnswers = NO_ANSWERS
 
     @property
     def kind(self) -> Hashable:
         """Equal for servers that have the same options on other hosts."""
-        kind = kind_of(self.query, self.apart)
-        return (kind, self.barred) if self.barred else kind
+        return kind_of(self.queries, self.apart), self.answers.key
+
+    @property
+    def query(self) -> candidate.CandidateQuery:
+        """Nova's first query by its newest release."""
+        return self.queries[0][0]
 
     @property
     def key(self) -> str:
@@ -56,18 +64,19 @@ class PlacedServer:
 def servers_on(
     base: state.CloudState,
     roots: Iterable[str],
-    queries: Mapping[str, candidate.CandidateQuery] | None = None,
-    groups: Iterable[ServerGroup] = (),
+    cases: Mapping[str, Case] | None = None,
+    groups: Mapping[str, GroupMembers] | None = None,
     migrations: Collection[str] = (),
 ) -> list[PlacedServer]:
     """The servers of hosts, without the consumers that hold allocations for a migration.
 
-    ``queries`` are nova's requests for servers: their conditions apply. ``groups`` are nova's
-    server groups with affinity or anti-affinity. ``migrations`` are the UUIDs of migrations, see
-    ``is_migration``.
+    ``cases`` are those of servers: nova's requests count. ``groups`` are nova's server groups with
+    affinity or anti-affinity. ``migrations`` are the UUIDs of migrations, see ``is_migration``.
     """
-    asked = queries or {}
-    group_of = {uuid: each for each in groups for uuid in each.members}
+    known = cases or {}
+    group_of = {
+        uuid: members.group for members in (groups or {}).values() for uuid in members.group.members
+    }
     placed = []
     for root in roots:
         for uuid in sorted(consumers_on(base, root)):
@@ -75,15 +84,21 @@ def servers_on(
             if is_migration(consumer, migrations):
                 continue
             own = _own_allocations(base, root, consumer.allocations)
-            query = query_of(base, root, own)
-            unknown: tuple[str, ...] = ()
-            if uuid in asked:
-                query, unknown = with_conditions(query, asked[uuid])
+            case = known.get(uuid)
+            queries = queries_of(case) if case else ((query_of(base, root, own),),)
             group = group_of.get(uuid)
             apart = group.uuid if group and group.policy == "anti-affinity" else ""
             together = group.uuid if group and not apart else ""
-            placed.append(PlacedServer(uuid, root, own, query, apart, together, unknown))
+            placed.append(PlacedServer(uuid, root, own, queries, apart, together))
     return placed
+
+
+def queries_of(case: Case) -> Queries:
+    """Nova's queries for a case, by release; without limits."""
+    return tuple(
+        tuple(dataclasses.replace(query, limit=None) for query in single.queries)
+        for single in case.requests
+    )
 
 
 def consumers_on(base: state.CloudState, root: str) -> Iterable[str]:
@@ -99,48 +114,6 @@ def hosts_of_server(base: state.CloudState, uuid: str) -> set[str]:
         for each in (consumer.allocations if consumer else ())
         if standard.SHARING_TRAIT not in base.providers[each].traits
     }
-
-
-def with_conditions(
-    own: candidate.CandidateQuery, asked: candidate.CandidateQuery
-) -> tuple[candidate.CandidateQuery, tuple[str, ...]]:
-    """The request for amounts, with the conditions of nova's request; and conditions left out.
-
-    A group of amounts has the conditions of nova's group with the same amounts.
-    """
-    left = [group for group in asked.groups if _has_conditions(group)]
-    groups = []
-    for group in own.groups:
-        match = next(
-            (
-                each
-                for each in left
-                if (not each.suffix and not group.suffix)
-                or (each.suffix and group.suffix and each.resources == group.resources)
-            ),
-            None,
-        )
-        if match is not None:
-            left.remove(match)
-            group = dataclasses.replace(
-                match, suffix=group.suffix, resources=group.resources, in_tree=None
-            )
-        groups.append(group)
-    unknown = [f"conditions of request group {each.suffix or '(unsuffixed)'}" for each in left]
-    unknown += ["same_subtree" for _ in asked.same_subtree]
-    return (
-        candidate.CandidateQuery(
-            tuple(groups),
-            isolate=asked.isolate,
-            root_required=asked.root_required,
-            root_forbidden=asked.root_forbidden,
-        ),
-        tuple(unknown),
-    )
-
-
-def _has_conditions(group: candidate.RequestGroup) -> bool:
-    return bool(group.required or group.forbidden or group.member_of or group.forbidden_aggregates)
 
 
 def is_migration(consumer: record.ConsumerRecord, migrations: Collection[str]) -> bool:
@@ -164,7 +137,7 @@ def _own_allocations(
 def query_of(
     base: state.CloudState, root: str, allocations: allocation.Allocations
 ) -> candidate.CandidateQuery:
-    """The request for the same amounts on another host.
+    """The request for the same amounts on another host, where nova was not read.
 
     The amounts of the root and of sharing providers are requested without a suffix, so that any
     provider of a host may supply them; those of each other provider together from one provider.
@@ -186,8 +159,12 @@ def query_of(
     return candidate.CandidateQuery((*first, *numbered), root_forbidden=frozenset({DISABLED}))
 
 
-def kind_of(query: candidate.CandidateQuery, apart: str = "") -> Hashable:
-    """Equal for requests with equal groups, conditions and server groups."""
+def kind_of(queries: Queries, apart: str = "") -> Hashable:
+    """Equal for requests with equal queries and server groups."""
+    return tuple(tuple(map(_kind, several)) for several in queries), apart
+
+
+def _kind(query: candidate.CandidateQuery) -> Hashable:
     groups = frozenset(
         (
             group.suffix,
@@ -201,12 +178,10 @@ def kind_of(query: candidate.CandidateQuery, apart: str = "") -> Hashable:
         for group in query.groups
     )
     between = (query.isolate, frozenset(query.same_subtree))
-    return groups, between, query.root_required, query.root_forbidden, apart
+    return groups, between, query.root_required, query.root_forbidden
 
 
-def roots_named(
-    base: state.CloudState, texts: Iterable[str], compute: compute_nodes.ServerHosts
-) -> list[str]:
+def roots_named(base: state.CloudState, texts: Iterable[str], compute: ServerHosts) -> list[str]:
     """The root UUIDs of hosts by nova's name, or by the name or UUID of a provider.
 
     Errors: UnknownProvider.
@@ -225,7 +200,7 @@ def chosen_roots(
     texts: Iterable[str],
     aggregates: Mapping[str, Iterable[str]],
     hosts: Collection[str],
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
 ) -> list[str]:
     """The root UUIDs of hosts as in ``roots_named``, and of the hosts in aggregates.
 

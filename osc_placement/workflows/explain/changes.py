@@ -2,9 +2,10 @@
 """The smallest changes that give a request a host. Pure.
 
 Two views: ``of_host`` changes the cloud (free, add, traits, aggregates, units of inventories), and
-``of_query`` changes the request. Each change is enough, and no part of it is. An example:
-a host with 2 VCPU free and without a trait gets one change with two steps, "free 2 VCPU; add the
-trait", because neither step helps alone.
+``of_query`` changes the request. Only what somebody can change is searched: of what nova-compute
+counts, that is a ratio and an amount of reserve, and no trait of its driver. Each change is enough,
+and no part of it is. An example: a host with 2 VCPU free and without a trait gets one change with
+two steps, "free 2 VCPU; add the trait", because neither step helps alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from osc_placement.engine.candidates.forest import Forest
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.inventory import Inventory
+from osc_placement.model.name import CUSTOM_PREFIX
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.explain import amounts
 from osc_placement.workflows.explain.relaxations import (
@@ -44,6 +47,12 @@ VCPU = "VCPU"
 
 #: The trait of a root whose compute service is disabled.
 DISABLED = "COMPUTE_STATUS_DISABLED"
+
+#: The classes whose ratio and reserve nova.conf sets.
+CONFIGURED = frozenset({VCPU, "MEMORY_MB", "DISK_GB"})
+
+#: The beginning of the classes that neutron's agents count in the trees of hosts.
+_OF_NEUTRON = "NET_"
 
 
 class Action(enum.StrEnum):
@@ -220,16 +229,25 @@ def of_host(
     nova_members: Mapping[str, Collection[str]],
     serving: Collection[str] = (),
     refused: Collection[str] = (),
+    counted: Collection[str] = (),
 ) -> list[SmallestChange]:
     """The smallest changes of a host, or of a provider that shares with it; at most three.
 
     ``nova_members`` is ``{aggregate: names of the hosts in nova}``; ``serving`` are the root UUIDs
     that can serve the query already, and ``refused`` those on which nova places no server: they are
-    not counted after a change.
+    not counted after a change. ``counted`` are the providers (UUIDs) that nova-compute counts.
     """
     plan = plans.prepare(base, query)
-    repair = _Repair(base, plan, root_uuid, nova_members)
+    repair = _Repair(base, plan, root_uuid, nova_members, counted)
     return _Changes(base, query, repair, serving, refused).changes()
+
+
+def counted_by_nova(base: state.CloudState, compute: ServerHosts) -> frozenset[str]:
+    """The providers (UUIDs) of which nova-compute writes inventories and traits."""
+    nodes = compute.hosts.nodes if compute.hosts else ()
+    return frozenset(
+        uuid for node in nodes if node.uuid in base.tree for uuid in base.tree[node.uuid]
+    )
 
 
 def lack(
@@ -357,7 +375,8 @@ class _Changes:
 
         def with_amount(amount: int) -> Step:
             if step.action is Action.RAISE:
-                return self._repair.raise_room(provider, step.name, amount)
+                # Less than what can be raised can be raised.
+                return self._repair.raise_room(provider, step.name, amount) or step
             return dataclasses.replace(step, amount=amount)
 
         while high - low > 1:
@@ -399,9 +418,10 @@ class _Repair:
         plan: plans.QueryPlan,
         root_uuid: str,
         nova_members: Mapping[str, Collection[str]],
+        counted: Collection[str] = (),
     ) -> None:
         self._base, self._plan, self.root = base, plan, base.providers[root_uuid]
-        self._nova_members = nova_members
+        self._nova_members, self._counted = nova_members, counted
         forest = Forest(base, plan)
         uuids = {*base.tree[root_uuid], *forest.sharing_with(root_uuid)}
         self._providers = [base.providers[uuid] for uuid in base.in_order(uuids)]
@@ -462,6 +482,8 @@ class _Repair:
         short = 0.0
         for name, amount in slot.resources.items():
             held = provider.inventories[name]
+            if self._is_fixed(provider, name) and not held.suits_units(amount):
+                return None
             if amount < held.min_unit:
                 steps.append(Step(provider.name, Action.AMEND, name, "min_unit", amount))
             if amount % held.step_size:
@@ -473,9 +495,11 @@ class _Repair:
             allowed = any_of - group.forbidden
             if provider.traits.isdisjoint(allowed):
                 added = min(pick.one_of(group, any_of))
+                if self._is_of_driver(provider, added):
+                    return None
                 steps.append(Step(provider.name, Action.ADD_TRAIT, added))
         for trait in sorted(group.forbidden & provider.traits):
-            if trait == standard.SHARING_TRAIT:
+            if trait == standard.SHARING_TRAIT or self._is_of_driver(provider, trait):
                 return None
             steps.append(Step(provider.name, Action.REMOVE_TRAIT, trait))
         return _Way(provider, (*steps, *self._memberships(group, provider, pick)), short)
@@ -511,11 +535,14 @@ class _Repair:
     def _steps(
         self,
         chosen: Sequence[_Way],
-        room: Callable[[record.ProviderRecord, str, int], Step],
+        room: Callable[[record.ProviderRecord, str, int], Step | None],
         pick: _Pick,
     ) -> tuple[tuple[Step, ...], float] | None:
         """All steps for one provider per slot, and the missing share of amounts."""
-        steps = {step: None for way in chosen for step in way.steps} | dict(self._of_root())
+        of_root = dict(self._of_root())
+        if any(self._is_of_driver(self.root, step.name) for step in of_root):
+            return None
+        steps = {step: None for way in chosen for step in way.steps} | of_root
         slots = self._plan.slots
         suffixed = [
             way.provider.uuid for slot, way in zip(slots, chosen, strict=True) if slot.group.suffix
@@ -535,10 +562,15 @@ class _Repair:
         for (uuid, name), amount in taken.items():
             provider = self._base.providers[uuid]
             if amount > provider.inventories[name].max_unit:
+                if self._is_fixed(provider, name):
+                    return None
                 steps[Step(provider.name, Action.AMEND, name, "max_unit", amount)] = None
             missing = amount - self._free(provider, name)
             if missing > 0:
-                steps[room(provider, name, missing)] = None
+                more = room(provider, name, missing)
+                if more is None:
+                    return None
+                steps[more] = None
                 short += missing / amount
         return tuple(sorted(steps)), short
 
@@ -556,7 +588,8 @@ class _Repair:
                         (each, name)
                         for name in sorted(pick.one_of(group, any_of))
                         for each in own
-                        if all(
+                        if not self._is_of_driver(each, name)
+                        and all(
                             other.uuid != each.uuid or name not in slot.group.forbidden
                             for slot, other in taking
                         )
@@ -579,13 +612,22 @@ class _Repair:
         used = self._base.used(provider.uuid).get(name, 0)
         return provider.inventories[name].capacity - used
 
-    def _free_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
+    def _is_fixed(self, provider: record.ProviderRecord, name: str) -> bool:
+        """Whether nova-compute counts a class of a provider: nobody changes its total or units."""
+        return provider.uuid in self._counted and not name.startswith(_OF_NEUTRON)
+
+    def _is_of_driver(self, provider: record.ProviderRecord, trait: str) -> bool:
+        """Whether nova-compute writes a trait of a provider, whatever an operator does."""
+        is_own = trait.startswith(CUSTOM_PREFIX) or trait == DISABLED
+        return provider.uuid in self._counted and not is_own
+
+    def _free_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step | None:
         """Free what is used, if that is enough; otherwise raise the capacity."""
         if self._base.used(provider.uuid).get(name, 0) >= missing:
             return Step(provider.name, Action.FREE, name, amount=missing)
         return self.raise_room(provider, name, missing)
 
-    def _raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
+    def _raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step | None:
         """Raise the capacity by what nova-compute does not set back; otherwise free what is used.
 
         The ratio of VCPU may be raised; that of a class which is not sold several times is not.
@@ -595,9 +637,14 @@ class _Repair:
             return self.raise_room(provider, name, missing)
         return self._free_room(provider, name, missing)
 
-    def raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step:
-        """The step that raises the capacity."""
-        field, value = raised(name, provider.inventories[name], missing)
+    def raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step | None:
+        """The step that raises the capacity; None if nobody can raise it so much."""
+        held, is_fixed = provider.inventories[name], self._is_fixed(provider, name)
+        if is_fixed and name not in CONFIGURED:
+            return None
+        field, value = raised(name, held, missing, is_fixed=is_fixed)
+        if is_fixed and field == "total":
+            return None
         return Step(provider.name, Action.RAISE, name, field, missing, value)
 
 
@@ -615,18 +662,21 @@ def _key(step: Step) -> tuple[str, str, str]:
     return step.provider, step.name, f"{step.action} {step.field}"
 
 
-def raised(name: str, held: Inventory, missing: int) -> tuple[str, float]:
+def raised(
+    name: str, held: Inventory, missing: int, *, is_fixed: bool = False
+) -> tuple[str, float]:
     """The field that raises the capacity of a class by at least an amount, and its new value.
 
-    The reserved amount if all is reserved. The ratio of a class that is sold several times, because
-    nova-compute resets the total.
+    The reserved amount if all is reserved, or if the total is fixed and the ratio is 1. The ratio
+    of a class that is sold several times, because nova-compute resets the total.
     """
     wanted = held.capacity + missing
     available = held.total - held.reserved
     reserved = held.total - math.ceil(wanted / held.allocation_ratio)
     while int((held.total - reserved) * held.allocation_ratio) < wanted:
         reserved -= 1
-    if available <= 0 and reserved >= 0:
+    is_single = name != VCPU and held.allocation_ratio == 1
+    if reserved >= 0 and (available <= 0 or (is_fixed and is_single)):
         return "reserved", reserved
     if available > 0 and (name == VCPU or held.allocation_ratio != 1):
         ratio = math.ceil(wanted / available * 100) / 100

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The explanation of a query: read the cloud, then judge it."""
+"""The explanation of a query: read the cloud, then check its hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import functools
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, responses, retry
@@ -17,13 +17,15 @@ from osc_placement.engine import standard, state
 from osc_placement.engine.candidates.report import RefusalReason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
-from osc_placement.model.name import counted
+from osc_placement.model.name import and_more, counted
 from osc_placement.nova.values import HostAggregate, Hosts
+from osc_placement.scheduling import verdict
+from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.request import NovaRequest
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import observe, selector, wide
-from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.explain import changes, failures, nova_filters, set_back
+from osc_placement.workflows.explain import changes, failures, set_back
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.explain.failures import Failure, FunnelStep, ShortProvider
 from osc_placement.workflows.explain.relaxations import Relaxations
@@ -40,19 +42,13 @@ NEAREST = 3
 _MOST_ROUNDS = 12
 
 
-#: Judges ``{name: UUID}`` of root providers for a request of nova.
-JudgeFilters = Callable[
-    [NovaRequest, Mapping[str, str], ServerHosts], Sequence[nova_filters.FilterJudgement]
-]
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExplainedQuery:
     """A query, and the hosts to explain: those named, or ``nearest`` ones if none can serve it.
 
     ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
     query as the operator gave it, which Placement checks; empty if only ``query`` is known.
-    ``nova`` is nova's request, if it is one.
+    ``nova`` is nova's request, if it is one, and ``case`` what it is for.
     """
 
     query: candidate.CandidateQuery
@@ -61,6 +57,7 @@ class ExplainedQuery:
     nearest: int = NEAREST
     parameters: Sequence[tuple[str, str]] = ()
     nova: NovaRequest | None = None
+    case: Case | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,13 +70,13 @@ class Explanation:
     host}``. ``refused`` is the number of changes that the model found, and that were not proved:
     Placement has no candidate for the changed query or answers with an error, or it ``may_lose``
     candidates of this query; they are left out.
-    ``judged`` is what the filters of nova say about the hosts that can serve the query in
+    ``checks`` is what the filters of nova say about the hosts that can serve the query in
     Placement; ``not_counted`` is ``{host: why nova refuses it, or LOST}`` for those that are no
     candidates therefore, and for explained hosts. ``nova_hosts`` is ``{name of a root provider:
     nova's name of the host}``, ``short`` are the providers that have too little left,
-    ``uuids`` is ``{name of a candidate or a provider of a step: its
-    UUID}``. ``cause`` is why Placement refuses a request of nova, which is not explained further:
-    nova finds no host then.
+    ``uuids`` is ``{name of a candidate or a provider of a step: its UUID}``, ``hints`` are
+    sentences about hosts that offer other classes. ``cause`` is why Placement refuses a request of
+    nova, which is not explained further: nova finds no host then.
     """
 
     all_hosts: int
@@ -92,16 +89,17 @@ class Explanation:
     refused: int = 0
     may_lose: bool = False
     cause: str = ""
-    judged: tuple[nova_filters.FilterJudgement, ...] = ()
+    checks: tuple[verdict.RuleCheck, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
     nova_hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     short: tuple[ShortProvider, ...] = ()
     uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hints: tuple[str, ...] = ()
 
     @property
-    def open(self) -> nova_filters.Open:
+    def open(self) -> verdict.Open:
         """Why more hosts may be refused."""
-        return nova_filters.not_checked(self.judged, self.candidates)
+        return verdict.not_checked(self.checks, self.candidates)
 
 
 def explain(
@@ -110,13 +108,11 @@ def explain(
     context: ReadContext,
     compute: ServerHosts | None = None,
     aggregates: Sequence[HostAggregate] = (),
-    judge: JudgeFilters | None = None,
 ) -> list[Explanation]:
     """Explain queries; the cloud is read once for all of them.
 
-    ``compute`` decides which hosts take a server; ``aggregates`` are nova's. ``judge`` is asked
-    once about the hosts that can serve a request of nova; without it only the compute services are
-    judged.
+    ``compute`` decides which hosts take a server; ``aggregates`` are nova's. Of a query without a
+    case only the compute services are checked.
 
     Requests: one for each query, which checks it, and one for the traits of those without
     candidates; those of ``lookup.find_providers`` for named hosts; on a service also those of
@@ -132,7 +128,7 @@ def explain(
         for request, answer in zip(requests, answered, strict=True)
         if isinstance(answer, bool)
     ]
-    explained = iter(_explain_valid(client, valid, context, compute, aggregates, judge))
+    explained = iter(_explain_valid(client, valid, context, compute, aggregates))
     return [
         Explanation(0, (), (), (), {}, (), (), cause=answer)
         if isinstance(answer, str)
@@ -141,13 +137,52 @@ def explain(
     ]
 
 
+def united(
+    every: Sequence[ExplainedQuery], answers: Sequence[Explanation]
+) -> tuple[list[ExplainedQuery], list[Explanation]]:
+    """The queries and answers, each of nova's requests with the hosts of its second query.
+
+    Nova takes the hosts of both. Where only the second one has hosts, it is the one to explain.
+    """
+    queries: list[ExplainedQuery] = []
+    kept: list[Explanation] = []
+    for query, answer in zip(every, answers, strict=True):
+        is_second = (
+            bool(queries)
+            and queries[-1].nova is not None
+            and (queries[-1].nova.second is query.nova and query.nova is not None)
+        )
+        if not is_second:
+            queries.append(query)
+            kept.append(answer)
+        elif not kept[-1].candidates and answer.candidates:
+            first = queries[-1]
+            queries[-1] = dataclasses.replace(query, hosts=first.hosts, nearest=first.nearest)
+            kept[-1] = answer
+        elif answer.candidates:
+            kept[-1] = _with_more(kept[-1], answer)
+    return queries, kept
+
+
+def _with_more(first: Explanation, second: Explanation) -> Explanation:
+    """An explanation with the hosts that only the second query has."""
+    more = [name for name in second.candidates if name not in first.candidates]
+    gone = {name: why for name, why in first.not_counted.items() if name not in more}
+    return dataclasses.replace(
+        first,
+        candidates=(*first.candidates, *more),
+        checks=tuple(verdict.merged(first.checks, second.checks)),
+        not_counted=gone,
+        uuids={**second.uuids, **first.uuids},
+    )
+
+
 def _explain_valid(
     client: api.Client,
     valid: Sequence[tuple[ExplainedQuery, bool]],
     context: ReadContext,
     compute: ServerHosts,
     aggregates: Sequence[HostAggregate],
-    judge: JudgeFilters | None,
 ) -> list[Explanation]:
     """Explain the requests that Placement accepts, with whether it has candidates."""
     if not valid:
@@ -157,7 +192,7 @@ def _explain_valid(
     roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
     with wide.observed(client, wanted, context) as cloud:
         explanations = [
-            _explained(cloud, request, named, compute, aggregates, judge)
+            _explained(cloud, request, named, compute, aggregates)
             for request, named in zip(requests, roots, strict=True)
         ]
     return [
@@ -172,25 +207,13 @@ def _explained(
     named: Mapping[str, str],
     compute: ServerHosts,
     aggregates: Sequence[HostAggregate],
-    judge: JudgeFilters | None,
 ) -> Explanation:
     """The explanation, worked out again until all that it names is known exactly.
 
     Requests: those of ``ObservedCloud.refine``.
     """
-    answers: dict[object, Sequence[nova_filters.FilterJudgement]] = {}
-
-    def judge_once(
-        asked: NovaRequest, hosts: Mapping[str, str], services: ServerHosts
-    ) -> Sequence[nova_filters.FilterJudgement]:
-        key = frozenset(hosts), frozenset(services.refused(hosts.values()).items())
-        if key not in answers and judge is not None:
-            answers[key] = judge(asked, hosts, services)
-        return answers[key]
-
     for rounds in itertools.count(1):
-        asks = None if judge is None else judge_once
-        found = _Explainer(request, cloud.base, compute, aggregates, asks).explain(named)
+        found = _Explainer(request, cloud.base, compute, aggregates).explain(named)
         roots = [cloud.base.named[name] for name in found.explained]
         changed = [change.of(request.query) for change in found.changes if not change.steps]
         if not cloud.refine(None if rounds == _MOST_ROUNDS else roots, changed):
@@ -316,6 +339,21 @@ def _roots_of(answer: responses.Candidates) -> frozenset[str]:
     )
 
 
+def _members(
+    aggregates: Iterable[HostAggregate], nova_hosts: Mapping[str, str]
+) -> dict[str, frozenset[str]]:
+    """``{UUID of a host aggregate: names of the root providers of its hosts}``.
+
+    ``nova_hosts`` is ``{name of a root provider: nova's host}``.
+    """
+    return {
+        aggregate.uuid: frozenset(
+            name for name, host in nova_hosts.items() if host in aggregate.hosts
+        )
+        for aggregate in aggregates
+    }
+
+
 def _hosts_of(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
     """The hosts of a request: the trees with a requested class, without sharing providers.
 
@@ -365,10 +403,9 @@ class _Explainer:
         base: state.CloudState,
         compute: ServerHosts,
         aggregates: Sequence[HostAggregate],
-        judge: JudgeFilters | None,
     ) -> None:
         self._request, self._base, self._query = request, base, request.query
-        self._compute, self._aggregates, self._judge = compute, aggregates, judge
+        self._compute, self._aggregates = compute, aggregates
         self._order = list(request.order)
         self._relaxations = Relaxations(base, request.query, self._order)
         nodes = compute.hosts.nodes if compute.hosts else ()
@@ -385,8 +422,8 @@ class _Explainer:
         every = {root: self._relaxations.step(root) for root in roots}
         steps = {root: step for root, step in every.items() if root in own or step == last}
         names = {base.providers[root].name: root for root in steps if steps[root] == last}
-        judged = self._judged(names, self._compute) if names else ()
-        refused = nova_filters.refused(judged)
+        checks = self._checks(names, self._compute) if names else ()
+        refused = verdict.refused(checks)
         serving = [root for name, root in names.items() if name not in refused]
         down = self._compute.refused(roots)
         failing = [root for root, step in steps.items() if step < last]
@@ -398,7 +435,7 @@ class _Explainer:
         hosts = [root for root in steps if root in own]
         members: Mapping[str, Collection[str]] = {}
         if named or not serving:
-            members = nova_filters.members(self._aggregates, self._nova_hosts)
+            members = _members(self._aggregates, self._nova_hosts)
         chosen = list(dict.fromkeys(named.values())) or (
             [] if serving else self._nearest(failing, hosts, members)
         )
@@ -409,7 +446,8 @@ class _Explainer:
         if not serving:
             trees = [*failing, *elsewhere]
             refused_by_nova = self._refused_by_nova
-            found += changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
+            of_query = changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
+            found += [change for change in of_query if not (self._is_fixed and change.amounts)]
         found.sort(key=set_back.lasts, reverse=True)
         failed = failures.explained(base, query, chosen)
         return Explanation(
@@ -420,7 +458,7 @@ class _Explainer:
             {name: base.providers[root].name for name, root in named.items()},
             tuple(self._with_members(failure, members) for failure in failed),
             tuple(found),
-            judged=tuple(judged),
+            checks=tuple(checks),
             not_counted={
                 **{base.providers[root].name: down[root] for root in chosen if root in down},
                 **refused,
@@ -428,6 +466,7 @@ class _Explainer:
             may_lose=self._relaxations.mixes_groups_and_sharing,
             nova_hosts=self._nova_hosts,
             short=tuple(failures.short_providers(base, query, failed)),
+            hints=() if serving else tuple(self._forgotten_nodes(roots)),
             uuids={
                 **{base.providers[root].name: root for root in serving},
                 **{
@@ -437,6 +476,26 @@ class _Explainer:
                 },
             },
         )
+
+    def _forgotten_nodes(self, roots: Iterable[str]) -> Iterator[str]:
+        """The free nodes of Ironic, if the request is for what they do not offer."""
+        requested = observe.resource_classes([self._query])
+        free: dict[str, list[str]] = {}
+        for root in roots:
+            node, offered = self._compute.node(root), self._base.providers[root].inventories
+            if self._request.case is None or self._is_fixed:
+                return
+            if node is None or not node.is_ironic or not requested.isdisjoint(offered):
+                continue
+            for name, inventory in offered.items():
+                if self._base.used(root).get(name, 0) < inventory.capacity:
+                    free.setdefault(name, []).append(self._base.providers[root].name)
+        for name, nodes in free.items():
+            zeros = ", ".join(f"resources:{each}=0" for each in sorted(requested))
+            yield (
+                f"{counted(len(nodes), 'free node')} of Ironic ({and_more(nodes)}) offer {name} and"
+                f" nothing that is requested: a flavor for them has resources:{name}=1, {zeros}"
+            )
 
     def _changes_of(
         self, root: str, members: Mapping[str, Collection[str]], serving: Collection[str]
@@ -452,13 +511,16 @@ class _Explainer:
         is_disabled = self._is_only_disabled(root)
         if is_disabled:
             names = {self._base.providers[root].name: root}
-            still = nova_filters.refused(self._judged(names, self._compute.enabled(root)))
+            still = verdict.refused(self._checks(names, self._compute.enabled(root)))
             excluded = excluded - {root} if not still else excluded
         if root in serving:
             hosts = len({*serving} - excluded)
             return [SmallestChange(hosts, (enable,), enable.provider)] if is_disabled else []
         found = []
-        for change in changes.of_host(self._base, self._query, root, members, serving, excluded):
+        counted = changes.counted_by_nova(self._base, self._compute)
+        for change in changes.of_host(
+            self._base, self._query, root, members, serving, excluded, counted
+        ):
             steps = change.steps
             if is_disabled and enable not in steps:
                 steps = (*steps, enable)
@@ -467,6 +529,12 @@ class _Explainer:
                 steps = tuple(remove if step == enable else step for step in steps)
             found.append(dataclasses.replace(change, steps=steps))
         return found
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether nobody can change the amounts: those of a server that exists."""
+        case = self._request.case
+        return case is not None and case.server is not None and case.way is not Way.RESIZE
 
     def _is_only_disabled(self, root: str) -> bool:
         """Whether nova places servers on a host as soon as its compute service is enabled."""
@@ -478,17 +546,17 @@ class _Explainer:
         """The roots of all hosts on which nova places no server of this request."""
         roots = [uuid for uuid, each in self._base.providers.items() if each.root_uuid == uuid]
         names = {self._base.providers[root].name: root for root in roots}
-        refused = nova_filters.refused(self._judged(names, self._compute))
+        refused = verdict.refused(self._checks(names, self._compute))
         return frozenset(names[name] for name in refused)
 
-    def _judged(
+    def _checks(
         self, candidates: Mapping[str, str], compute: ServerHosts
-    ) -> Sequence[nova_filters.FilterJudgement]:
-        if self._judge is not None and self._request.nova is not None:
-            return self._judge(self._request.nova, candidates, compute)
-        if compute.hosts is None:
-            return []
-        return nova_filters.judge_hosts(candidates, compute)
+    ) -> Sequence[verdict.RuleCheck]:
+        """What nova's filters say about ``{name: UUID}`` of root providers."""
+        hosts = verdict.HostList(compute, self._aggregates, candidates)
+        if self._request.case is None:
+            return verdict.check_services(compute, hosts)
+        return verdict.check_hosts(dataclasses.replace(self._request.case, compute=compute), hosts)
 
     def _funnel(self, steps: Mapping[str, int]) -> list[FunnelStep]:
         return [

@@ -14,11 +14,14 @@ from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import state
 from osc_placement.model import candidate
 from osc_placement.nova import flavors
-from osc_placement.nova.api import Nova
-from osc_placement.scheduling import filters, request
+from osc_placement.nova.api import Nova, host_aggregates
+from osc_placement.nova.values import HostAggregate
+from osc_placement.scheduling import request
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_request, observe, selector, wide
-from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import HostSearch
 
 
@@ -98,10 +101,10 @@ def audit(
     A flavor has several results if the releases of nova that this nova may be send different
     queries. ``compute`` decides which hosts take a server.
 
-    Requests: those of ``nova_request.observe_rules``; to nova one per 1000 flavors, to Placement
-    one per flavor, and one listing of traits if a flavor without candidates names any; on a service
-    also those of ``wide.read`` for the flavors that Placement accepts,
-    and of ``_read_undecided``.
+    Requests: those of ``nova_request.observe_rules``; to nova one per 1000 flavors and one for host
+    aggregates, to Placement one per query, and one listing of traits if a flavor without candidates
+    names any; on a service also those of ``wide.read`` for the flavors that Placement accepts, and
+    of ``_read_undecided``.
     Errors: InvalidInput if nova has none of the flavors.
     """
     known = flavors.flavors(nova)
@@ -114,28 +117,29 @@ def audit(
         AuditedFlavor("", text, FlavorCode.UNKNOWN_FLAVOR, reason=reason)
         for text, reason in unknown.items()
     ]
+    services = compute or ServerHosts()
     rules = nova_request.observe_rules(
-        nova, options, functools.partial(nova_request.has_owner, client)
+        nova, options, functools.partial(nova_request.with_trait, client), services
     )
+    aggregates = host_aggregates(nova) if services.hosts is not None else ()
     requests = [
         asked
         for named in sorted(chosen, key=lambda named: named.name)
-        for asked in _requests(named, rules)
+        for asked in _requests(named, rules, services, aggregates)
     ]
     asked_of = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     answered = list(_with_unknown_traits(client, asked_of))
-    valid = [each.query for each in answered if each.query is not None]
+    valid = [query for each in answered for query in each.queries]
     if not valid:
         return [*(each.found for each in answered), *missing]
     with wide.observed(client, valid, context) as cloud:
-        _read_undecided(cloud, valid, compute or ServerHosts())
+        _read_undecided(cloud, valid, services)
         base = cloud.base
         empty = base.without_allocations()
         open_trees = set(cloud.open_trees())
-        judged = [
-            _judged(each, base, empty, open_trees, compute or ServerHosts()) for each in answered
-        ]
-    return [*judged, *missing]
+        verdicts = HostVerdicts(base, services)
+        checked = [_checked(each, base, empty, open_trees, verdicts) for each in answered]
+    return [*checked, *missing]
 
 
 def _capable(
@@ -183,60 +187,73 @@ def _read_undecided(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Asked:
-    """A flavor with its query, None if it is refused, and Placement's answer, None without one."""
+    """A flavor with its case, None if it is refused, and Placement's answers to its queries.
+
+    ``queries`` are those that Placement accepts; an answer is None if it gave none.
+    """
 
     found: AuditedFlavor
-    query: candidate.CandidateQuery | None = None
-    answer: responses.Candidates | None = None
+    case: Case | None = None
+    queries: tuple[candidate.CandidateQuery, ...] = ()
+    answers: tuple[responses.Candidates | None, ...] = ()
 
 
-def _requests(named: flavors.NamedFlavor, rules: nova_request.Rules) -> Iterator[_Asked]:
+def _requests(
+    named: flavors.NamedFlavor,
+    rules: nova_request.Rules,
+    compute: ServerHosts,
+    aggregates: Sequence[HostAggregate],
+) -> Iterator[_Asked]:
     found = AuditedFlavor(named.id, named.name, FlavorCode.OK)
-    spec = request.ServerSpec(named.flavor, named.name)
+    spec = request.ServerSpec(named.flavor, named.name, flavor_name=named.name)
     try:
         for single in request.requests_by_release(spec, (), rules.options, rules.releases):
             yield _Asked(
                 dataclasses.replace(
                     found,
                     assumptions=(*rules.notes, *single.assumptions),
-                    not_checked=(*single.not_checked, *hidden(spec)),
+                    not_checked=single.not_checked,
                     notes=single.notes,
                     releases=single.releases,
                     condition=single.condition,
                 ),
-                single.query,
+                Case(
+                    Way.BOOT,
+                    spec,
+                    compute,
+                    single.releases,
+                    rules.options,
+                    requests=[single],
+                    aggregates=aggregates,
+                ),
+                single.queries,
             )
     except errors.InvalidInput as error:
         reason = "; ".join(error.reasons)
         yield _Asked(dataclasses.replace(found, code=FlavorCode.INVALID, reason=reason))
 
 
-def hidden(spec: request.ServerSpec) -> Iterator[str]:
-    """What nova compares with data of hosts that its API does not show."""
-    for name in ("NUMATopologyFilter", "ComputeCapabilitiesFilter"):
-        compares, data = filters.HIDDEN[name]
-        compared = compares(spec, ())
-        if compared:
-            yield f"{compared}: nova does not show {data}"
-
-
 def _ask(client: api.Client, asked: _Asked) -> _Asked:
-    if asked.query is None:
-        return asked
-    pairs = candidate_pairs(asked.query)
-    try:
-        answer = retry.read(lambda: client.list_allocation_candidates(pairs))
-    except (api_errors.TimedOut, api_errors.TooLarge) as error:
-        return _unanswered(asked, error)
-    except api_errors.ApiError as error:
-        if error.status == 504:
-            return _unanswered(asked, error)
-        if error.status != 400:
-            raise
-        reason = api_errors.one_line(error.detail)
-        refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
-        return _Asked(refused)
-    return dataclasses.replace(asked, answer=answer)
+    """The flavor with Placement's answers. Requests: one for each query."""
+    answers: list[responses.Candidates | None] = []
+    for query in asked.queries:
+        pairs = candidate_pairs(query)
+        try:
+            answers.append(retry.read(functools.partial(client.list_allocation_candidates, pairs)))
+        except (api_errors.TimedOut, api_errors.TooLarge) as error:
+            asked = _unanswered(asked, error)
+            answers.append(None)
+        except api_errors.ApiError as error:
+            if error.status == 504:
+                asked = _unanswered(asked, error)
+                answers.append(None)
+                continue
+            if error.status != 400:
+                raise
+            reason = api_errors.one_line(error.detail)
+            refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
+            return _Asked(refused)
+    return dataclasses.replace(asked, answers=tuple(answers))
 
 
 def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iterator[_Asked]:
@@ -246,9 +263,10 @@ def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iter
     """
     # Placement always looks the traits of the root up.
     groups = {
-        id(each): candidate.CandidateQuery(each.query.groups)
+        id(each): candidate.CandidateQuery(query.groups)
         for each in answered
-        if each.query and each.answer and not each.answer.requests
+        for query, answer in zip(each.queries[:1], each.answers[:1], strict=True)
+        if answer and not answer.requests
     }
     unknown = selector.unknown_traits(client, sorted(observe.traits(groups.values())))
     for each in answered:
@@ -267,49 +285,54 @@ def _unanswered(asked: _Asked, error: Exception) -> _Asked:
     )
 
 
-def _judged(
+def _checked(
     asked: _Asked,
     base: state.CloudState,
     empty: state.CloudState,
     open_trees: Collection[str],
-    compute: ServerHosts,
+    verdicts: HostVerdicts,
 ) -> AuditedFlavor:
-    query = asked.query
-    if query is None:
+    """The flavor with its code: what Placement answers, and what nova's filters say."""
+    if asked.case is None:
         return asked.found
-    candidates = len(asked.answer.requests) if asked.answer else 0
-    serving = HostSearch(base, query).serving()
-    refused = compute.refused(serving)
-    hosts = len(serving) - len(refused)
-    is_bound = candidates == query.limit
-    capable = HostSearch(empty, query).serving()
-    refused_empty = compute.refused(capable)
-    without = len(capable) - len(refused_empty)
-    undecided = set(open_trees).intersection(capable) - set(serving) - refused_empty.keys()
-    if hosts == 0 and capable and not without:
-        code = FlavorCode.OUT_OF_SERVICE
-    elif hosts == 0:
-        code = FlavorCode.FULL if without else FlavorCode.NO_HOST
+    answers = verdicts.of(asked.case)
+    refused = answers.refused
+    serving = {root for query in asked.queries for root in HostSearch(base, query).serving()}
+    capable = {root for query in asked.queries for root in HostSearch(empty, query).serving()}
+    hosts = serving - refused.keys()
+    without = len(capable - refused.keys())
+    undecided = set(open_trees).intersection(capable) - serving - refused.keys()
+    counts = [len(answer.requests) for answer in asked.answers if answer]
+    limits = [query.limit for query in asked.queries]
+    is_bound = any(count in limits for count in counts)
+    if not hosts:
+        out = capable and not without
+        code = FlavorCode.OUT_OF_SERVICE if out else FlavorCode.FULL
+        code = code if capable else FlavorCode.NO_HOST
     elif is_bound:
         code = FlavorCode.MANY_CANDIDATES
     else:
-        code = FlavorCode.ONE_HOST if hosts == 1 else FlavorCode.OK
-    reason = _REASONS.get(code, "").format(limit=query.limit)
-    if code is FlavorCode.OK and asked.found.not_checked:
-        code, reason = FlavorCode.UNKNOWN, "; ".join(asked.found.not_checked)
+        code = FlavorCode.ONE_HOST if len(hosts) == 1 else FlavorCode.OK
+    reason = _REASONS.get(code, "").format(limit=limits[0])
+    not_checked = asked.found.not_checked
+    if hosts <= answers.unknown.keys():
+        unknown = (text for root in sorted(hosts) for text in answers.unknown[root])
+        not_checked = tuple(dict.fromkeys((*not_checked, *unknown)))
+    if code is FlavorCode.OK and not_checked:
+        code, reason = FlavorCode.UNKNOWN, "; ".join(not_checked)
+    names = {base.providers[root].name: refused[root] for root in capable & refused.keys()}
     return dataclasses.replace(
         asked.found,
         code=code,
-        hosts=hosts,
+        hosts=len(hosts),
         is_bound=is_bound,
-        candidates=candidates,
+        candidates=sum(counts),
         empty_hosts=without - len(undecided),
         empty_hosts_at_most=without,
+        not_checked=not_checked if hosts else (),
         notes=(*asked.found.notes, *_bounds(without - len(undecided), without)),
         reason=reason,
-        not_counted={
-            base.providers[root].name: why for root, why in {**refused_empty, **refused}.items()
-        },
+        not_counted=dict(sorted(names.items())),
     )
 
 

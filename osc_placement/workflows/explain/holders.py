@@ -11,8 +11,8 @@ from osc_placement.client import api, retry
 from osc_placement.model import command_line, provider
 from osc_placement.nova import api as nova_api
 from osc_placement.nova.servers import find_servers
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import server_moves
-from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.nova_servers import list_servers_on
 from osc_placement.workflows.explain.failures import ShortProvider

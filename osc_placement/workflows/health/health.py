@@ -176,6 +176,12 @@ class HealthServices:
             raise errors.PlacementError(self.nova)
         return self.nova
 
+    def require_neutron(self) -> Neutron:
+        """Neutron. Errors: PlacementError without one."""
+        if isinstance(self.neutron, str):
+            raise errors.PlacementError(self.neutron)
+        return self.neutron
+
     @property
     def neutron_or_none(self) -> Neutron | None:
         """Neutron, None without one."""
@@ -394,7 +400,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         if item.code not in flavor_audit.NO_FINDING and not item.condition
     ]
     not_checked = sorted(
-        {text for item in audited for text in item.not_checked}
+        {text for item in audited for text in item.not_checked} - {*compute.not_checked}
         | {request.OWNER_UNKNOWN for item in audited if item.condition}
     )
     count = len({item.id for item in audited})

@@ -24,12 +24,14 @@ from osc_placement.model import candidate
 from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, flavors, servers as nova_servers, values
 from osc_placement.plan.plan import Plan
-from osc_placement.scheduling import request
+from osc_placement.scheduling import filters, request
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.rule import Host
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import compute_nodes, nova_request, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
-from osc_placement.workflows.explain import flavor_audit
 
 #: Why a flavor that is on no host before a plan may be lost by it.
 UNSURE = "no host was counted before the plan, and hosts that are not counted could serve it"
@@ -226,14 +228,14 @@ def compare(
 def _rules(
     base: state.CloudState, nova: nova_api.Nova, options: request.SchedulerOptions | None = None
 ) -> nova_request.Rules:
-    has_owner = functools.partial(nova_request.has_owner_in, base)
-    return nova_request.observe_rules(nova, options or request.SchedulerOptions(), has_owner)
+    with_trait = functools.partial(nova_request.with_trait_in, base)
+    return nova_request.observe_rules(nova, options or request.SchedulerOptions(), with_trait)
 
 
 def fits(
     base: state.CloudState,
     nova: nova_api.Nova,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
     context: ReadContext,
 ) -> Impact:
     """How often nova's flavors fit now, by name: ``before`` and ``after`` are equal.
@@ -249,7 +251,7 @@ def fits(
 def fits_on_each_host(
     base: state.CloudState,
     nova: nova_api.Nova,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
     context: ReadContext,
 ) -> dict[str, dict[str, int]]:
     """``{flavor: {root UUID of a compute node: how often it fits on this host alone}}``.
@@ -266,9 +268,9 @@ def fits_on_each_host(
     for flavor, asked, _ in _requests(named, rules):
         if asked is None:
             continue
-        key = str(candidate_pairs(asked.query))
+        key = _key(asked.queries)
         if key not in by_query:
-            counter = count.Counter(base, asked.query, refused=refused, among=hosts)
+            counter = count.Counter(base, (asked.queries,), refused=refused, among=hosts)
             by_query[key] = {host: counter.fits([host]).number.least for host in hosts}
         listed[flavor.name] = by_query[key]
     return listed
@@ -278,9 +280,9 @@ class _Comparison:
     """Two states of a cloud, and the roots of the hosts that may differ."""
 
     def __init__(
-        self, before: state.CloudState, after: state.CloudState, compute: compute_nodes.ServerHosts
+        self, before: state.CloudState, after: state.CloudState, compute: ServerHosts
     ) -> None:
-        self.before, self.after = before, after
+        self.before, self.after, self.compute = before, after, compute
         self._roots, self._roots_after = (
             frozenset(uuid for uuid, item in side.providers.items() if item.root_uuid == uuid)
             for side in (before, after)
@@ -306,23 +308,23 @@ class _Comparison:
             if item is not None
         )
 
-    def fits(self, query: candidate.CandidateQuery) -> tuple[FlavorFits, FlavorFits]:
-        """How often a query fits before and after."""
+    def fits(self, queries: Queries) -> tuple[FlavorFits, FlavorFits]:
+        """How often a request fits before and after."""
         # Many flavors differ in what Placement does not see.
-        key = str(candidate_pairs(query))
+        key = _key(queries)
         if key not in self._fits:
-            untouched = self._count(self.before, query, self._roots - self.touched)
-            before = self._count(self.before, query, self._roots & self.touched)
-            after = self._count(self.after, query, self._roots_after & self.touched)
+            untouched = self._count(self.before, queries, self._roots - self.touched)
+            before = self._count(self.before, queries, self._roots & self.touched)
+            after = self._count(self.after, queries, self._roots_after & self.touched)
             self._fits[key] = _sum(untouched, before), _sum(untouched, after)
         return self._fits[key]
 
     def _count(
-        self, base: state.CloudState, query: candidate.CandidateQuery, roots: Collection[str]
+        self, base: state.CloudState, queries: Queries, roots: Collection[str]
     ) -> FlavorFits:
         if not roots:
             return FlavorFits()
-        counter = count.Counter(base, query, refused=self._refused, among=roots)
+        counter = count.Counter(base, (queries,), refused=self._refused, among=roots)
         fits = counter.fits(roots)
         is_exact = fits.number.is_exact and fits.is_complete
         return FlavorFits(fits.hosts, fits.number.least, is_exact, counter.not_counted)
@@ -335,12 +337,24 @@ class _Comparison:
             for root in fits.not_counted
         }
 
-    def stranding(self, query: candidate.CandidateQuery, roots: Iterable[str]) -> frozenset[str]:
-        """Those of some hosts that could serve a query if they were empty, and cannot any more."""
+    def stranding(self, queries: Queries, roots: Iterable[str]) -> frozenset[str]:
+        """The hosts that could serve a request if they were empty, and cannot any more."""
         among = self.touched.intersection(roots)
-        before = {*HostSearch(self._empty[0], query).serving(among & self._roots)}
-        left = before & self._roots_after
-        return frozenset(before - {*HostSearch(self._empty[1], query).serving(left)})
+        before = _serving(self._empty[0], queries, among & self._roots)
+        return before - _serving(self._empty[1], queries, before & self._roots_after)
+
+
+#: Nova's queries for one request: it takes the hosts of all answers.
+Queries = tuple[candidate.CandidateQuery, ...]
+
+
+def _key(queries: Queries) -> str:
+    return str([candidate_pairs(query) for query in queries])
+
+
+def _serving(base: state.CloudState, queries: Queries, among: Collection[str]) -> frozenset[str]:
+    found = (HostSearch(base, query).serving(among) for query in queries)
+    return frozenset(root for roots in found for root in roots)
 
 
 def _records(base: state.CloudState, uuid: str) -> tuple[object, ...]:
@@ -374,6 +388,18 @@ def _requests(
             yield flavor, None, str(error)
 
 
+def _hidden(asked: request.NovaRequest, compute: ServerHosts) -> Iterator[str]:
+    """What a flavor is compared with that nova's API does not show, whatever the host."""
+    case = Case(Way.BOOT, asked.server, compute)
+    for rule in filters.FILTER_RULES:
+        if rule.is_always or rule.name in _HIDDEN:
+            yield from (f"{rule.name}: {text}" for text in rule.verdict(case, Host()).unknown)
+
+
+#: The filters that compare data which nova does not show.
+_HIDDEN = frozenset({"ComputeCapabilitiesFilter"})
+
+
 def _of_flavors(
     comparison: _Comparison,
     named: Iterable[flavors.NamedFlavor],
@@ -384,9 +410,10 @@ def _of_flavors(
         before = after = FlavorFits()
         not_checked: tuple[str, ...] = ()
         if asked is not None:
-            before, after = comparison.fits(asked.query)
-            hidden = flavor_audit.hidden(request.ServerSpec(flavor.flavor, flavor.name))
-            not_checked = (*asked.not_checked, *hidden)
+            before, after = comparison.fits(asked.queries)
+            # What is not known can only refuse hosts that have room.
+            if before.hosts or after.hosts:
+                not_checked = (*asked.not_checked, *_hidden(asked, comparison.compute))
         servers = tuple(stranded.get(flavor.name, ()))
         not_counted = comparison.not_counted(before, after)
         yield FlavorImpact(
@@ -416,13 +443,13 @@ def _stranded(
     stranded: dict[str, list[values.Server]] = {}
     for alike in by_kind.values():
         try:
-            query = request.request_to_placement(
+            queries = request.request_to_placement(
                 nova_request.spec_of(alike[0], ()), aggregates, options
-            ).query
+            ).queries
         except errors.InvalidInput:
             continue
         on_roots = [roots[server.node or ""] for server in alike]
-        lost = comparison.stranding(query, on_roots)
+        lost = comparison.stranding(queries, on_roots)
         for server, root in zip(alike, on_roots, strict=True):
             if root in lost:
                 stranded.setdefault(server.flavor_name or "", []).append(server)

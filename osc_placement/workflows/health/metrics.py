@@ -23,10 +23,13 @@ from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.engine import state
 from osc_placement.model import allocation
-from osc_placement.nova import api as nova_api, values
-from osc_placement.workflows.cloud import compute_nodes, observe
+from osc_placement.nova import api as nova_api, flavors, values
+from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import compute_nodes, nova_request, observe
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.health import health, impact
+from osc_placement.workflows.moving import server_check
 
 _PREFIX = "openstack_placement_"
 
@@ -82,7 +85,8 @@ def read(
 
     Requests: none to Placement, because the client of ``services`` reads a file. If nova and
     neutron are not recorded in it: those of ``health.examine``, one for the version of nova, one
-    for the host aggregates, and one per 1000 flavors, with ``per_host`` twice. With ``projects``
+    for the host aggregates, one per 1000 flavors, with ``per_host`` twice, and those of
+    ``server_check.check``. With ``projects``
     one to nova for each project that has allocations.
     Errors: PlacementError for a service in place of a file.
     """
@@ -94,6 +98,7 @@ def read(
             compute = compute_nodes.read_server_hosts(services.nova)
             families += _flavors(base, services.nova, compute, context)
             families += _hosts(base, services.nova, compute, not_checked)
+            families.append(_servers(base, services, compute, not_checked))
             if details.per_host:
                 families.append(_flavors_per_host(base, services.nova, compute, context))
         if details.projects:
@@ -179,7 +184,7 @@ def _consumers(base: state.CloudState) -> Family:
 def _hosts(
     base: state.CloudState,
     nova: nova_api.Nova,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
     not_checked: list[tuple[str, str]],
 ) -> Iterator[Family]:
     """One series per compute node, to be joined by ``hostname``; none if nova refuses the list."""
@@ -205,10 +210,46 @@ def _hosts(
     yield Family("host_info", help_text, ("hostname", "host", "zone", "aggregates"), samples)
 
 
+def _servers(
+    base: state.CloudState,
+    services: health.HealthServices,
+    compute: ServerHosts,
+    not_checked: list[tuple[str, str]],
+) -> Family:
+    """The servers that nova does not move, by way and nova's rule; ``unknown`` is one of its own.
+
+    An evacuation is checked as if the host was down. The images of servers of which nova does not
+    show the properties are not read.
+    """
+    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+    asked = nova_request.RequestServices(
+        services.require_nova(),
+        services.require_neutron,
+        _no_glance,
+        functools.partial(nova_request.with_trait_in, base),
+    )
+    try:
+        checked = server_check.check(asked, compute, server_check.ServerCheckRequest())
+    except errors.PlacementError as error:
+        not_checked.append(("servers_not_movable", str(error)))
+        checked = []
+    for server in checked:
+        for way, answer in server.ways.items():
+            if answer.answer is not Answer.YES:
+                counts[str(way), server.rules.get(way) or "unknown"] += 1
+    samples = [Sample(labels, number) for labels, number in sorted(counts.items())]
+    help_text = "Servers that nova does not move off their host, by way and rule of nova."
+    return Family("servers_not_movable", help_text, ("way", "reason"), samples)
+
+
+def _no_glance() -> flavors.Glance:
+    raise errors.PlacementError("glance is not read for metrics")
+
+
 def _flavors_per_host(
     base: state.CloudState,
     nova: nova_api.Nova,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
     context: ReadContext,
 ) -> Family:
     samples = [
@@ -268,7 +309,7 @@ def _limits(nova: nova_api.Nova, project: str) -> list[Sample] | errors.Placemen
 def _flavors(
     base: state.CloudState,
     nova: nova_api.Nova,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
     context: ReadContext,
 ) -> Iterator[Family]:
     """On how many hosts each flavor fits, and how often; flavors that nova refuses are left out."""

@@ -22,6 +22,7 @@ from osc_placement.engine import standard, state
 from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, values
 from osc_placement.plan.plan import Plan, check_target
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes, named_aggregates, observe, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
@@ -153,9 +154,7 @@ class Figures:
     """What nova adds; ``why_not`` says why all of it, or only the aggregates, are missing."""
 
     aggregates: Sequence[values.HostAggregate] = ()
-    compute: compute_nodes.ServerHosts = dataclasses.field(
-        default_factory=compute_nodes.ServerHosts
-    )
+    compute: ServerHosts = dataclasses.field(default_factory=ServerHosts)
     fits: impact.Impact = dataclasses.field(default_factory=impact.Impact)
     why_not: str = ""
 

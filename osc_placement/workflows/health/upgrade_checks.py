@@ -20,7 +20,8 @@ from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavor, pci, values
 from osc_placement.plan import change
 from osc_placement.scheduling import releases, traits as nova_traits
-from osc_placement.workflows.cloud.compute_nodes import ComputeCloud, ServerHosts
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
 from osc_placement.workflows.repair import findings, status
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from osc_placement.model import command_line
 from osc_placement.nova import values
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
-    compute_nodes,
     guest_search,
     nova_servers,
     server_moves,
@@ -49,9 +49,7 @@ class FollowedStep:
     advice: str = ""
 
 
-def follow(
-    plan: document.DrainPlan, drain: Drain, compute: compute_nodes.ServerHosts
-) -> list[FollowedStep]:
+def follow(plan: document.DrainPlan, drain: Drain, compute: ServerHosts) -> list[FollowedStep]:
     """The state of each step; ``drain`` was read with the servers of ``plan``."""
     reading = nova_servers.reading_of(drain.read.base, drain.read.on_hosts, compute)
     return [_followed(plan, move, reading) for move in plan.moves]
@@ -118,7 +116,7 @@ class HostState:
         return not self.servers and not self.consumers
 
 
-def host_states(drain: Drain, compute: compute_nodes.ServerHosts) -> list[HostState]:
+def host_states(drain: Drain, compute: ServerHosts) -> list[HostState]:
     """What nova and Placement have on each host of the plan."""
     read = drain.read
     stand = nova_servers.standing(read.base, read.on_hosts, compute)

@@ -18,10 +18,9 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.engine.candidates.budget import SearchTooLong
-from osc_placement.model import candidate
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import servers
-from osc_placement.workflows.moving.places import Moves
+from osc_placement.workflows.moving.places import Moves, Wanted
 
 Amounts = Mapping[placing.Slot, int]
 #: More moves than any cloud has servers.
@@ -56,18 +55,18 @@ class MadeRoom:
 
 def find(
     moves: Moves,
-    query: candidate.CandidateQuery,
+    wanted: Wanted,
     count: int,
     movable: Sequence[servers.PlacedServer],
     limit: int,
 ) -> MadeRoom:
     """The fewest of at most ``limit`` moves after which a request fits ``count`` times.
 
-    ``query`` is among the ``more`` of ``moves``. ``movable`` are the servers that may move, none of
-    a group with affinity; each moves once. Of plans with equally many moves the one with the
+    ``wanted`` is among the ``more`` of ``moves``. ``movable`` are the servers that may move, none
+    of a group with affinity; each moves once. Of plans with equally many moves the one with the
     smallest servers is taken.
     """
-    search = _Search(moves, query, count, movable)
+    search = _Search(moves, wanted, count, movable)
     for depth in range(limit + 1):
         try:
             steps = search.at_depth(depth)
@@ -87,12 +86,12 @@ class _Search:
     def __init__(
         self,
         moves: Moves,
-        query: candidate.CandidateQuery,
+        wanted: Wanted,
         count: int,
         movable: Sequence[servers.PlacedServer],
     ) -> None:
         self._moves, self._count = moves, count
-        self._options = moves.options_of(servers.kind_of(query), ())
+        self._options = moves.options_of(wanted.kind, ())
         self._movable = sorted(movable, key=_size)
         self._free = dict(moves.free((), ()))
         self._targets = {
@@ -213,7 +212,7 @@ class _Part:
                 gains.setdefault(name, []).append((amount, server.key))
         for several in gains.values():
             several.sort(reverse=True)
-        return cls(slots, placing.totals(options[0]), gains)
+        return cls(slots, placing.least_totals(options), gains)
 
     def costs(self, left: Amounts, moved: Collection[str], count: int) -> list[int]:
         """For each further request in the part, the moves that it needs at least.

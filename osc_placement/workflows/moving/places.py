@@ -6,29 +6,69 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
+from osc_placement.scheduling.case import GroupMembers
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import options, servers
+from osc_placement.workflows.cloud.host_verdicts import NO_ANSWERS, HostAnswers
 
 Placement = placing.Placement
+
+_DIFFERENT = "the possible releases of nova send different requests"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KindOptions:
+    """The options of one kind of request. ``certain`` are the hosts that surely take it.
+
+    On the other hosts a fact is not known. ``alike`` and ``surely_alike`` are equal for kinds with
+    the same options, and with the same certain ones: the search tries only one of them.
+    """
+
+    options: Sequence[placing.Option]
+    certain: frozenset[str]
+    alike: Hashable
+    surely_alike: Hashable
+
+    @classmethod
+    def of(cls, options: Sequence[placing.Option], certain: frozenset[str]) -> KindOptions:
+        """Some options and what they are alike with."""
+        amounts = {id(option): frozenset(option.amounts.items()) for option in options}
+        sure = frozenset(amounts[id(each)] for each in options if each.root_uuid in certain)
+        return cls(options, certain, frozenset(amounts.values()), sure)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request that is no server's yet: nova's queries, and what its filters say."""
+
+    queries: servers.Queries
+    answers: HostAnswers = NO_ANSWERS
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for requests with the same options."""
+        return servers.kind_of(self.queries), self.answers.key
 
 
 class Moves:
     """The servers of a cloud, and everything that could serve each of them elsewhere.
 
     The options of a server are those in the cloud without any allocation; what is free decides
-    among them. So they are found once for all sets of hosts that stop. ``without`` are the root
-    UUIDs of trees that are left out; ``refused`` those of hosts that take no server, though other
-    hosts may use what their trees share: ``not_counted`` are the ones that could serve a request.
-    ``groups`` are nova's server groups; each place that a host has for a group with anti-affinity
-    is an amount of the host. A server with affinity goes to a host of another member that does not
-    stop: nova's filter compares the target with the present hosts of all members, so it moves none
-    of them away from the last host.
+    among them. So they are found once for all sets of hosts that stop. ``more`` are further
+    requests. ``without`` are the root UUIDs of trees that are left out; ``refused`` those of hosts
+    that take no server, though other hosts may use what their trees share: ``not_counted`` are the
+    ones that could serve a request. ``groups`` are nova's server groups, ``root_of`` gives the root
+    of a host of nova; each place that a host has for a group with anti-affinity is an amount of the
+    host. A server with affinity goes to a host of another member that does not stop: nova's filter
+    compares the target with the present hosts of all members, so it moves none of them away from
+    the last host. With ``is_aimed``, a step names its target: nova then takes what its unsuffixed
+    group requests from the target's own tree.
     """
 
     def __init__(
@@ -36,43 +76,91 @@ class Moves:
         base: state.CloudState,
         known: Sequence[servers.PlacedServer],
         budget: SearchBudget,
-        more: Iterable[candidate.CandidateQuery] = (),
+        more: Iterable[Wanted] = (),
         without: Collection[str] = (),
-        groups: Iterable[ServerGroup] = (),
+        groups: Mapping[str, GroupMembers] | None = None,
         refused: Collection[str] = (),
+        root_of: Callable[[str], str | None] = lambda _: None,
+        *,
+        is_aimed: bool = False,
     ) -> None:
         self.base, self.budget, self.refused = base, budget, frozenset(refused)
         self.not_counted: dict[str, None] = {}
-        self.groups = {each.uuid: each for each in groups}
-        self.without = frozenset(without)
+        self.groups = {uuid: members.group for uuid, members in (groups or {}).items()}
+        self._members = {
+            uuid: _by_root(members, root_of) for uuid, members in (groups or {}).items()
+        }
+        self.without, self.is_aimed = frozenset(without), is_aimed
         self._by_root: dict[str, list[servers.PlacedServer]] = {}
         for server in known:
             self._by_root.setdefault(server.root_uuid, []).append(server)
         empty = base.without_allocations()
-        kinds = {servers.kind_of(query): (query, "", frozenset[str]()) for query in more}
-        kinds |= {each.kind: (each.query, each.apart, each.barred) for each in known}
         self.is_complete = True
-        self._options: dict[Hashable, Sequence[placing.Option]] = {}
+        self._options: dict[Hashable, KindOptions] = {}
         self._free: dict[placing.Slot, int] = {}
-        for kind, (query, group, barred) in kinds.items():
-            found = options.find(empty, query, budget, self.refused)
-            self.is_complete = self.is_complete and found.is_complete
-            usable = [
-                each for each in found.options if each.is_of_host and each.root_uuid not in barred
-            ]
-            self.not_counted |= dict.fromkeys(found.not_counted)
-            self._free |= options.free_amounts(base, usable)
-            self._options[kind] = self._in_group(group, usable) if group else usable
+        for wanted in more:
+            self._add(empty, wanted.kind, wanted.queries, "", wanted.answers)
+        for server in known:
+            if server.kind not in self._options:
+                self._add(empty, server.kind, server.queries, server.apart, server.answers)
 
-    def _in_group(self, uuid: str, found: Iterable[placing.Option]) -> list[placing.Option]:
+    def _add(
+        self,
+        empty: state.CloudState,
+        kind: Hashable,
+        queries: servers.Queries,
+        group: str,
+        answers: HostAnswers,
+    ) -> None:
+        """Find the options of a kind of request."""
+        distinct: dict[frozenset[tuple[placing.Slot, int]], placing.Option] = {}
+        certain: list[set[str]] = []
+        for several in queries:
+            roots: set[str] = set()
+            for query in several:
+                usable = [
+                    option
+                    for option in self._find(empty, query)
+                    if option.is_of_host and option.root_uuid not in answers.refused
+                ]
+                distinct |= {frozenset(option.amounts.items()): option for option in usable}
+                roots |= {option.root_uuid for option in usable}
+            certain.append(roots)
+        usable = list(distinct.values())
+        self._free |= options.free_amounts(self.base, usable)
+        if group:
+            usable = self._in_group(group, usable)
+        sure = frozenset(set.intersection(*certain)).difference(answers.unknown)
+        self._options[kind] = KindOptions.of(usable, sure)
+
+    def _find(
+        self, empty: state.CloudState, query: candidate.CandidateQuery
+    ) -> Iterator[placing.Option]:
+        """The options of a query; those of a target that a step names, if it names one."""
+        found = options.find(empty, query, self.budget, self.refused)
+        self.is_complete = self.is_complete and found.is_complete
+        self.not_counted |= dict.fromkeys(found.not_counted)
+        if not self.is_aimed:
+            yield from found.options
+            return
+        outside: dict[str, None] = {}
+        for option in found.options:
+            if all(uuid in empty.tree[option.root_uuid] for uuid, _ in option.amounts):
+                yield option
+            elif any(group.suffix for group in query.groups):
+                outside[option.root_uuid] = None
+        for root in outside:
+            first, *others = query.groups
+            groups = (dataclasses.replace(first, in_tree=root), *others)
+            aimed = dataclasses.replace(query, groups=groups)
+            yield from options.find(empty, aimed, self.budget, self.refused, [root]).options
+
+    def _in_group(self, uuid: str, usable: Iterable[placing.Option]) -> list[placing.Option]:
         """The options with one place of a server group with anti-affinity on the host."""
-        group = self.groups[uuid]
+        group, members = self.groups[uuid], self._members[uuid]
         name = _places(group)
-        members = collections.Counter(
-            root for each in group.members for root in servers.hosts_of_server(self.base, each)
-        )
         changed = []
-        for option in found:
+        for option in usable:
             slot = option.root_uuid, name
             # Negative where the group has too many members: none fits until some have left.
             self._free[slot] = group.most_per_host - members[option.root_uuid]
@@ -87,28 +175,44 @@ class Moves:
         """The servers of some hosts."""
         return [server for root in roots for server in self._by_root.get(root, ())]
 
-    def options_of(self, kind: Hashable, stopped: Collection[str]) -> list[placing.Option]:
+    def options_of(
+        self, kind: Hashable, stopped: Collection[str], *, is_certain: bool = False
+    ) -> list[placing.Option]:
         """The options of a kind of request on the hosts that do not stop, used or not."""
         found = self._options[kind]
         stopped = self.without.union(stopped)
-        return [each for each in found if not options.uses_trees(self.base, each, stopped)]
+        return [
+            option
+            for option in found.options
+            if not (is_certain and option.root_uuid not in found.certain)
+            and not options.uses_trees(self.base, option, stopped)
+        ]
 
     def options_for(
-        self, server: servers.PlacedServer, stopped: Collection[str]
+        self, server: servers.PlacedServer, stopped: Collection[str], *, is_certain: bool = False
     ) -> list[placing.Option]:
-        """The options of a server, used or not."""
-        found = self.options_of(server.kind, stopped)
+        """The options of a server, used or not; ``is_certain``: on hosts that surely take it."""
+        found = self.options_of(server.kind, stopped, is_certain=is_certain)
         if not server.together:
             return found
         members = self.hosts_of_group(server.together)
-        return [each for each in found if each.root_uuid in members]
+        return [option for option in found if option.root_uuid in members]
+
+    def is_sure(self, server: servers.PlacedServer, root: str) -> bool:
+        """Whether a host surely takes a server, if it has room."""
+        return root in self._options[server.kind].certain
+
+    def why_unsure(self, server: servers.PlacedServer, root: str) -> str:
+        """Why it is not known whether a host takes a server."""
+        return "; ".join(server.answers.unknown.get(root, (_DIFFERENT,)))
+
+    def members_on(self, uuid: str) -> collections.Counter[str]:
+        """``{root UUID: members of a server group}``, by nova's hosts."""
+        return self._members[uuid]
 
     def hosts_of_group(self, uuid: str) -> frozenset[str]:
         """The hosts of the members of a server group (root UUIDs)."""
-        members = self.groups[uuid].members
-        return frozenset(
-            root for each in members for root in servers.hosts_of_server(self.base, each)
-        )
+        return frozenset(self._members[uuid])
 
     def free(
         self, stopped: Collection[str], moved: Iterable[servers.PlacedServer]
@@ -126,16 +230,68 @@ class Moves:
         self,
         stopped: Collection[str],
         moved: Sequence[servers.PlacedServer] | None = None,
-        more: Sequence[candidate.CandidateQuery] = (),
+        more: Sequence[Wanted] = (),
         taken: Iterable[placing.Option] = (),
+        *,
+        is_certain: bool = False,
     ) -> Placement | None:
         """A place for each server of the hosts that stop, and for ``more`` requests.
 
-        ``moved`` restricts the servers, ``taken`` is used by others. None if it is proved that not
-        all fit, provided that the options are complete. Raises the errors of the budget.
+        ``moved`` restricts the servers, ``taken`` is used by others; ``is_certain``: only on hosts
+        that surely take the servers. None if it is proved that not all fit, provided that the
+        options are complete. Raises the errors of the budget.
         """
         moved = self.servers_on(stopped) if moved is None else moved
-        return placing.place(self._problem(stopped, moved, more, taken), self.budget)
+        problem = self._problem(stopped, moved, more, taken, is_certain=is_certain)
+        return placing.place(problem, self.budget)
+
+    def surest(
+        self, stopped: Collection[str], moved: Sequence[servers.PlacedServer] | None = None
+    ) -> Placement | None:
+        """As ``place``: on hosts that surely take the servers, if they all fit there."""
+        found = self.place(stopped, moved, is_certain=True)
+        return self.place(stopped, moved) if found is None and self.has_doubt else found
+
+    @property
+    def has_doubt(self) -> bool:
+        """Whether a host takes some server only perhaps."""
+        return any(
+            option.root_uuid not in found.certain
+            for found in self._options.values()
+            for option in found.options
+        )
+
+    def only_certain(self) -> Moves:
+        """These moves, only with hosts that surely take the servers."""
+        certain = copy.copy(self)
+        certain._options = {
+            kind: KindOptions(
+                [option for option in found.options if option.root_uuid in found.certain],
+                found.certain,
+                found.surely_alike,
+                found.surely_alike,
+            )
+            for kind, found in self._options.items()
+        }
+        return certain
+
+    def all_doubts(self) -> list[str]:
+        """Why it is not known whether hosts take the servers."""
+        texts = {
+            text: None
+            for several in self._by_root.values()
+            for server in several
+            for texts in server.answers.unknown.values()
+            for text in texts
+        }
+        return list(texts) or [_DIFFERENT]
+
+    def doubts(self, placement: Placement, moved: Iterable[servers.PlacedServer]) -> Iterator[str]:
+        """Why it is not known whether nova accepts the places of servers."""
+        for server in moved:
+            option = placement.get(server.key)
+            if option is not None and not self.is_sure(server, option.root_uuid):
+                yield self.why_unsure(server, option.root_uuid)
 
     def first_fit(
         self, stopped: Collection[str], moved: Sequence[servers.PlacedServer]
@@ -158,22 +314,24 @@ class Moves:
         self,
         stopped: Collection[str],
         moved: Sequence[servers.PlacedServer],
-        more: Sequence[candidate.CandidateQuery],
+        more: Sequence[Wanted],
         taken: Iterable[placing.Option],
+        *,
+        is_certain: bool = False,
     ) -> placing.Problem:
         free = self.free(stopped, moved)
         requests: dict[str, Hashable] = {}
         by_kind: dict[Hashable, Sequence[placing.Option]] = {}
         for server in moved:
-            kind = (server.kind, server.together) if server.together else server.kind
+            kind = (self._alike(server.kind, is_certain=is_certain), server.together)
             requests[server.key] = kind
             if kind not in by_kind:
-                by_kind[kind] = self.options_for(server, stopped)
-        for number, query in enumerate(more):
-            kind = servers.kind_of(query)
+                by_kind[kind] = self.options_for(server, stopped, is_certain=is_certain)
+        for number, wanted in enumerate(more):
+            kind = (self._alike(wanted.kind, is_certain=is_certain), "")
             requests[f"request {number}"] = kind
             if kind not in by_kind:
-                by_kind[kind] = self.options_of(kind, stopped)
+                by_kind[kind] = self.options_of(wanted.kind, stopped, is_certain=is_certain)
         for option in taken:
             for slot, amount in option.amounts.items():
                 free[slot] -= amount
@@ -184,6 +342,10 @@ class Moves:
             {kind: placing.fullest_first(options, free) for kind, options in by_kind.items()},
             free,
         )
+
+    def _alike(self, kind: Hashable, *, is_certain: bool) -> Hashable:
+        found = self._options[kind]
+        return found.surely_alike if is_certain else found.alike
 
     def limited_to(self, seconds: float) -> Moves:
         """These moves, with a budget of ``seconds`` for the searches."""
@@ -205,6 +367,17 @@ class Moves:
             changed[server.uuid] = dataclasses.replace(consumer, allocations=kept)
         left.apply(record.Changes(consumers=changed))
         return left
+
+
+def _by_root(
+    members: GroupMembers, root_of: Callable[[str], str | None]
+) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    for host, number in members.on_host().items():
+        root = root_of(host)
+        if root is not None:
+            counts[root] += number
+    return counts
 
 
 def _places(group: ServerGroup) -> str:

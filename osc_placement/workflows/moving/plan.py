@@ -16,10 +16,11 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
-from osc_placement.model import candidate
 from osc_placement.model.name import and_more, counted
+from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.case import Way
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
-    compute_nodes,
     nova_servers,
     observe,
     observe_hosts,
@@ -27,7 +28,7 @@ from osc_placement.workflows.cloud import (
 )
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.explain import set_back
+from osc_placement.workflows.explain import changes as changes_of_hosts, set_back
 from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.moving import (
     document,
@@ -42,7 +43,7 @@ from osc_placement.workflows.moving import (
 from osc_placement.workflows.snapshot import replay
 
 _NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
-_ONLY_LIVE = "it is stopped, so nova moves it only cold, and --only-live is given"
+_ONLY_LIVE = "nova moves it only cold, and --only-live is given"
 _UNLISTED = "nova does not list it: 'openstack placement allocation audit' says what it is"
 _KEPT_BACK = "it has room, but what --keep reserves would be used"
 _MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
@@ -61,7 +62,7 @@ _KINDS = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DrainRequest:
-    """``hosts`` are names or UUIDs; ``flavors`` is ``{name: nova's request}``.
+    """``hosts`` are names or UUIDs; ``flavors`` is ``{name: nova's queries}``.
 
     A plan keeps the last place for each of the flavors, where it can. ``others`` are UUIDs of
     servers to read beside those of the hosts.
@@ -69,7 +70,7 @@ class DrainRequest:
 
     hosts: Sequence[str]
     options: document.DrainOptions = dataclasses.field(default_factory=document.DrainOptions)
-    flavors: Mapping[str, candidate.CandidateQuery] = dataclasses.field(default_factory=dict)
+    flavors: Mapping[str, places.Wanted] = dataclasses.field(default_factory=dict)
     others: Collection[str] = ()
     seconds: float = 60.0
 
@@ -120,7 +121,7 @@ def plan(
         base = stack.enter_context(observe.whole_state(client))
         everywhere: nova_servers.KnownServers | None = None
         if base is None:
-            more = list(request.flavors.values())
+            more = [query for it in request.flavors.values() for one in it.queries for query in one]
             read = observe_hosts.read(
                 client, request.hosts, (), nova, context, more, request.others
             )
@@ -141,9 +142,7 @@ def plan(
     return dataclasses.replace(drain, plan=stamped)
 
 
-def _check(
-    read: observe_hosts.HostsRead, compute: compute_nodes.ServerHosts, failures: int
-) -> None:
+def _check(read: observe_hosts.HostsRead, compute: ServerHosts, failures: int) -> None:
     """Refuse hosts from which nova moves nothing, and a cloud without a target or a reserve."""
     input_errors = errors.InputErrors()
     for root in read.roots:
@@ -165,7 +164,7 @@ def _check(
 def _decide(
     read: observe_hosts.HostsRead,
     request: DrainRequest,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
     everywhere: nova_servers.KnownServers | None,
 ) -> Drain:
     """The plan of what was read; ``everywhere`` is about all servers, for the reserve."""
@@ -179,8 +178,11 @@ def _decide(
         without=servers.roots_named(base, request.options.avoid, compute),
         groups=read.nova.groups,
         refused=compute.refused(base.tree),
+        root_of=compute.root_of,
+        is_aimed=True,
     )
     schedule, notes, doubts = _scheduled(found, question, request, everywhere)
+    doubts = (*doubts, *_of_targets(found, schedule))
     blocked = question.blocked | _reasons(found, roots, schedule)
     plan = document.DrainPlan(
         tuple(map(question.host, roots)),
@@ -202,9 +204,21 @@ def _decide(
         possible = most.find(found, roots, stuck)
         named = tuple(map(question.host, possible.hosts))
         possible = dataclasses.replace(possible, hosts=named)
-    changes = _changes(found, roots, schedule)
+    counted = changes_of_hosts.counted_by_nova(base, compute)
+    changes = _changes(found, roots, schedule, counted)
     notes = (*notes, *set_back.notes(itertools.chain.from_iterable(changes.values())))
     return dataclasses.replace(drain, changes=changes, most=possible, notes=notes)
+
+
+def _of_targets(found: places.Moves, schedule: steps.Schedule) -> Iterator[str]:
+    """Why nova may refuse the targets of steps."""
+    by_reason: dict[str, list[str]] = {}
+    for step in schedule.steps:
+        server, root = step.server, step.option.root_uuid
+        if not found.is_sure(server, root):
+            by_reason.setdefault(found.why_unsure(server, root), []).append(server.uuid)
+    for why, uuids in by_reason.items():
+        yield f"the targets of {nova_servers.named(uuids)}: {why}"
 
 
 def _scheduled(
@@ -224,7 +238,9 @@ def _scheduled(
     budget = SearchBudget(request.seconds)
     what = f"whether any {counted(failures, 'host')} may fail after the plan"
     try:
-        kept = reserve_plan.FailureReserve(base, everywhere, found.refused, failures, budget, roots)
+        kept = reserve_plan.FailureReserve(
+            base, everywhere, question.compute, failures, budget, roots
+        )
         schedule = order(functools.partial(kept.is_kept, roots))
     except SearchTooLong as error:
         return order(), (), (f"{what}: {error}",)
@@ -234,7 +250,10 @@ def _scheduled(
 
 
 def _changes(
-    found: places.Moves, roots: Sequence[str], schedule: steps.Schedule
+    found: places.Moves,
+    roots: Sequence[str],
+    schedule: steps.Schedule,
+    counted: Collection[str],
 ) -> dict[tuple[str, str], Sequence[SmallestChange]]:
     """The smallest changes for servers that have no room after the steps."""
     after = steps.after(found.base, schedule.steps)
@@ -246,7 +265,7 @@ def _changes(
         if server.key in schedule.kept_back or (kind not in of_kind and len(of_kind) == _KINDS):
             continue
         if kind not in of_kind:
-            of_kind[kind] = unblock.smallest_changes(found, after, server, without)
+            of_kind[kind] = unblock.smallest_changes(found, after, server, without, counted)
         answer[server.uuid, server.root_uuid] = of_kind[kind]
     return answer
 
@@ -262,12 +281,13 @@ class _Question:
         self,
         read: observe_hosts.HostsRead,
         options: document.DrainOptions,
-        compute: compute_nodes.ServerHosts,
+        compute: ServerHosts,
     ) -> None:
-        self._read, self._options, self._compute = read, options, compute
+        self._read, self._options, self.compute = read, options, compute
         self.roots = read.roots
         joined = observe_hosts.join(read, compute)
-        self._stand = stand = joined.stand
+        self._stand, self._leaving = joined.stand, joined.leaving
+        stand = joined.stand
         self.blocked: dict[tuple[str, str], tuple[str, ...]] = {
             key: (why,) for key, why in (*stand.held.items(), *stand.doubtful.items())
         }
@@ -276,9 +296,7 @@ class _Question:
             if why := self._why_blocked(server):
                 self.blocked[server.uuid, server.root_uuid] = (why,)
             else:
-                is_live = self._way(server) == "live"
-                barred = compute.refused_live(server.root_uuid) if is_live else frozenset()
-                self.moving.append(dataclasses.replace(server, barred=barred))
+                self.moving.append(server)
         for uuid, root in stand.resting:
             if uuid in joined.lost.missing:
                 self.blocked[uuid, root] = (_MISSING,)
@@ -289,11 +307,10 @@ class _Question:
         """Why a server that is at rest there has no step; empty if it may have one."""
         if (server.uuid, server.root_uuid) not in self._stand.resting:
             return _UNLISTED
-        return _ONLY_LIVE if self._options.only_live and self._way(server) == "cold" else ""
-
-    def _way(self, server: servers.PlacedServer) -> str:
-        listed = self._stand.resting[server.uuid, server.root_uuid]
-        return "live" if listed.vm_state in nova_servers.LIVE else "cold"
+        if not self._options.only_live or server.way is not Way.MIGRATE:
+            return ""
+        why = self._leaving.cold.get(server.key, "it is stopped")
+        return f"{why}: {_ONLY_LIVE}"
 
     def name(self, uuid: str) -> str:
         """The name of a server; empty if nova shows none."""
@@ -302,7 +319,7 @@ class _Question:
 
     def host(self, root: str) -> str:
         """Nova's name of a host."""
-        node = self._compute.node(root)
+        node = self.compute.node(root)
         return node.host if node else self._read.base.providers[root].name
 
     def planned(self, step: steps.DrainStep) -> document.PlannedMove:
@@ -311,7 +328,7 @@ class _Question:
             step.wave,
             step.server.uuid,
             self.name(step.server.uuid),
-            self._way(step.server),
+            "live" if step.server.way is Way.LIVE_MIGRATE else "cold",
             self.host(step.server.root_uuid),
             self.host(step.option.root_uuid),
             step.why,
@@ -320,11 +337,11 @@ class _Question:
 
     def not_checked(self) -> Iterator[str]:
         """What was not checked, and can refuse a step."""
-        yield from self._compute.not_checked
+        yield from self.compute.not_checked
         yield from self._read.nova.doubts
         for server in self.moving:
-            for text in server.unknown:
-                yield f"{text} of server {server.uuid}"
+            if server.key in self._leaving.doubtful:
+                yield f"server {server.uuid}: {self._leaving.doubtful[server.key]}"
 
 
 def _reasons(
@@ -336,7 +353,7 @@ def _reasons(
     verdict = stop.may_stop(found, roots)
     unplaced = {each.server.key: each.reasons for each in verdict.unplaced}
     default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
-    if verdict.answer is stop.Answer.NO:
+    if verdict.answer is Answer.NO:
         default = "it fits only without other servers of these hosts"
     reasons = dict.fromkeys(schedule.kept_back, (_KEPT_BACK,))
     return {

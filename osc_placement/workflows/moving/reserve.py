@@ -16,10 +16,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from osc_placement.engine.candidates.budget import SearchTooLong
-from osc_placement.model import candidate
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import servers
-from osc_placement.workflows.moving.places import Moves, Placement
+from osc_placement.workflows.moving.places import Moves, Placement, Wanted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,23 +37,22 @@ class Reserve:
 
 
 def capacity_with_failures(
-    moves: Moves, query: candidate.CandidateQuery, hosts: Sequence[str], failures: int
+    moves: Moves, wanted: Wanted, hosts: Sequence[str], failures: int, most: int | None = None
 ) -> Reserve:
-    """How often a request fits while any ``failures`` of the hosts may fail."""
-    return _Search(moves, query, hosts, failures).count()
+    """How often a request fits while any ``failures`` of the hosts may fail, up to ``most``."""
+    return _Search(moves, wanted, hosts, failures).count(most)
 
 
 class _Search:
-    def __init__(
-        self, moves: Moves, query: candidate.CandidateQuery, hosts: Sequence[str], failures: int
-    ) -> None:
-        self._moves, self._query, self._kind = moves, query, servers.kind_of(query)
+    def __init__(self, moves: Moves, wanted: Wanted, hosts: Sequence[str], failures: int) -> None:
+        self._moves, self._wanted, self._kind = moves, wanted, wanted.kind
         self._failures = min(failures, len(hosts))
         # Failures of the hosts with the most servers first: they give the lowest bound early.
         self._hosts = sorted(hosts, key=lambda root: -len(moves.servers_on([root])))
 
-    def count(self) -> Reserve:
+    def count(self, most: int | None) -> Reserve:
         upper = self._most_after(())
+        upper = upper if most is None else min(upper, most)
         try:
             for failed in self._all_failures():
                 upper = _largest(upper, functools.partial(self._fits_after, failed))
@@ -76,7 +74,7 @@ class _Search:
         first = self._moves.first_fit(failed, moved)
         if len(first) == len(moved) and self._most_after(failed, moved, first) >= number:
             return True
-        return self._moves.place(failed, moved, [self._query] * number) is not None
+        return self._moves.place(failed, moved, [self._wanted] * number) is not None
 
     def _most_after(
         self,
@@ -108,7 +106,7 @@ class _Search:
             for option in chosen:
                 trees = {base.providers[uuid].root_uuid for uuid, _ in option.amounts}
                 (lost if trees & set(failed) else stay).append(option)
-            requests = [self._query] * len(lost)
+            requests = [self._wanted] * len(lost)
             if self._moves.place(failed, None, requests, stay) is None:
                 return False
         return True

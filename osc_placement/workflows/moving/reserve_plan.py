@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.workflows.cloud import nova_servers, servers
+from osc_placement.scheduling.case import GroupMembers
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import nova_servers, servers, ways
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import steps
 from osc_placement.workflows.moving.places import Moves
@@ -34,21 +37,23 @@ class FailureReserve:
         self,
         base: state.CloudState,
         known: nova_servers.KnownServers,
-        refused: Collection[str],
+        compute: ServerHosts,
         failures: int,
         budget: SearchBudget,
         drained: Collection[str],
     ) -> None:
-        self._base, self._known, self._refused = base, known, refused
+        self._base, self._known, self._compute = base, known, compute
+        self._refused = frozenset(compute.refused(base.tree))
         self._failures, self._budget = failures, budget
         self._hosts = hosts_of(base)
         self._last: Failure = ()
-        moves = self._moves(_in_service(base, drained), (), set(refused).difference(drained))
+        moves = self._moves(_in_service(base, drained), (), self._refused.difference(drained))
         self.lost = tuple(each for each in self._all(moves, ()) if moves.place(each) is None)
 
     def is_kept(self, stopped: Sequence[str], done: Sequence[steps.DrainStep]) -> bool:
         """Whether the cloud survives after steps what it survived before."""
-        moves = self._moves(steps.after(self._base, done), stopped, self._refused)
+        after = steps.after(self._base, done)
+        moves = self._moves(after, stopped, self._refused, self._groups_after(done))
         for failure in self._all(moves, stopped):
             self._budget.check()
             if failure not in self.lost and moves.place(failure) is None:
@@ -57,11 +62,49 @@ class FailureReserve:
         return True
 
     def _moves(
-        self, base: state.CloudState, stopped: Sequence[str], refused: Collection[str]
+        self,
+        base: state.CloudState,
+        stopped: Sequence[str],
+        refused: Collection[str],
+        groups: Mapping[str, GroupMembers] | None = None,
     ) -> Moves:
         known = self._known
-        every = servers.servers_on(base, self._hosts, known.queries, known.groups, known.migrations)
-        return Moves(base, every, self._budget, (), stopped, groups=known.groups, refused=refused)
+        groups = known.groups if groups is None else groups
+        placed = servers.servers_on(base, self._hosts, known.cases, groups, known.migrations)
+        left = ways.leaving(
+            placed,
+            known.cases,
+            HostVerdicts(base, self._compute),
+            ways.OFF_A_DEAD_HOST,
+            source_fails=True,
+        )
+        return Moves(
+            base,
+            left.moving,
+            self._budget,
+            without=stopped,
+            groups=groups,
+            refused=refused,
+            root_of=self._compute.root_of,
+        )
+
+    def _groups_after(self, done: Sequence[steps.DrainStep]) -> dict[str, GroupMembers]:
+        """The server groups once the servers of steps are on their targets."""
+        hosts = {step.server.uuid: self._host(step.option.root_uuid) for step in done}
+        return {
+            uuid: dataclasses.replace(
+                members,
+                hosts={
+                    **members.hosts,
+                    **{server: hosts[server] for server in hosts.keys() & members.group.members},
+                },
+            )
+            for uuid, members in self._known.groups.items()
+        }
+
+    def _host(self, root: str) -> str:
+        node = self._compute.node(root)
+        return node.host if node else root
 
     def _all(self, moves: Moves, stopped: Collection[str]) -> Iterator[Failure]:
         """The failures that concern a server; first the one that was not survived last."""

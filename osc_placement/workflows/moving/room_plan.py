@@ -13,16 +13,18 @@ from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.model import candidate
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import (
-    compute_nodes,
     nova_servers,
     observe,
     observe_hosts,
     servers,
+    ways,
 )
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import document, make_room, places, steps
 from osc_placement.workflows.snapshot import replay
@@ -30,9 +32,9 @@ from osc_placement.workflows.snapshot import replay
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RoomRequest:
-    """Make room so that ``query`` fits ``number`` times, with at most ``most_moves`` moves."""
+    """Make room so that a request fits ``number`` times, with at most ``most_moves`` moves."""
 
-    query: candidate.CandidateQuery
+    case: Case
     number: int = 1
     most_moves: int = 10
     seconds: float = 60.0
@@ -64,8 +66,7 @@ def plan(
 ) -> RoomPlan:
     """The fewest, then the smallest live moves after which the request fits.
 
-    Servers at rest move that are active or paused, on hosts whose nova-compute is up, and that are
-    in no server group with affinity.
+    Servers at rest move that nova moves live, and that are in no server group with affinity.
 
     Requests: to a service those of ``snapshot.save``; to nova and neutron those of ``nova`` for all
     servers, and for those that move. Errors: PlacementError without nova.
@@ -92,27 +93,33 @@ def plan(
 def _decide(
     base: state.CloudState,
     request: RoomRequest,
-    compute: compute_nodes.ServerHosts,
+    compute: ServerHosts,
     read: tuple[nova_servers.KnownServers, nova_servers.ServersOnHosts, nova_servers.Standing],
 ) -> RoomPlan:
     known, on_hosts, stand = read
-    every = servers.servers_on(base, hosts_of(base), known.queries, known.groups, known.migrations)
-    movable = [
-        dataclasses.replace(each, barred=compute.refused_live(each.root_uuid))
-        for each in every
-        if _is_movable(each, compute, stand)
-    ]
+    placed = servers.servers_on(base, hosts_of(base), known.cases, known.groups, known.migrations)
+    verdicts = HostVerdicts(base, compute)
+    wanted = places.Wanted(servers.queries_of(request.case)[:1], verdicts.of(request.case))
+    leaving = ways.leaving(
+        (each for each in placed if (each.uuid, each.root_uuid) in stand.resting),
+        known.cases,
+        verdicts,
+        (Way.LIVE_MIGRATE,),
+    )
+    movable = [each for each in leaving.moving if each.way and not each.together]
     found = places.Moves(
         base,
         movable,
         SearchBudget(request.seconds),
-        [request.query],
+        [wanted],
         groups=known.groups,
         refused=compute.refused(base.tree),
+        root_of=compute.root_of,
+        is_aimed=True,
     )
-    options = found.options_of(servers.kind_of(request.query), ())
+    options = found.options_of(wanted.kind, ())
     now = placing.most(options, found.free((), ())).least
-    made = make_room.find(found, request.query, request.number, movable, request.most_moves)
+    made = make_room.find(found, wanted, request.number, movable, request.most_moves)
 
     def host(root: str) -> str:
         node = compute.node(root)
@@ -138,21 +145,11 @@ def _decide(
         *nova_servers.unallocated(base, stand, hosts_of(base)).lines(),
     ]
     for move in made.moves or ():
-        not_checked += (f"{text} of server {move.server.uuid}" for text in move.server.unknown)
+        server, target = move.server, move.option.root_uuid
+        texts = [leaving.doubtful.get(server.key, "")]
+        if not found.is_sure(server, target):
+            texts.append(found.why_unsure(server, target))
+        not_checked += (f"server {server.uuid}: {text}" for text in texts if text)
     return RoomPlan(
         now, planned, made.at_least, made.is_smallest, tuple(dict.fromkeys(not_checked))
     )
-
-
-def _is_movable(
-    server: servers.PlacedServer,
-    compute: compute_nodes.ServerHosts,
-    stand: nova_servers.Standing,
-) -> bool:
-    listed = stand.resting.get((server.uuid, server.root_uuid))
-    if listed is None or listed.vm_state not in nova_servers.LIVE or server.together:
-        return False
-    node = compute.node(server.root_uuid)
-    if node is None or nova_servers.why_staying(listed, node):
-        return False
-    return compute.is_up(server.root_uuid)

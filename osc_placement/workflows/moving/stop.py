@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.model import candidate, constraint
+from osc_placement.model.name import and_more
+from osc_placement.scheduling.answer import Answer
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import options, servers
 from osc_placement.workflows.moving.places import Moves
@@ -24,14 +25,6 @@ _MOST_NAMED = 20
 _TOO_MANY = f"a host has more than {options.PER_TREE} candidates for a server"
 
 
-class Answer(enum.StrEnum):
-    """Whether hosts may stop."""
-
-    YES = "yes"
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unplaced:
     """A server without a place, and the constraints or amounts that prevent one."""
@@ -41,12 +34,12 @@ class Unplaced:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class StopVerdict:
     """The answer for ``hosts`` (root UUIDs).
 
     YES: ``placement`` has an option for each server, by its key. NO: the other servers fit without
-    ``unplaced``. UNKNOWN: ``reason`` says why. For a largest set, YES means that no larger set may
-    stop.
+    ``unplaced``. UNKNOWN: ``reason`` says why; ``doubts`` are about the targets of ``placement``.
+    For a largest set, YES means that no larger set may stop.
     """
 
     answer: Answer
@@ -54,24 +47,34 @@ class Verdict:
     placement: Mapping[str, placing.Option] = dataclasses.field(default_factory=dict)
     unplaced: tuple[Unplaced, ...] = ()
     reason: str = ""
+    doubts: tuple[str, ...] = ()
 
 
-def may_stop(moves: Moves, roots: Sequence[str]) -> Verdict:
+def may_stop(moves: Moves, roots: Sequence[str]) -> StopVerdict:
     """Whether the servers of these hosts fit on the others, all at the same time."""
     hosts = tuple(roots)
     try:
-        found = moves.place(hosts)
+        found = moves.surest(hosts)
     except SearchTooLong as error:
-        return Verdict(Answer.UNKNOWN, hosts, reason=str(error))
+        return StopVerdict(Answer.UNKNOWN, hosts, reason=str(error))
     if found is not None:
-        return Verdict(Answer.YES, hosts, found)
+        return _possible(moves, hosts, found)
     if not moves.is_complete:
-        return Verdict(Answer.UNKNOWN, hosts, reason=_TOO_MANY)
+        return StopVerdict(Answer.UNKNOWN, hosts, reason=_TOO_MANY)
     unplaced, reason = _unplaced(moves, hosts)
-    return Verdict(Answer.NO, hosts, unplaced=unplaced, reason=reason)
+    return StopVerdict(Answer.NO, hosts, unplaced=unplaced, reason=reason)
 
 
-def largest(moves: Moves, roots: Sequence[str], limit: int) -> Verdict:
+def _possible(
+    moves: Moves, hosts: tuple[str, ...], placement: Mapping[str, placing.Option]
+) -> StopVerdict:
+    """YES for a placement, or UNKNOWN if it is not known whether nova accepts a place of it."""
+    doubts = tuple(dict.fromkeys(moves.doubts(placement, moves.servers_on(hosts))))
+    answer = Answer.UNKNOWN if doubts else Answer.YES
+    return StopVerdict(answer, hosts, placement, reason="; ".join(doubts[:1]), doubts=doubts)
+
+
+def largest(moves: Moves, roots: Sequence[str], limit: int) -> StopVerdict:
     """A largest set of at most ``limit`` of these hosts that may stop at once.
 
     A set may stop only if each of its parts may. So hosts are added to sets that may stop, those
@@ -80,18 +83,18 @@ def largest(moves: Moves, roots: Sequence[str], limit: int) -> Verdict:
     order = sorted(roots, key=lambda root: len(moves.servers_on([root])))
     best: tuple[str, ...] = ()
     try:
-        placement = moves.place(best) or {}
+        placement = moves.surest(best) or {}
         for chosen, found in _growing(moves, order, limit):
             if len(chosen) > len(best):
                 best, placement = chosen, found
             if len(best) == min(limit, len(order)):
                 break
     except SearchTooLong as error:
-        return Verdict(Answer.UNKNOWN, best, placement, reason=str(error))
+        return StopVerdict(Answer.UNKNOWN, best, placement, reason=str(error))
     if len(best) < min(limit, len(order)) and not moves.is_complete:
-        return Verdict(Answer.UNKNOWN, best, placement, reason=_TOO_MANY)
+        return StopVerdict(Answer.UNKNOWN, best, placement, reason=_TOO_MANY)
     if best:
-        return Verdict(Answer.YES, best, placement)
+        return _possible(moves, best, placement)
     return may_stop(moves, order[:1])
 
 
@@ -109,7 +112,7 @@ def _growing(
             continue
         larger = (*chosen, order[start])
         stack.append((chosen, start + 1))
-        found = moves.place(larger)
+        found = moves.surest(larger)
         if found is None:
             continue
         if len(larger) > largest_size:
@@ -167,12 +170,14 @@ def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer
     """The single constraints without which the server would fit, else all its amounts."""
     left = moves.released(hosts)
     group = server.apart or server.together
-    serving = set(_serving(left, server.query, hosts))
-    refused = moves.refused | server.barred
+    queries = [query for several in server.queries for query in several]
+    serving = {root for query in queries for root in _serving(left, query, hosts)}
+    refused = moves.refused | server.answers.key[0]
     if serving and serving <= refused:
-        names = sorted(moves.base.providers[root].name for root in serving)
-        other = " or have another or an older hypervisor" if serving & server.barred else ""
-        yield f"only hosts that take no server{other} have room: {', '.join(names)}"
+        yield f"only hosts that take no server have room: {_why_refused(moves, server, serving)}"
+        return
+    if serving and moves.is_aimed and not group:
+        yield _SHARED
         return
     if group and not serving <= refused:
         has = "servers" if server.apart else "none of the servers"
@@ -187,6 +192,22 @@ def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer
     amounts = (str(each) for each in every if each.kind is constraint.Kind.RESOURCES)
     for text in preventing or [" and ".join(amounts)]:
         yield f"no other host has room with {text}"
+
+
+#: Why a step with a named target is refused although hosts have room.
+_SHARED = (
+    "nova takes what it requests from the tree of the target that a command names, and the room is"
+    " at a provider that shares: let nova choose the host"
+)
+
+
+def _why_refused(moves: Moves, server: servers.PlacedServer, roots: Collection[str]) -> str:
+    """``cmp-1, cmp-2 (why)``, for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for root in sorted(roots, key=lambda root: moves.base.providers[root].name):
+        why = server.answers.refused.get(root, "")
+        by_reason.setdefault(f" ({why})" * bool(why), []).append(moves.base.providers[root].name)
+    return "; ".join(f"{and_more(names)}{why}" for why, names in by_reason.items())
 
 
 def _serving(

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.workflows.cloud import compute_nodes, nova_servers, observe, observe_hosts
+from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.case import Way
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import nova_servers, observe, observe_hosts, servers, ways
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.moving import places, stop
 
@@ -38,7 +41,7 @@ class Stranded:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judgement:
+class StopAnswer:
     """``hosts`` are the names of the hosts that the answer is about.
 
     ``servers`` is the number of their servers, those without allocations (UUIDs in
@@ -48,7 +51,7 @@ class Judgement:
     lines about nova's requests for the servers. ``server_names`` is ``{UUID: name}``.
     """
 
-    answer: stop.Answer
+    answer: Answer
     hosts: tuple[str, ...]
     servers: int = 0
     unplaced: tuple[Stranded, ...] = ()
@@ -61,12 +64,12 @@ class Judgement:
     server_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def judge(
+def check(
     client: api.Client,
     request: StopRequest,
     nova: nova_servers.NovaReader | None = None,
     context: ReadContext | None = None,
-) -> Judgement:
+) -> StopAnswer:
     """Whether hosts may stop.
 
     ``nova`` is None without nova. Requests: to a service those of ``observe_hosts.read``; on a
@@ -81,17 +84,20 @@ def judge(
             )
         else:
             found = observe_hosts.of_state(base, request.hosts, request.aggregates, nova)
-        return _judge(found, request, nova.compute)
+        return _check(found, request, nova.compute)
 
 
-def _judge(
-    read: observe_hosts.HostsRead, request: StopRequest, compute: compute_nodes.ServerHosts
-) -> Judgement:
+def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerHosts) -> StopAnswer:
     base, nova = read.base, read.nova
     refused = compute.refused(base.tree)
     joined = observe_hosts.join(read, compute)
     found = places.Moves(
-        base, joined.moving, SearchBudget(request.seconds), groups=nova.groups, refused=refused
+        base,
+        joined.moving,
+        SearchBudget(request.seconds),
+        groups=nova.groups,
+        refused=refused,
+        root_of=compute.root_of,
     )
     unlisted = [root for root in read.roots if _is_unlisted(found, compute, root)]
     if request.most is None:
@@ -111,33 +117,35 @@ def _judge(
                 ),
                 *filter(None, [read.on_hosts.problem]),
                 *of_hosts.doubts(),
+                *verdict.doubts,
                 *compute.not_checked,
                 *nova.doubts,
             )
         )
     )
     answer, reason = verdict.answer, verdict.reason
-    if of_hosts.stand.held:
-        answer = stop.Answer.NO
-    elif doubts and answer is stop.Answer.YES and not request.only_placement:
-        answer, reason = stop.Answer.UNKNOWN, doubts[0]
-    return Judgement(
+    waiting = [*_sources(read, verdict.hosts, compute)]
+    if of_hosts.stand.held or waiting:
+        answer = Answer.NO
+    elif doubts and answer is Answer.YES and not request.only_placement:
+        answer, reason = Answer.UNKNOWN, doubts[0]
+    return StopAnswer(
         answer,
         tuple(names[root] for root in verdict.hosts),
         len(of_hosts.uuids),
-        tuple(_stranded(verdict, of_hosts, names)),
+        tuple(sorted([*_stranded(verdict, of_hosts, names), *waiting], key=_by_host)),
         reason,
         {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
         (*of_hosts.lost.missing, *of_hosts.lost.elsewhere),
         doubts,
-        (*nova.notes, *_left_over(of_hosts, names)),
+        (*nova.notes, *_only_cold(of_hosts), *_left_over(of_hosts, names)),
         nova.assumed,
         {uuid: each.name for uuid, each in read.on_hosts.servers.items() if each.name},
     )
 
 
 def _stranded(
-    verdict: stop.Verdict, joined: observe_hosts.JoinedServers, names: Mapping[str, str]
+    verdict: stop.StopVerdict, joined: observe_hosts.JoinedServers, names: Mapping[str, str]
 ) -> list[Stranded]:
     """The servers without a place, and those that must not lose their host."""
     stranded = [
@@ -147,7 +155,40 @@ def _stranded(
     stranded += [
         Stranded(uuid, names[root], (why,)) for (uuid, root), why in joined.stand.held.items()
     ]
-    return sorted(stranded, key=lambda each: (each.source, each.server))
+    return stranded
+
+
+def _by_host(server: Stranded) -> tuple[str, str]:
+    return server.source, server.server
+
+
+def _sources(
+    read: observe_hosts.HostsRead, roots: Sequence[str], compute: ServerHosts
+) -> Iterator[Stranded]:
+    """The servers whose migration is not over, on a source that nova lists no more."""
+    base = read.base
+    for root in roots:
+        if compute.hosts is None or compute.node(root) is not None:
+            continue
+        for uuid in servers.consumers_on(base, root):
+            migration = read.on_hosts.migrations.get(uuid)
+            if migration is not None and not migration.is_over:
+                why = (
+                    f"its {migration.type} is {migration.status}, and the host is the way back:"
+                    " nova lists no compute node of it"
+                )
+                yield Stranded(migration.server_uuid, base.providers[root].name, (why,))
+
+
+def _only_cold(joined: observe_hosts.JoinedServers) -> Iterator[str]:
+    """Servers that run, and that nova moves only cold: with a stop."""
+    by_reason: dict[str, list[str]] = {}
+    for server in joined.moving:
+        if server.key in joined.leaving.cold:
+            by_reason.setdefault(joined.leaving.cold[server.key], []).append(server.uuid)
+    for why, uuids in by_reason.items():
+        example = ways.command(uuids[0], Way.MIGRATE)
+        yield f"{nova_servers.named(uuids)}: not live, because {why}; cold: {example}"
 
 
 def _left_over(joined: observe_hosts.JoinedServers, names: Mapping[str, str]) -> Iterator[str]:
@@ -159,7 +200,7 @@ def _left_over(joined: observe_hosts.JoinedServers, names: Mapping[str, str]) ->
         yield f"{nova_servers.named(uuids)}: not on {names[root]} any more, but allocated there"
 
 
-def _is_unlisted(found: places.Moves, compute: compute_nodes.ServerHosts, root: str) -> bool:
+def _is_unlisted(found: places.Moves, compute: ServerHosts, root: str) -> bool:
     """Whether nova was read and lists no compute node for a host that has, or may have, servers."""
     if compute.hosts is None or compute.node(root) is not None:
         return False

@@ -17,7 +17,7 @@ from osc_placement.model.name import counted
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.moving.places import Moves
+from osc_placement.workflows.moving.places import Moves, Wanted
 
 #: Classes that every host has: they are never scarce.
 _ORDINARY = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "MEM_ENCRYPTION_CONTEXT"})
@@ -26,7 +26,7 @@ _ORDINARY = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "MEM_ENCRYPTION_C
 class Preference:
     """``rank`` sorts the options of a server, see ``steps.Targets``; ``why`` explains the choice.
 
-    ``flavors`` is ``{name: nova's request}`` for the flavors whose last place is kept; their
+    ``flavors`` is ``{name: nova's queries}`` for the flavors whose last place is kept; their
     requests are among the ``more`` of ``moves``. ``stopped`` are the root UUIDs of the hosts that
     are emptied.
     """
@@ -35,23 +35,29 @@ class Preference:
         self,
         moves: Moves,
         stopped: Collection[str],
-        flavors: Mapping[str, candidate.CandidateQuery],
+        flavors: Mapping[str, Wanted],
     ) -> None:
-        self._base = moves.base
+        self._base, self._moves = moves.base, moves
         self._flavors = {
-            name: moves.options_of(servers.kind_of(query), stopped)
-            for name, query in flavors.items()
+            name: moves.options_of(wanted.kind, stopped) for name, wanted in flavors.items()
         }
         hosts = [root for root in hosts_of(self._base) if root not in stopped]
-        wanted = {name for query in flavors.values() for name in _required(query)}
-        self._scarce = scarce(self._base, hosts, wanted)
+        traits = {
+            name
+            for wanted in flavors.values()
+            for several in wanted.queries
+            for query in several
+            for name in _required(query)
+        }
+        self._scarce = scarce(self._base, hosts, traits)
         self._last: tuple[Mapping[placing.Slot, int] | None, dict[str, frozenset[str]]] = (None, {})
 
     def rank(
         self, server: servers.PlacedServer, option: placing.Option, left: Mapping[placing.Slot, int]
     ) -> tuple[float | int | str, ...]:
-        """The lowest is preferred: scarce things, last places, fullness after the move, UUID."""
+        """The lowest is preferred: sure, scarce things, last places, fullness after it, UUID."""
         return (
+            not self._moves.is_sure(server, option.root_uuid),
             len(self.scarce_beside(server, option.root_uuid)),
             len(self.last_places(option, left)),
             -self._emptiness(option, left),

@@ -7,7 +7,6 @@ a host lacks, and what the server requests too much.
 
 from __future__ import annotations
 
-import collections
 import heapq
 from collections.abc import Collection, Iterable
 
@@ -28,13 +27,16 @@ def smallest_changes(
     after: state.CloudState,
     server: servers.PlacedServer,
     without: Collection[str],
+    counted: Collection[str] = (),
 ) -> list[changes.SmallestChange]:
     """Each is sufficient alone: changes of hosts first, then of the server's request.
 
     ``after`` is the state after the steps, ``without`` are the root UUIDs of hosts that are no
-    targets. Empty if only another member of its server group would have to move.
+    targets, ``counted`` the providers that nova-compute counts. Empty if only another member of its
+    server group would have to move.
     """
-    excluded = {*without, *moves.refused, *server.barred, *_refused_by_group(moves, after, server)}
+    excluded = {*without, *moves.refused, *server.answers.refused}
+    excluded.update(_refused_by_group(moves, after, server))
     hosts = [root for root in hosts_of(after) if root not in excluded]
     if not hosts:
         return []
@@ -46,8 +48,10 @@ def smallest_changes(
     )
     found: list[changes.SmallestChange] = []
     for root in nearest:
-        found += changes.of_host(after, query, root, {}, (), excluded)
-    return [*found, *changes.of_query(after, query, relaxations, hosts, excluded)]
+        found += changes.of_host(after, query, root, {}, (), excluded, counted)
+    # Nobody changes the amounts of a server that exists.
+    of_query = changes.of_query(after, query, relaxations, hosts, excluded)
+    return [*found, *(change for change in of_query if not change.amounts)]
 
 
 def _refused_by_group(
@@ -58,8 +62,5 @@ def _refused_by_group(
         return set(hosts_of(after)) - moves.hosts_of_group(server.together)
     if not server.apart:
         return ()
-    group = moves.groups[server.apart]
-    members = collections.Counter(
-        root for each in group.members for root in servers.hosts_of_server(after, each)
-    )
-    return [root for root, number in members.items() if number >= group.most_per_host]
+    most = moves.groups[server.apart].most_per_host
+    return [root for root, number in moves.members_on(server.apart).items() if number >= most]

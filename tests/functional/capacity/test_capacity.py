@@ -186,7 +186,7 @@ def test_a_random_cloud_takes_the_counted_requests(
     roots = [each for each, found in base.providers.items() if found.root_uuid == each]
     comparison.seed(base, target)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
-    found = count.Counter(base, request).count(roots)
+    found = count.Counter(base, ((request,),)).count(roots)
     chosen = [(allocations_of(option), times) for option, times in found.count.chosen]
     for allocations, times in chosen:
         for _ in range(times):

@@ -116,7 +116,7 @@ STATES = {
 
 ON_B = {"candidate": [{"host": "b"}]}
 IGNORED = [{"reason": "ignore_hosts", "text": "the server is there: a"}]
-OLDER = {"reason": "ignore_hosts", "text": ("its hypervisor is older",)}
+OLDER = {"reason": "ignore_hosts: hypervisor", "text": ("its hypervisor is older",)}
 LEAKED = {"is_leaked": True}
 HELD = [
     {"consumer": DELETED, "source": None, "text": "16 MEMORY_MB, 5 VCPU",
@@ -124,6 +124,7 @@ HELD = [
     {"consumer": MIGRATION, "source": "db", "text": "16 MEMORY_MB, 2 VCPU",
      "reason": "live-migration completed", "details": LEAKED, "commands": [f"openstack {AUDIT}"]},
 ]  # fmt: skip
+OF_VOLUME = "the properties of its volume's image: nova does not show them"
 UNREAD = ("whether an earlier move of the server is over: ", "/os-migrations")
 
 # fmt: off
@@ -157,11 +158,15 @@ TABLE = [
     Row(f"{OF} --for migrate", "room", 0, {**ON_B, "nova-filter": [..., *IGNORED]}),
     Row(f"{OF} --for evacuate", "room, source down", 0,
         {**ON_B, "nova-filter": [..., *IGNORED]}),
-    Row(f"{OF} --for unshelve", "offloaded", 0, {"candidate": [{"host": "a"}, {"host": "b"}]}),
+    # No host says what the image of its volume needs.
+    Row(f"{OF} --for unshelve", "offloaded", 4, {
+        "candidate": [{"host": "a"}, {"host": "b"}],
+        "not-checked": [{"text": f"ImagePropertiesFilter: {OF_VOLUME}"}]}),
     # A live migration leaves hosts with an older hypervisor out.
     Row(MOVE, "older", 3, {"candidate": None, "nova-filter": [..., OLDER]}),
     Row(f"{MOVE} --to-host nova-b", "older", 3, {"nova-filter": [..., OLDER]}),
-    Row(f"{OF} --for migrate", "older", 0, ON_B),
+    Row(f"{OF} --for migrate", "older", 4,
+        {**ON_B, "not-checked": [{"text": f"ImagePropertiesFilter: {OF_VOLUME}"}]}),
     Row(MOVE, "equal", 0, {**ON_B, "nova-filter": [..., *IGNORED]}),
     Row(f"{MOVE} --to-host nova-b", "equal", 0, ON_B),
     Row(MOVE, "newer", 0, ON_B),
@@ -177,11 +182,11 @@ REFUSED = [
     ("migrate --to-host a", "no room", "nova-a is the source"),
     ("resize --to-flavor x", "no room", "no flavor with the name or ID 'x'"),
     ("resize --to-flavor small", "no room", "has the flavor small already"),
-    ("unshelve", "no room", "unshelve needs a server that is shelved_offloaded, and it is active"),
+    ("unshelve", "no room", "unshelve needs a server that is shelved or shelved_offloaded"),
     ("unshelve", "shelved", "nova starts it on nova-a, without"),
     ("migrate", "rebooting", "while its task is rebooting"),
     ("migrate", "source down", "nova-compute on nova-a is not up"),
-    ("live-migrate", "source down", "--for evacuate"),
+    ("live-migrate", "source down", "if the host is off: evacuate it"),
     ("evacuate", "no room", "compute service set --down nova-a nova-compute"),
     ("migrate", "no server", f"nova has no server with the UUID '{SERVER}'"),
     ("migrate --to-host nova-c", "no provider",

@@ -91,7 +91,7 @@ def counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Counted:
 EACH = 4
 ALLOCATIONS = "GET /resource_providers/{}/allocations"
 #: What reads all hosts: listings of providers, and requests for the candidates of all.
-WIDE = {"GET /resource_providers": 8, "GET /allocation_candidates": 1}
+WIDE = {"GET /resource_providers": 8, "GET /allocation_candidates": 1, "GET /traits": 1}
 
 
 def of_hosts(number: int) -> dict[str, int]:
@@ -112,7 +112,7 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
     every = {
         "GET /resource_providers": 4,
         "GET /resource_classes": 1,
-        "GET /traits": 1,
+        "GET /traits": 2,
         "GET /resource_providers/{}/inventories": 2 * hosts,
         **{f"GET /resource_providers/{{}}/{part}": hosts for part in ("traits", "aggregates")},
         ALLOCATIONS: hosts,

@@ -34,7 +34,7 @@ def test_the_cloud_its_snapshot_and_its_textfile_have_the_same_metrics(
     assert printed.code == 0, printed
     live = values(printed.stdout)
     assert sum(name.startswith("openstack_placement_resource_total") for name in live) > 30
-    assert sum(name.startswith("openstack_placement_findings") for name in live) == 17
+    assert sum(name.startswith("openstack_placement_findings") for name in live) == 16
 
     old = os.umask(0o077)
     try:

@@ -125,11 +125,9 @@ def test_the_page_has_what_the_commands_show(
     health = json.loads(outcome.stdout)
     for row in health:
         assert row["code"] in page.text
-        assert row["severity"] == "ok" or f"openstack {row['repair'] or row['show']}" in (
-            page.text.replace(" openstack placement", "; placement")
-            .replace("Repair; placement", "Repair openstack placement")
-            .replace("Show; placement", "Show openstack placement")
-        )
+        commands = (row["repair"] or row["show"] or "").split("; ")
+        for command in commands if row["severity"] != "ok" else ():
+            assert f"openstack {command}" in page.text
     assert (fields["errors"], fields["warnings"]) == tuple(
         sum(row["severity"] == severity for row in health) for severity in ("error", "warning")
     )

@@ -24,9 +24,12 @@ MIGRATING = {"OS-EXT-STS:task_state": "migrating"}
 FAILED = {"OS-EXT-STS:vm_state": "error", "status": "ERROR"}
 
 
-def on(host: str, *servers: str, **fields: Any) -> list[dict[str, Any]]:
+def on(host: str, *servers: str, vcpus: int = 3, **fields: Any) -> list[dict[str, Any]]:
     """Servers of a host, as nova shows them."""
-    return [server(uuid_of(name), host, **{"name": name, **fields}) for name in servers]
+    listed = [server(uuid_of(name), host, **{"name": name, **fields}) for name in servers]
+    for item in listed:
+        item["flavor"]["vcpus"] = vcpus
+    return listed
 
 
 def hypervisors(**versions: int) -> State:
@@ -49,7 +52,15 @@ FOLLOWED = State(
     nova_of(*HOSTS, servers=on("last", "s0")),
     first=BOTH_LIVE._replace(before=[f"{DRAIN} old --plan-out plan.json"]),
 )
-EACH_HAS_ONE = nova_of(*HOSTS, servers=[*on("old", "s0"), *on("new", "s1"), *on("last", "s2")])
+
+
+def each_has_one(*vcpus: int) -> dict[str, Any]:
+    """A server of these VCPU on each host."""
+    pairs = zip(HOSTS, ("s0", "s1", "s2"), vcpus, strict=True)
+    return nova_of(*HOSTS, servers=[on(host, name, vcpus=it)[0] for host, name, it in pairs])
+
+
+EACH_HAS_ONE = each_has_one(4, 4, 4)
 FULL = cloud_of(HOSTS, s0="old 4", s1="new 4", s2="last 4")
 
 
@@ -102,14 +113,16 @@ STATES = {
         nova_of(
             *HOSTS,
             servers=[
-                *on("old", "s0", **REBOOTING),
-                *on("old", "s1"),
-                *on("new", "s2"),
-                *on("last", "s3"),
+                *on("old", "s0", vcpus=1, **REBOOTING),
+                *on("old", "s1", vcpus=7),
+                *on("new", "s2", vcpus=1),
+                *on("last", "s3", vcpus=2),
             ],
         ),
     ),
-    "one too large": State(cloud_of(HOSTS, s0="old 4", s1="new 6", s2="last 4"), EACH_HAS_ONE),
+    "one too large": State(
+        cloud_of(HOSTS, s0="old 4", s1="new 6", s2="last 4"), each_has_one(4, 6, 4)
+    ),
     # One is where it was planned, a user deleted the other one.
     "followed": FOLLOWED,
     # A leftover in Placement alone is not empty.
@@ -153,7 +166,7 @@ LOOK = (
     ": look for the guest on nova-new and nova-old ",
     "in nova's database",
 )
-OLDER = ("another or an older hypervisor",)
+OLDER = ("last (its hypervisor is older", "new (its hypervisor is older")
 RESERVED = ["it has room, but what --keep reserves would be used"]
 BUSY = ["nova does not migrate it while its task is rebooting"]
 

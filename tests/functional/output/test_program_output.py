@@ -50,6 +50,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement health show": [RECORDED],
     "placement host check": [(HOST, "--no-nova")],
     "placement host drain": [(HOST, *RECORDED)],
+    "placement server check": [RECORDED],
     "placement host retire": [(HOST, *RECORDED, DRY)],
     "placement migration list": [()],
     "placement migration run": [(*RECORDED, DRY)],

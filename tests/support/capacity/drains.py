@@ -19,13 +19,15 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation as model, candidate
 from osc_placement.nova import values
 from osc_placement.nova.values import ServerGroup
+from osc_placement.scheduling.case import Way
 from osc_placement.search import placing
-from osc_placement.workflows.cloud import compute_nodes, servers
+from osc_placement.workflows.cloud import servers
+from osc_placement.workflows.cloud.host_verdicts import HostAnswers, HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, steps
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import provider
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, cases
 
 
 class Hypervisors(NamedTuple):
@@ -73,14 +75,16 @@ def placed(
 
     A host whose tree also shares something has allocations of servers elsewhere.
     """
-    every = servers.servers_on(base, hosts_of(base), asked, groups)
+    every = servers.servers_on(
+        base, hosts_of(base), cases.of_servers(asked), cases.members(base, groups)
+    )
     return [each for each in every if each.root_uuid in servers.hosts_of_server(base, each.uuid)]
 
 
 def moves_of(
     base: state.CloudState,
     known: Sequence[servers.PlacedServer] | None = None,
-    more: Iterable[candidate.CandidateQuery] = (),
+    more: Iterable[capacity_moves.Wanted] = (),
     groups: Iterable[ServerGroup] = (),
 ) -> capacity_moves.Moves:
     """The moves of servers to the hosts; nova has no compute node for a shared pool."""
@@ -88,7 +92,15 @@ def moves_of(
     roots = {each.root_uuid for each in base.providers.values()}
     refused = roots.difference(hosts_of(base))
     budget = budgets.SearchBudget()
-    return capacity_moves.Moves(base, known, budget, more, groups=groups, refused=refused)
+    return capacity_moves.Moves(
+        base,
+        known,
+        budget,
+        more,
+        groups=cases.members(base, groups),
+        refused=refused,
+        root_of=cases.root_of,
+    )
 
 
 def holder(server: servers.PlacedServer) -> str:
@@ -249,20 +261,23 @@ def draw_with_nova(
     groups = draw_groups(draw, base)
     known = placed(base, asked, groups.values())
     hypervisors = draw_hypervisors(draw, base) if draw.random() < 0.5 else NO_HYPERVISORS
-    return base, barred(known, hypervisors), groups, hypervisors
+    return base, with_answers(base, known, hypervisors), groups, hypervisors
 
 
-def barred(
-    known: Iterable[servers.PlacedServer], hypervisors: Hypervisors
+def with_answers(
+    base: state.CloudState, known: Iterable[servers.PlacedServer], hypervisors: Hypervisors
 ) -> list[servers.PlacedServer]:
-    """The servers with the hosts to which a plan moves none of them live."""
-    nodes = [
-        values.ComputeNode(root, root, root, hypervisor=hypervisor)
-        for root, hypervisor in hypervisors.of_root.items()
-    ]
-    hosts = compute_nodes.ServerHosts(values.Hosts(tuple(nodes)))
+    """The servers, of those that move live with what nova says about the hosts."""
+    compute = cases.compute_of(base, hypervisors.of_root)
+    verdicts = HostVerdicts(base, compute)
+
+    def answers(server: servers.PlacedServer) -> HostAnswers:
+        in_nova = values.Server(server.uuid, host=server.root_uuid, vm_state="active")
+        case = cases.case(server.query, compute, way=Way.LIVE_MIGRATE, server=in_nova)
+        return verdicts.of(case)
+
     return [
-        dataclasses.replace(each, barred=hosts.refused_live(each.root_uuid))
+        dataclasses.replace(each, way=Way.LIVE_MIGRATE, answers=answers(each))
         if each.uuid in hypervisors.live
         else each
         for each in known

@@ -61,6 +61,7 @@ class OldCloud:
             "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
             "OS-EXT-STS:vm_state": "active",
             "OS-EXT-STS:task_state": None,
+            "OS-EXT-STS:power_state": 1,
             "status": "ACTIVE",
             "flavor": dict(FLAVOR),
             "image": {"id": "an image", "properties": {}},

@@ -45,7 +45,12 @@ def compute_hosts(
         },
         "GET /v2.1/os-hypervisors/detail": {
             "hypervisors": [
-                {"id": uuid, "hypervisor_hostname": name, "service": {"host": host}}
+                {
+                    "id": uuid,
+                    "hypervisor_hostname": name,
+                    "service": {"host": host},
+                    "cpu_info": {"arch": "x86_64"},
+                }
                 for host, name, uuid in listed
             ]
         },
@@ -79,7 +84,14 @@ def answers(states: Mapping[str, str], names: Mapping[str, str] | None = None) -
         # Nova has another node with the hostname of a provider that it does not have.
         own = f"00000000-0000-4000-9000-{number:012}" if state == "no node" else uuid
         hostname = (names or {}).get(uuid, uuid)
-        nodes.append({"id": own, "hypervisor_hostname": hostname, "service": {"host": host}})
+        nodes.append(
+            {
+                "id": own,
+                "hypervisor_hostname": hostname,
+                "service": {"host": host},
+                "cpu_info": {"arch": "x86_64"},
+            }
+        )
     return {
         "GET /v2.1/os-services": {"services": services},
         "GET /v2.1/os-hypervisors/detail": {"hypervisors": nodes},

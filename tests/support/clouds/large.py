@@ -244,6 +244,7 @@ def _listed(server: Server) -> dict[str, Any]:
         "OS-EXT-SRV-ATTR:root_device_name": "/dev/vda",
         "OS-EXT-STS:vm_state": "active",
         "OS-EXT-STS:task_state": None,
+        "OS-EXT-STS:power_state": 1,
         "os-extended-volumes:volumes_attached": [],
         "status": "ACTIVE",
         "flavor": {"original_name": server.flavor, "extra_specs": {}, **sizes},

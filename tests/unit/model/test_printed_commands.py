@@ -31,6 +31,9 @@ from osc_placement.client import lookup, transport
 from osc_placement.model import command_line
 from osc_placement.nova import values
 from osc_placement.plan import file as plan_file, journal, plan
+from osc_placement.scheduling import verdict
+from osc_placement.scheduling.case import Way
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.common import plan_command
 from osc_placement.v1.moving import make_room
 from osc_placement.v1.repair import migration
@@ -41,12 +44,15 @@ from osc_placement.workflows.cloud import (
     nova_servers,
     selector,
     server_moves,
+    ways,
 )
-from osc_placement.workflows.explain import changes, commands as explain, holders, moving
+from osc_placement.workflows.explain import changes, commands as explain, holders
 from osc_placement.workflows.moving import follow, retire, script
 from osc_placement.workflows.repair.allocations import stuck
 from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
+from tests.support.candidates import clouds
+from tests.support.capacity import cases
 
 ROOT = pathlib.Path(osc_placement.__file__).parents[1]
 UUID = "7d2590ae-fb85-4080-9306-058b4c915e3f"
@@ -132,10 +138,12 @@ def followed(name: str) -> None:
 
 
 def evacuated(name: str) -> None:
-    service: Any = Fake(host=name, is_reachable=True, is_up=True)
-    hosts: Any = Fake(compute_services=[service], of_host=dict)
-    server: Any = Fake(host=name, known=True, vm_state="active", task_state=None)
-    moving._why_refused(server, moving.MoveKind.EVACUATE, hosts)
+    # No host of nova has an empty name.
+    host = name or "7"
+    compute = ServerHosts(values.Hosts(compute_services=(values.ComputeService(host),)))
+    server = values.Server(UUID, host=host, vm_state="active")
+    asked = clouds.query(clouds.group(VCPU=1))
+    verdict.refusal(cases.case(asked, compute, way=Way.EVACUATE, server=server))
 
 
 def unallocated(name: str) -> None:
@@ -233,7 +241,10 @@ CASES: dict[str, Case] = {
     "workflows.moving.script:command": drained,
     "workflows.explain.commands:_command": explained,
     "workflows.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
-    "workflows.explain.moving:_why_refused": evacuated,
+    "scheduling.api_rules:_source_up": evacuated,
+    "workflows.cloud.ways:command": lambda name: [
+        ways.command(name, way) for way in (*ways.OFF_A_HOST, *ways.OFF_A_DEAD_HOST)
+    ],
     "workflows.cloud.guest_search:_repair": left_by_a_move,
     "workflows.cloud.guest_search:next_step": left_by_a_move,
     "workflows.cloud.named_aggregates:NamedMembers.__str__": members,

@@ -108,7 +108,7 @@ def test_a_port_adds_its_groups_and_their_subtree() -> None:
 
 
 def test_a_managed_port_requires_its_trait() -> None:
-    port = Port("P", "port-1", "S", is_remote_managed=True)
+    port = Port("P", "port-1", "S", vnic_type="remote-managed")
     assert "root_required=COMPUTE_REMOTE_MANAGED_PORTS,!COMPUTE" in parameters(spec(ports=(port,)))
 
 
@@ -116,7 +116,6 @@ def test_a_managed_port_requires_its_trait() -> None:
     ("specs", "image", "reason"),
     [
         ({"hw:cpu_policy": "bogus"}, {}, "hw:cpu_policy=bogus is not a policy"),
-        ({"accel:device_profile": "gpu"}, {}, "only Cyborg knows"),
         ({"trait1:CUSTOM_A": "required"}, {}, "it has CUSTOM_A but no resources1"),
         (
             {"resources1:VGPU": "1", "resources2:VGPU": "1"},
@@ -152,6 +151,12 @@ def test_a_flavor_that_gives_no_valid_query_is_an_error(
     with pytest.raises(errors.InvalidInput, match="flavor m1") as caught:
         parameters(spec(specs, image))
     assert reason in str(caught.value)
+
+
+def test_what_only_cyborg_requests_is_not_checked() -> None:
+    found = request.request_to_placement(spec({"accel:device_profile": "gpu"}))
+    assert found.query.root_required == {"COMPUTE_ACCELERATORS"}
+    assert found.not_checked == ("only Cyborg knows the resources of the device profile gpu",)
 
 
 def test_what_is_not_known_is_listed() -> None:

@@ -15,7 +15,10 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.nova import api, values
-from osc_placement.scheduling import filters, request
+from osc_placement.scheduling import filters, request, traits
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.rule import Host
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
@@ -175,4 +178,5 @@ def _outside_aggregate(server: values.Server, aggregates: Sequence[values.HostAg
     if not scoped:
         return ""
     spec = request.ServerSpec(dataclasses.replace(server.flavor, extra_specs=scoped))
-    return filters.extra_specs(spec, filters.Host(aggregates))
+    case = Case(Way.BOOT, spec, ServerHosts())
+    return filters.extra_specs(case, Host(listed=tuple(aggregates)), traits.RELEASES[-1])

@@ -21,13 +21,13 @@ from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, reserve
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, cases
 from tests.support.clouds import compute_services
 
 
 def total(base: state.CloudState, *groups: object, **binding: object) -> count.Capacity:
     roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
-    return count.Counter(base, query(*groups, **binding)).count(roots)
+    return count.Counter(base, cases.wanted(query(*groups, **binding)).queries).count(roots)
 
 
 @pytest.mark.seeds(30, long=1000)
@@ -39,7 +39,7 @@ def test_the_count_equals_brute_force(seed: int) -> None:
         request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
         if not any(each.resources for each in request.groups):
             continue
-        found = count.Counter(base, request).count(roots)
+        found = count.Counter(base, ((request,),)).count(roots)
         assert found.count.least <= found.count.most
         with contextlib.suppress(brute_force.TooManyStates):
             assert brute_force.most(base, request) == found.count.least == found.count.most
@@ -55,7 +55,7 @@ def test_without_some_trees_only_the_others_count(seed: int) -> None:
     left_out = set(draw.sample(roots, draw.randint(1, len(roots))))
     if not any(each.resources for each in request.groups):
         return
-    found = count.Counter(base, request, left_out).count(set(roots) - left_out)
+    found = count.Counter(base, ((request,),), left_out).count(set(roots) - left_out)
     expected = brute_force.most(
         base,
         request,
@@ -77,7 +77,7 @@ def test_only_hosts_that_the_compute_filter_accepts_count(seed: int) -> None:
     states = compute_services.draw_states(draw, roots)
     accepted = compute_services.accepted(states)
     compute = compute_nodes.read_server_hosts(compute_services.nova(states))
-    found = count.Counter(base, request, (), compute.refused(roots)).count(roots)
+    found = count.Counter(base, ((request,),), (), compute.refused(roots)).count(roots)
     of_host = brute_force.without_trees(base, ())
     assert found.count.least == brute_force.most(
         base, request, lambda each: of_host(each) and each.root_uuid in accepted
@@ -132,14 +132,15 @@ def moves_for(
     base: state.CloudState, request: candidate.CandidateQuery, refused: Collection[str] = ()
 ) -> capacity_moves.Moves:
     known = servers.servers_on(base, hosts_of(base))
-    return capacity_moves.Moves(base, known, budgets.SearchBudget(), [request], refused=refused)
+    more = [cases.wanted(request)]
+    return capacity_moves.Moves(base, known, budgets.SearchBudget(), more, refused=refused)
 
 
 def brute_keep(
     moves: capacity_moves.Moves, request: candidate.CandidateQuery, failures: int
 ) -> int:
     """The largest number with a placement that survives, by trying every placement; -1 for none."""
-    choices = moves.options_of(servers.kind_of(request), ())
+    choices = moves.options_of(cases.wanted(request).kind, ())
     best = -1
     for number in range(12):
         placements = itertools.combinations_with_replacement(choices, number)
@@ -168,7 +169,7 @@ def survives(
         ]
         stay = [each for each, used in zip(placed, trees, strict=True) if not used & set(failed)]
         lost = len(placed) - len(stay)
-        if moves.place(failed, None, [request] * lost, stay) is None:
+        if moves.place(failed, None, [cases.wanted(request)] * lost, stay) is None:
             return False
     return True
 
@@ -182,7 +183,7 @@ def test_the_number_with_hosts_in_reserve_is_within_its_bounds(number: int) -> N
     request = queries[0]
     moves = moves_for(base, request)
     failures = draw.randint(1, 2)
-    found = reserve.capacity_with_failures(moves, request, hosts_of(base), failures)
+    found = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), failures)
     expected = brute_keep(moves, request, failures)
     assert found.least <= max(expected, 0) <= found.most
     assert bool(found.unsafe) == (expected < 0)
@@ -192,8 +193,11 @@ def accepted_only(moves: capacity_moves.Moves, accepted: Collection[str]) -> cap
     """The moves with the options on some hosts only, by their definition: a filter of all."""
     of_all = moves.options_of
 
-    def of_accepted(kind: Hashable, stopped: Collection[str]) -> list[placing.Option]:
-        return [each for each in of_all(kind, stopped) if each.root_uuid in accepted]
+    def of_accepted(
+        kind: Hashable, stopped: Collection[str], *, is_certain: bool = False
+    ) -> list[placing.Option]:
+        options = of_all(kind, stopped, is_certain=is_certain)
+        return [each for each in options if each.root_uuid in accepted]
 
     moves.options_of = of_accepted  # type: ignore[method-assign]
     return moves
@@ -211,7 +215,7 @@ def test_hosts_that_the_compute_filter_refuses_are_no_reserve(seed: int) -> None
     refused = compute_nodes.read_server_hosts(compute_services.nova(states)).refused(base.tree)
     moves = moves_for(base, request, refused=refused)
     failures = draw.randint(1, 2)
-    kept = reserve.capacity_with_failures(moves, request, hosts, failures)
+    kept = reserve.capacity_with_failures(moves, cases.wanted(request), hosts, failures)
     # The same servers, with the options of the accepted hosts only.
     expected = brute_keep(accepted_only(moves_for(base, request), accepted), request, failures)
     assert kept.least <= max(expected, 0) <= kept.most
@@ -239,7 +243,8 @@ def test_servers_of_one_size_give_an_exact_number() -> None:
     base = brute_force.claim(base, "s0", {"h0": {"VCPU": 2}})
     base = brute_force.claim(base, "s1", {"h1": {"VCPU": 2}})
     request = query(group(VCPU=2))
-    found = reserve.capacity_with_failures(moves_for(base, request), request, hosts_of(base), 1)
+    moves, wanted = moves_for(base, request), cases.wanted(request)
+    found = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)
     # Three hosts have room for twelve servers, and two exist.
     assert found == reserve.Reserve(1, 10, 10)
 
@@ -251,7 +256,7 @@ def test_a_request_moves_only_when_its_own_host_fails() -> None:
     request = query(group(VCPU=2))
     moves = moves_for(base, request)
     # Beside the servers of h0 it fits on h3 only, beside those of h2 on h1 only.
-    found = reserve.capacity_with_failures(moves, request, hosts_of(base), 1)
+    found = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), 1)
     assert found == reserve.Reserve(1, 0, 1)
     assert brute_keep(moves, request, 1) == 0
 
@@ -260,7 +265,8 @@ def test_a_host_whose_servers_find_no_room_is_named() -> None:
     base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=2))
     base = brute_force.claim(base, "s", {"a": {"VCPU": 4}})
     request = query(group(VCPU=1))
-    found = reserve.capacity_with_failures(moves_for(base, request), request, hosts_of(base), 1)
+    moves, wanted = moves_for(base, request), cases.wanted(request)
+    found = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)
     assert found == reserve.Reserve(1, 0, 0, unsafe=("a",))
 
 
@@ -269,6 +275,6 @@ def test_without_time_the_number_is_an_upper_bound() -> None:
     request = query(group(VCPU=2))
     moves = moves_for(base, request)
     moves.budget = budgets.SearchBudget(0.0)
-    found = reserve.capacity_with_failures(moves, request, hosts_of(base), 3)
+    found = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), 3)
     assert (found.least, found.is_complete) == (0, False)
     assert found.most >= 4 * 37

@@ -20,17 +20,18 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova import api as nova_api, values
 from osc_placement.nova.values import ServerGroup
+from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import add_hosts, show
 from osc_placement.workflows.cloud import nova_servers, observe_hosts, servers
-from osc_placement.workflows.cloud.compute_nodes import ServerHosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.moving import places as capacity_moves, stop
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
 from tests.support.candidates.clouds import group, provider, query
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, cases
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
@@ -66,7 +67,7 @@ def clients(placement: service.InProcessPlacement) -> tuple[api.Client, explaine
 def counted(
     client: api.Client, request: candidate.CandidateQuery, by: show.By | None = None
 ) -> show.Shown:
-    return show.show(client, show.ShowRequest({"": request}, by), CONTEXT, named())
+    return show.show(client, show.ShowRequest({"": ((request,),)}, by=by), CONTEXT, named())
 
 
 @pytest.mark.seeds(8, long=500)
@@ -92,7 +93,7 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
 
 
 def fits_by_aggregate(client: api.Client, request: candidate.CandidateQuery) -> dict[str, int]:
-    asked = show.ShowRequest({"": request}, show.By.AGGREGATE)
+    asked = show.ShowRequest({"": ((request,),)}, by=show.By.AGGREGATE)
     return {row.part: row.capacity.count.least for row in show.show(client, asked, CONTEXT).rows}
 
 
@@ -180,7 +181,8 @@ def test_what_shares_with_a_part_serves_its_servers_and_is_no_host_of_it(
     base = brute_force.claim(clouds.cloud(HOST, DISK, other), NAME.format(3), used)
     explained.seed(placement, base)
     queries = {"of hosts": query(group(VCPU=1)), "shared": query(group(DISK_GB=1))}
-    asked = show.ShowRequest(queries, show.By.AGGREGATE, keep=1)
+    wanted = {title: ((one,),) for title, one in queries.items()}
+    asked = show.ShowRequest(wanted, by=show.By.AGGREGATE, keep=1)
     rows = show.show(clients(placement)[0], asked, CONTEXT).rows
     kept = [(row.title, row.part, row.kept.least, row.kept.unsafe) for row in rows if row.kept]
     assert kept == [
@@ -237,7 +239,7 @@ def test_added_hosts_give_what_a_cloud_with_them_has(
         for request in queries:
             for by in (None, show.By.AGGREGATE, show.By.ZONE):
                 for client in (file, live):
-                    asked = show.ShowRequest({"": request}, by, added=added)
+                    asked = show.ShowRequest({"": ((request,),)}, by=by, added=added)
                     found = show.show(client, asked, CONTEXT, named()).rows
                     expected = counted(real, request, by).rows
                     assert [numbers(row) for row in found if row.is_after] == [
@@ -247,7 +249,7 @@ def test_added_hosts_give_what_a_cloud_with_them_has(
                     assert [row for row in found if not row.is_after] == list(now)
             with contextlib.suppress(brute_force.TooManyStates):
                 (_, row) = show.show(
-                    file, show.ShowRequest({"": request}, added=added), CONTEXT
+                    file, show.ShowRequest({"": ((request,),)}, added=added), CONTEXT
                 ).rows
                 assert row.capacity.count.least == brute_force.most(after, request)
 
@@ -261,7 +263,9 @@ def test_added_hosts_are_in_service_whatever_the_one_is_that_they_are_like() -> 
     with service.InProcessPlacement() as placement:
         explained.seed(placement, base)
         asked = show.ShowRequest(
-            {"": query(group(VCPU=2))}, show.By.HOST, added=[add_hosts.AddedHosts(like, 2)]
+            {"": ((query(group(VCPU=2)),),)},
+            by=show.By.HOST,
+            added=[add_hosts.AddedHosts(like, 2)],
         )
         rows = show.show(clients(placement)[0], asked, CONTEXT, nova=nova).rows
     names = {uuid: each.name for uuid, each in base.providers.items()}
@@ -292,7 +296,7 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
     whole = [each for each in request.groups if not each.suffix]
 
     def shown(client: api.Client = file, **options: Any) -> show.Shown:
-        asked = show.ShowRequest({"": request}, **options)
+        asked = show.ShowRequest({"": ((request,),)}, **options)
         return show.show(client, asked, CONTEXT, named(hosts), nova)
 
     for by in show.By:
@@ -400,10 +404,13 @@ def test_only_a_count_by_aggregate_sends_a_request_for_each_host(
 AGGREGATE = cloud_builder.AGGREGATES[0]
 
 
-def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.Verdict:
+def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.StopVerdict:
     nova = read.nova
-    known = servers.servers_on(read.base, read.roots, nova.queries, nova.groups)
-    moves = capacity_moves.Moves(read.base, known, budgets.SearchBudget(), groups=nova.groups)
+    known = servers.servers_on(read.base, read.roots, nova.cases, nova.groups)
+    budget = budgets.SearchBudget()
+    moves = capacity_moves.Moves(
+        read.base, known, budget, groups=nova.groups, root_of=cases.root_of
+    )
     if most is None:
         return stop.may_stop(moves, read.roots)
     return stop.largest(moves, read.roots, most)
@@ -440,7 +447,7 @@ def test_a_service_is_judged_as_its_database(
     names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
     queries, groups = draw_nova(draw, base)
 
-    known = nova_servers.KnownServers(queries, groups)
+    known = nova_servers.KnownServers(cases.of_servers(queries), cases.members(base, groups))
     read = observe_hosts.read(client, names, [], reader(known), CONTEXT)
     whole = observe_hosts.HostsRead(base, read.roots, known)
     found, expected = judge(read), judge(whole)
@@ -475,15 +482,15 @@ def test_the_number_of_requests_about_stopped_hosts_is_exact(
     client = explained.seeded(placement, base)
     client.sent.clear()
     asked = query(
-        group(VCPU=2, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),
+        group(VCPU=2, MEMORY_MB=4, DISK_GB=5, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),
         root_forbidden=frozenset({servers.DISABLED}),
     )
     known = nova_servers.KnownServers(
-        dict.fromkeys(uuids[:3], asked),
-        [ServerGroup("g", "web", "anti-affinity", (uuids[0], uuids[3]))],
+        cases.of_servers(dict.fromkeys(uuids[:3], asked)),
+        cases.members(base, [ServerGroup("g", "web", "anti-affinity", (uuids[0], uuids[3]))]),
     )
     read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
-    assert judge(read).answer is stop.Answer.YES
+    assert judge(read).answer is Answer.YES
     assert client.sent == {
         "resource_providers/": 1,
         # Those that share, and those with each of the two traits.
@@ -493,13 +500,13 @@ def test_the_number_of_requests_about_stopped_hosts_is_exact(
         "resource_providers/aggregates/": 1,
         # Of the stopped host.
         "resource_providers/allocations/": 1,
-        # Three servers, and the other member of the group.
-        "allocations/": 4,
+        # Three servers; nova knows the host of the other member of the group.
+        "allocations/": 3,
         # All hosts, and 1 and the amount of the servers of each class.
         "allocation_candidates/resources": 1,
         "resource_providers/resources": 6,
-        # The sharing provider, and the host of the other member.
-        "resource_providers/inventories/": 2,
+        # The sharing provider.
+        "resource_providers/inventories/": 1,
         "resource_providers/usages/": 1,
     }
 
@@ -518,7 +525,8 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
     server = "00000000-0000-4000-8000-0000000000c0"
     base = brute_force.claim(base, server, {first: {"VCPU": 2}})
     client = explained.seeded(placement, base)
-    known = nova_servers.KnownServers({server: query(group(VCPU=2, required="CUSTOM_GONE"))})
+    asked = {server: query(group(VCPU=2, required="CUSTOM_GONE"))}
+    known = nova_servers.KnownServers(cases.of_servers(asked))
     read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
     (unplaced,) = judge(read).unplaced
     assert unplaced.reasons == ("no other host has room with required=CUSTOM_GONE",)

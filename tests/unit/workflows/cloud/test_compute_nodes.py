@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.nova import values
+from osc_placement.scheduling.server_hosts import NOVA_NOT_READ
 from osc_placement.workflows.cloud import compute_nodes
 from tests.support.clouds import compute_services
 
@@ -55,7 +55,7 @@ def test_a_provider_with_the_name_of_a_node_but_another_uuid_is_refused() -> Non
 def test_without_nova_no_host_is_refused_and_the_answer_says_so() -> None:
     hosts = compute_nodes.read_server_hosts(None)
     assert hosts.refused(ROOTS) == {}
-    assert hosts.not_checked == (compute_nodes.NOVA_NOT_READ,)
+    assert hosts.not_checked == (NOVA_NOT_READ,)
 
 
 def test_services_that_nova_does_not_show_are_not_checked() -> None:
@@ -73,33 +73,3 @@ def test_services_that_nova_does_not_show_are_not_checked() -> None:
 def test_hosts_are_named_by_reason() -> None:
     refused = {"b": "down", "a": "down", "c": "disabled"}
     assert compute_nodes.not_counted(refused) == ["c (disabled)", "a, b (down)"]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "why"),
-    [
-        (("QEMU", 8002002), ("QEMU", 8002002), ""),
-        (("QEMU", 6002000), ("QEMU", 8002002), ""),
-        (("QEMU", 8002002), ("QEMU", 6002000), "its hypervisor is older than that of the source"),
-        (("QEMU", 1), ("VMware vCenter Server", 1), "its hypervisor is VMware vCenter Server"),
-        # Nova shows nothing of one of them.
-        (("", 0), ("QEMU", 1), ""),
-        (("QEMU", 8002002), ("", 0), ""),
-    ],
-)
-def test_nova_moves_no_server_live_to_another_or_an_older_hypervisor(
-    source: tuple[str, int], target: tuple[str, int], why: str
-) -> None:
-    nodes = (
-        values.ComputeNode("1", "a", "a", hypervisor=source),
-        values.ComputeNode("2", "b", "b", hypervisor=target),
-    )
-    services = tuple(values.ComputeService(each.host) for each in nodes)
-    hosts = values.Hosts(nodes, services, frozenset("ab"))
-    live = compute_nodes.ServerHosts(hosts, source="a", is_live=True)
-    assert live.why_not("1") == compute_nodes.SOURCE
-    assert live.why_not("2").startswith(why)
-    assert bool(live.why_not("2")) == bool(why)
-    assert live.enabled("2").why_not("2") == live.why_not("2")
-    assert compute_nodes.ServerHosts(hosts, source="a").why_not("2") == ""
-    assert compute_nodes.ServerHosts(hosts).refused_live("1") == ({"2"} if why else set())

@@ -9,9 +9,10 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import values
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import batch, mirror
 from osc_placement.workflows.cloud import named_aggregates, observe, selector
-from osc_placement.workflows.cloud.compute_nodes import ServerHosts, read_server_hosts
+from osc_placement.workflows.cloud.compute_nodes import read_server_hosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.explain import trait_matrix

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api, flavors
-from osc_placement.scheduling import request
+from osc_placement.nova import api, flavors, values
+from osc_placement.scheduling import request, traits
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
-from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.cloud import cases, nova_request, observe
 
 SERVER, IMAGE = "00000000-0000-4000-8000-0000000000c1", "00000000-0000-4000-8000-0000000000d1"
 
@@ -50,27 +51,29 @@ def recorded() -> api.RecordedNova:
 
 
 @pytest.mark.parametrize(
-    ("status", "assumed"),
+    ("status", "unknown"),
     [
-        (404, f"the image {IMAGE} of the server is deleted"),
-        (403, f"the format of the image {IMAGE} is not known: glance, GET /images/{IMAGE}: no"),
+        (404, f"the properties of image {IMAGE}: glance has it no more"),
+        (403, f"the properties of image {IMAGE}: glance, GET /images/{IMAGE}: no"),
     ],
 )
 def test_a_server_without_its_image_has_a_request_with_an_assumption(
-    status: int, assumed: str
+    status: int, unknown: str
 ) -> None:
     nova = recorded()
     services = nova_request.RequestServices(
         nova,
         lambda: neutron_api.RecordedNeutron(nova.recorded, nova.source),
         lambda: Glance(status),
-        lambda: False,
+        lambda _: frozenset(),
     )
     scheduler = request.SchedulerOptions(query_placement_for_image_type_support=True)
     options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
-    for single in nova_request.observe_request(services, options):
+    for single in cases.read(services, options, ServerHosts()).requests:
         assert single.query.groups[0].resources == {"VCPU": 2, "MEMORY_MB": 16}
-        assert any(text.startswith(assumed) for text in single.assumptions), single.assumptions
+        assert any(text.startswith(f"the disk format and {unknown}") for text in single.assumptions)
+        # The image can require a trait.
+        assert any(text.startswith(unknown) for text in single.not_checked)
 
 
 @pytest.mark.parametrize(
@@ -90,17 +93,17 @@ def test_nova_requires_the_owner_if_its_release_has_the_filter_and_a_host_has_th
     version: str | None, option: int | None, has_owner: bool, owner: bool | None
 ) -> None:
     answers = {"GET /v2.1/": {"version": {"version": version}}} if version else {}
-    asked: list[bool] = []
+    asked: list[str] = []
 
-    def ask() -> bool:
-        asked.append(has_owner)
-        return has_owner
+    def ask(trait: str) -> frozenset[str]:
+        asked.append(trait)
+        return frozenset({"root"} if has_owner else ())
 
     options = request.SchedulerOptions(release=option)
     rules = nova_request.observe_rules(api.RecordedNova(answers, "nova"), options, ask)
     assert rules.options.owner is owner
     is_of_34 = max(rules.releases) == 34
-    assert asked == [has_owner] * is_of_34
+    assert asked == [traits.OWNER] * is_of_34
     assert bool(rules.owner_note) == (is_of_34 and owner is not None)
     # An operator's word counts without a request.
     asked.clear()
@@ -109,17 +112,39 @@ def test_nova_requires_the_owner_if_its_release_has_the_filter_and_a_host_has_th
     assert (rules.options.owner, rules.owner_note, asked) == (True, "", [])
 
 
-def test_only_a_root_with_the_trait_tells_that_nova_compute_sets_it(
+def test_the_hosts_with_a_trait_are_the_roots_of_the_trees_with_it(
     placement: service.InProcessPlacement,
 ) -> None:
     client = placement.client()
-    assert not nova_request.has_owner(client)
-    host = client.create_provider("cmp-0")
+    host, other = client.create_provider("cmp-0"), client.create_provider("cmp-1")
     device = client.create_provider("cmp-0_gpu", parent_uuid=host.uuid)
-    for item in (device, host):
-        assert not nova_request.has_owner(client)
-        client.replace_provider_traits(item.uuid, 0, ["OWNER_NOVA"])
-    assert nova_request.has_owner(client)
-    with observe.whole_state(client) as base:
-        assert base is not None
-        assert nova_request.has_owner_in(base)
+    for item, expected in ((None, set()), (device, {host.uuid}), (other, {host.uuid, other.uuid})):
+        if item is not None:
+            client.replace_provider_traits(item.uuid, 0, [traits.OWNER])
+        assert nova_request.with_trait(client, traits.OWNER) == expected
+        with observe.whole_state(client) as base:
+            assert base is not None
+            assert nova_request.with_trait_in(base, traits.OWNER) == expected
+
+
+def test_no_host_has_a_trait_that_placement_does_not_have(
+    placement: service.InProcessPlacement,
+) -> None:
+    assert nova_request.with_trait(placement.client(), "CUSTOM_NOPE") == frozenset()
+
+
+@pytest.mark.parametrize(("owners", "owner"), [("ab", True), ("a", False), ("", None)])
+def test_nova_requires_the_owner_once_every_compute_node_has_it(
+    owners: str, owner: bool | None
+) -> None:
+    nodes = tuple(values.ComputeNode(name, name, name) for name in "ab")
+    services = tuple(values.ComputeService(name) for name in "ab")
+    compute = ServerHosts(values.Hosts(nodes, services))
+    answers = {"GET /v2.1/": {"version": {"version": "2.104"}}}
+    rules = nova_request.observe_rules(
+        api.RecordedNova(answers, "nova"),
+        request.SchedulerOptions(),
+        lambda _: frozenset(owners),
+        compute,
+    )
+    assert rules.options.owner is owner

@@ -8,7 +8,8 @@ import pytest
 
 from osc_placement.engine import state
 from osc_placement.nova import values
-from osc_placement.workflows.cloud import compute_nodes, nova_servers, server_moves
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import nova_servers, server_moves
 from tests.support.candidates import clouds
 from tests.support.capacity import brute_force
 from tests.support.clouds import large
@@ -96,14 +97,14 @@ def test_a_server_that_may_have_left_its_disk_is_read(
     assert len(asked.paths) == 2 + (is_read and has_server)
 
 
-def cloud(hosts: int, per_host: int) -> tuple[state.CloudState, compute_nodes.ServerHosts]:
+def cloud(hosts: int, per_host: int) -> tuple[state.CloudState, ServerHosts]:
     """Hosts h0, h1, ... of nodes n0, n1, ... with servers of 1 VCPU each in Placement."""
     nodes = tuple(values.ComputeNode(f"u{n}", f"n{n}", f"h{n}") for n in range(hosts))
     base = clouds.cloud(*(clouds.provider(node.uuid, VCPU=64) for node in nodes))
     for number in range(hosts * per_host):
         base = brute_force.claim(base, f"s{number}", {f"u{number % hosts}": {"VCPU": 1}})
     services = tuple(values.ComputeService(node.host) for node in nodes)
-    return base, compute_nodes.ServerHosts(values.Hosts(nodes, services))
+    return base, ServerHosts(values.Hosts(nodes, services))
 
 
 def on_host(name: str, host: int | str) -> values.Server:
@@ -111,7 +112,7 @@ def on_host(name: str, host: int | str) -> values.Server:
 
 
 def standing(
-    base: state.CloudState, compute: compute_nodes.ServerHosts, *servers: values.Server
+    base: state.CloudState, compute: ServerHosts, *servers: values.Server
 ) -> nova_servers.Standing:
     assert compute.hosts is not None
     listed = {server.uuid: server for server in servers}

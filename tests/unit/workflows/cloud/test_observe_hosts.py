@@ -37,7 +37,7 @@ def test_a_service_and_its_database_give_the_same_answer(
     most = draw.choice((None, None, 1, 2))
     request = stop_hosts.StopRequest(chosen, most=most, only_placement=True)
     client = explained.seeded(placement, base)
-    whole = stop_hosts.judge(client, request)
+    whole = stop_hosts.check(client, request)
     assert not client.sent
     client.transport.local = lambda: None
-    assert stop_hosts.judge(client, request) == whole
+    assert stop_hosts.check(client, request) == whole

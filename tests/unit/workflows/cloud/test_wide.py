@@ -91,7 +91,7 @@ def answers(client: Any, queries: Sequence[candidate.CandidateQuery]) -> Any:
     requests = [
         explain.ExplainedQuery(query, constraint.constraints_of(query)) for query in queries
     ]
-    asked = show.ShowRequest({str(at): query for at, query in enumerate(queries)})
+    asked = show.ShowRequest({str(at): ((query,),) for at, query in enumerate(queries)})
     each = dataclasses.replace(asked, by=show.By.HOST)
     return (
         [answer(partial(explain.explain, client, [request], CONTEXT)) for request in requests],

@@ -17,7 +17,7 @@ from osc_placement.workflows.cloud import nova_servers, observe_hosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import explain, flavor_audit
 from tests.support.candidates import cloud_builder, clouds, explained
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, cases
 from tests.unit.workflows.explain import test_flavor_audit
 
 CONTEXT = ReadContext(workers=1)
@@ -75,7 +75,8 @@ def _explain(client: explained.CountingClient) -> None:
 
 
 def _capacity(client: explained.CountingClient) -> None:
-    queries = {"a": asked(VCPU=2, MEMORY_MB=16).query, "b": asked(VCPU=1, VGPU=1).query}
+    first, second = asked(VCPU=2, MEMORY_MB=16).query, asked(VCPU=1, VGPU=1).query
+    queries = {"a": ((first,),), "b": ((second,),)}
     show.show(client, show.ShowRequest(queries), CONTEXT)
 
 
@@ -86,7 +87,8 @@ def _flavors(client: explained.CountingClient) -> None:
 
 def _host_check(client: explained.CountingClient) -> None:
     queries = {uuid: asked(VCPU=2, MEMORY_MB=4, DISK_GB=5).query for uuid in SERVERS}
-    reader = nova_servers.NovaReader(requests=lambda *_: nova_servers.KnownServers(queries))
+    known = nova_servers.KnownServers(cases.of_servers(queries))
+    reader = nova_servers.NovaReader(requests=lambda *_: known)
     observe_hosts.read(client, STOPPED, [], reader, CONTEXT)
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import pathlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import pytest
@@ -21,11 +21,13 @@ from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
 from osc_placement.nova import flavor, values
 from osc_placement.scheduling import request
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
-from osc_placement.workflows.explain import changes, explain, holders, nova_filters
+from osc_placement.workflows.explain import changes, explain, holders
 from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
@@ -59,7 +61,7 @@ def asked(
     client: api.Client,
     query: candidate.CandidateQuery,
     *hosts: str,
-    compute: compute_nodes.ServerHosts | None = None,
+    compute: ServerHosts | None = None,
 ) -> explain.Explanation:
     request = explain.ExplainedQuery(query, constraint.constraints_of(query), hosts)
     return explain.explain(client, [request], CONTEXT, compute)[0]
@@ -460,23 +462,14 @@ def test_a_change_is_counted_with_all_rules_of_nova_after_it(
     asked = request.request_to_placement(spec, aggregates)
     enabled = ("ComputeFilter", "AggregateMultiTenancyIsolation")
     scheduler = request.SchedulerOptions(enabled_filters=enabled)
-    judge, judged = nova_filters.FilterJudge(nova, scheduler).judge, []
-
-    def judge_once(
-        asked: request.NovaRequest, hosts: Mapping[str, str], services: compute_nodes.ServerHosts
-    ) -> Sequence[nova_filters.FilterJudgement]:
-        judged.append((*sorted(hosts), *sorted(services.refused(hosts.values()))))
-        return judge(asked, hosts, services)
-
+    case = Case(Way.BOOT, spec, compute, options=scheduler, requests=(asked,))
     [found] = explain.explain(
         placement.client(VERSION),
-        [explain.ExplainedQuery(asked.query, list(asked.sources), [HOST], nova=asked)],
+        [explain.ExplainedQuery(asked.query, list(asked.sources), [HOST], nova=asked, case=case)],
         CONTEXT,
         compute,
         aggregates,
-        judge_once,
     )
-    assert len(judged) == len(set(judged)) > 0
     names = {"enable": "enable the compute service", "remove_trait": "remove the trait"}
     texts = [
         f"{', '.join(names[step.action] for step in change.steps)}: {change.hosts}"

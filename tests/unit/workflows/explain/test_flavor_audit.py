@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from osc_placement.engine import record, state
 from osc_placement.model import inventory
 from osc_placement.nova import api, flavors
 from osc_placement.scheduling import request
+from osc_placement.scheduling.server_hosts import NOVA_NOT_READ, ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
@@ -36,7 +37,11 @@ def recorded(**specs: Mapping[str, str]) -> api.RecordedNova:
         }
         for name, found in specs.items()
     ]  # fmt: skip
-    return api.RecordedNova({"GET /v2.1/flavors/detail": {"flavors": flavors}}, "flavors")
+    answers = {
+        "GET /v2.1/flavors/detail": {"flavors": flavors},
+        "GET /v2.1/os-aggregates": {"aggregates": []},
+    }
+    return api.RecordedNova(answers, "flavors")
 
 
 FLAVORS: dict[str, Mapping[str, str]] = {
@@ -73,11 +78,25 @@ def client(placement: service.InProcessPlacement) -> explained.CountingClient:
     return explained.seeded(placement, cloud(1))
 
 
+#: The root providers of the cloud.
+ROOTS = (UUID.format(0), UUID.format(1))
+
+
+def in_service(roots: Iterable[str]) -> ServerHosts:
+    """Compute nodes with these UUIDs that take servers."""
+    return compute_nodes.read_server_hosts(compute_services.nova(dict.fromkeys(roots, "up")))
+
+
 def audited(
-    client: explained.CountingClient, nova: api.Nova, *names: str, **options: Any
+    client: explained.CountingClient,
+    nova: api.Nova,
+    *names: str,
+    roots: Iterable[str] = ROOTS,
+    **options: Any,
 ) -> dict[str, audit.AuditedFlavor]:
     scheduler = request.SchedulerOptions(**options)
-    return {each.name: each for each in audit.audit(client, nova, names, scheduler, CONTEXT)}
+    found = audit.audit(client, nova, names, scheduler, CONTEXT, in_service(roots))
+    return {each.name: each for each in found}
 
 
 def test_each_code_is_found_with_one_request_per_flavor(client: explained.CountingClient) -> None:
@@ -165,7 +184,7 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
     base.apply(record.Changes(consumers={consumer.uuid: consumer}))
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
-    found = audited(client, recorded(**FLAVORS), "ok", "full", "no-host")
+    found = audited(client, recorded(**FLAVORS), "ok", "full", "no-host", roots=base.tree)
     bounds = {
         name: (str(each.code), each.empty_hosts, each.empty_hosts_at_most)
         for name, each in found.items()
@@ -233,9 +252,9 @@ def test_the_hosts_of_random_flavors_are_those_of_brute_force(
     base = cloud_builder.draw_state(draw)
     nova = recorded(**drawn_flavors(draw))
     client = explained.seeded(placement, base)
-    whole = audited(client, nova)
+    whole = audited(client, nova, roots=base.tree)
     client.transport.local = lambda: None
-    assert audited(client, nova) == whole
+    assert audited(client, nova, roots=base.tree) == whole
     empty = base.without_allocations()
     for item in whole.values():
         if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
@@ -310,6 +329,12 @@ def test_what_placement_does_not_have_is_never_ok(
     assert next(iter(specs)).partition(":")[2] in found.reason
 
 
+def test_without_the_compute_services_a_flavor_is_not_ok(client: explained.CountingClient) -> None:
+    [found] = audit.audit(client, recorded(ok={}), (), request.SchedulerOptions(), CONTEXT)
+    assert (str(found.code), found.hosts) == ("unknown", 2)
+    assert found.reason.startswith(NOVA_NOT_READ)
+
+
 def test_flavors_come_by_name(client: explained.CountingClient) -> None:
     found = audited(client, recorded(**FLAVORS))
     assert list(found) == sorted(FLAVORS)
@@ -321,7 +346,8 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
     nova = recorded(sound={"hw:sound_model": "virtio"}, plain={})
     recording = {**nova.recorded, "GET /v2.1/": {"version": {"version": "2.100"}}}
     found = audit.audit(
-        client, api.RecordedNova(recording, "2025"), (), request.SchedulerOptions(), CONTEXT
+        *(client, api.RecordedNova(recording, "2025"), (), request.SchedulerOptions(), CONTEXT),
+        in_service(ROOTS),
     )
     assert [(single.name, single.releases, str(single.code)) for single in found] == [
         ("plain", (31, 32), "ok"),

@@ -160,7 +160,7 @@ def requests_of(client: embedded.Client, run: Callable[[], object]) -> list[tupl
 def test_a_cloud_is_read_once() -> None:
     read, client = services()
     together = requests_of(client, lambda: health.examine(read, CONTEXT))
-    assert len(together) == len(set(together)) == 148
+    assert len(together) == len(set(together)) == 151
     nova, neutron = read.require_nova(), read.neutron_or_none
     single = {
         sent

@@ -18,6 +18,7 @@ from osc_placement.nova import api as nova_api, flavors
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import allocations
 from osc_placement.scheduling import request
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import batch
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import compute_nodes, nova_servers, observe, on_a_copy
@@ -79,7 +80,7 @@ def counted(client: api.Client, nova: nova_api.Nova) -> dict[str, tuple[int, int
     for named in flavors.flavors(nova):
         with contextlib.suppress(errors.InvalidInput):
             spec = request.ServerSpec(named.flavor, named.name)
-            queries[named.name] = request.request_to_placement(spec).query
+            queries[named.name] = (request.request_to_placement(spec).queries,)
     reader = nova_servers.NovaReader(compute_nodes.read_server_hosts(nova))
     shown = show.show(client, show.ShowRequest(queries), CONTEXT, nova=reader)
     return {row.title: (row.capacity.hosts, row.capacity.count.least) for row in shown.rows}
@@ -110,7 +111,7 @@ def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> No
         shown = impact_of(client, make, answers=nova)
         with observe.file_state(client, "a test") as base:
             # As if nova were not read: no host is refused.
-            every = impact.fits(base, recorded(nova), compute_nodes.ServerHosts(), CONTEXT)
+            every = impact.fits(base, recorded(nova), ServerHosts(), CONTEXT)
     hosts = {item.name: item.before.hosts for item in every.flavors if not item.refused}
     for item in shown.flavors:
         if not item.refused:

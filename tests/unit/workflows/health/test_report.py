@@ -11,8 +11,9 @@ import pytest
 from osc_placement import server, testing
 from osc_placement.engine import state
 from osc_placement.nova import values
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.health import report as pages
-from osc_placement.workflows.cloud import compute_nodes, observe, on_a_copy
+from osc_placement.workflows.cloud import observe, on_a_copy
 from osc_placement.workflows.health import health, report
 
 NOW = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
@@ -93,7 +94,7 @@ def test_hosts_that_take_no_server_are_marked_and_zones_are_those_of_nova() -> N
     services = (values.ComputeService("host-a"), values.ComputeService("host-b", is_enabled=False))
     figures = report.Figures(
         [values.HostAggregate("1", "rack", "u", ("host-b",), {"availability_zone": "az1"})],
-        compute_nodes.ServerHosts(values.Hosts(nodes, services, frozenset({"host-a", "host-b"}))),
+        ServerHosts(values.Hosts(nodes, services, frozenset({"host-a", "host-b"}))),
     )
     page = built(document, figures)
     assert {host.name: host.refused for host in page.hosts} == {
@@ -122,7 +123,7 @@ def test_zones_and_aggregates_have_nova_s_hosts_and_say_what_placement_has() -> 
             values.HostAggregate("1", "az", zone, ("a", "b", "c"), {"availability_zone": "az1"}),
             values.HostAggregate("2", "rack", rack, ("b",), {}),
         ],
-        compute_nodes.ServerHosts(values.Hosts(nodes, services, frozenset(names))),
+        ServerHosts(values.Hosts(nodes, services, frozenset(names))),
     )
     page = built(document, figures)
     assert {

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from osc_placement.engine import state
 from osc_placement.model import inventory, provider
 from osc_placement.nova import values
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
-    compute_nodes,
     guest_search,
     nova_servers,
     observe_hosts,
@@ -32,7 +31,7 @@ from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 from tests.support import moving_cloud
 from tests.support.candidates import clouds
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, cases
 from tests.support.moving_cloud import MIGRATION, SERVER, Step, View
 from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
 
@@ -109,27 +108,31 @@ def of_explain(snapshot: CloudSnapshot) -> list[str]:
     ]
 
 
-def standing_of(snapshot: CloudSnapshot) -> nova_servers.Standing:
+def joined(snapshot: CloudSnapshot) -> observe_hosts.JoinedServers:
     """How the server stands to all hosts."""
-    return _joined(snapshot)[1]
+    return observe_hosts.join(_read(snapshot), ServerHosts(snapshot.hosts))
 
 
-def _joined(snapshot: CloudSnapshot) -> tuple[state.CloudState, nova_servers.Standing]:
+def _read(snapshot: CloudSnapshot) -> observe_hosts.HostsRead:
     base = clouds.cloud(*(clouds.provider(uuid, VCPU=64) for uuid in snapshot.providers))
     for uuid, parts in snapshot.allocations.items():
         base = brute_force.claim(base, uuid, parts)
-    hosts = compute_nodes.ServerHosts(snapshot.hosts)
+    hosts = ServerHosts(snapshot.hosts)
+    asked = clouds.query(clouds.group(VCPU=1))
+    of_servers = {
+        uuid: cases.case(asked, hosts, server=server) for uuid, server in snapshot.servers.items()
+    }
+    known = nova_servers.KnownServers(of_servers, migrations=frozenset(snapshot.migrations))
     # Only a provider leads to the node of a host that is checked.
     nodes = [node for node in snapshot.hosts.nodes if node.uuid in snapshot.providers]
-    read = nova_servers.ServersOnHosts(nodes, snapshot.servers, snapshot.migrations)
-    return base, nova_servers.standing(base, read, hosts)
+    on_hosts = nova_servers.ServersOnHosts(nodes, snapshot.servers, snapshot.migrations)
+    return observe_hosts.HostsRead(base, [*snapshot.providers], known, on_hosts)
 
 
 def of_host_check(snapshot: CloudSnapshot) -> list[str]:
     """What host check says about the three hosts."""
-    base, stand = _joined(snapshot)
-    lost = nova_servers.unallocated(base, stand, [*snapshot.providers])
-    return [*stand.held.values(), *stand.doubtful.values(), *lost.lines()]
+    found = joined(snapshot)
+    return [*found.stand.held.values(), *found.stand.doubtful.values(), *found.lost.lines()]
 
 
 def of_audit(snapshot: CloudSnapshot) -> list[str]:
@@ -294,13 +297,8 @@ def _followed(snapshot: CloudSnapshot) -> follow.FollowedStep:
     source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
     step = document.PlannedMove(1, SERVER, "", "live", source, target, "", {})
     plan = document.DrainPlan((source,), (moving_cloud.provider_uuid(source),), (step,))
-    base, _ = _joined(snapshot)
-    hosts = compute_nodes.ServerHosts(snapshot.hosts)
-    on_hosts = nova_servers.ServersOnHosts(
-        snapshot.hosts.nodes, snapshot.servers, snapshot.migrations
-    )
-    read = observe_hosts.HostsRead(base, plan.nodes, nova_servers.KnownServers(), on_hosts)
-    (followed,) = follow.follow(plan, Drain(plan, read), hosts)
+    read = dataclasses.replace(_read(snapshot), roots=plan.nodes)
+    (followed,) = follow.follow(plan, Drain(plan, read), ServerHosts(snapshot.hosts))
     return followed
 
 

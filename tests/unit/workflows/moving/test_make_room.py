@@ -19,15 +19,16 @@ from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import make_room, places as capacity_moves
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
-from tests.support.capacity import brute_force, drains
+from tests.support.capacity import brute_force, cases, drains
 
 
 def found(
     base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int
 ) -> tuple[capacity_moves.Moves, make_room.MadeRoom]:
     known = drains.placed(base)
-    moves = drains.moves_of(base, known, [asked])
-    return moves, make_room.find(moves, asked, number, known, limit)
+    wanted = cases.wanted(asked)
+    moves = drains.moves_of(base, known, [wanted])
+    return moves, make_room.find(moves, wanted, number, known, limit)
 
 
 def fits(base: state.CloudState, asked: candidate.CandidateQuery, number: int) -> bool:
@@ -126,8 +127,9 @@ def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed:
     movable = [server for server in known if not server.together]
     asked = draw.choice([server.query for server in known]) if known else query(group(VCPU=1))
     number, limit = draw.choice((1, 2, 3)), 2
-    moves = drains.moves_of(base, movable, [asked], groups.values())
-    room = make_room.find(moves, asked, number, movable, limit)
+    wanted = cases.wanted(asked)
+    moves = drains.moves_of(base, movable, [wanted], groups.values())
+    room = make_room.find(moves, wanted, number, movable, limit)
     expected = least(base, asked, number, limit, movable, groups, hypervisors)
     if expected is None:
         assert (room.moves, room.at_least) == (None, limit + 1)
@@ -163,9 +165,9 @@ def test_a_server_that_leaves_its_host_makes_place_for_another_of_its_group() ->
     for name, host, amount in (("s", "a", 2), ("t", "b", 1), ("u", "c", 1)):
         base = brute_force.claim(base, name, {host: {"VCPU": amount}})
     groups = [ServerGroup("g", "web", "anti-affinity", ("s", "t"))]
-    known = servers.servers_on(base, hosts_of(base), groups=groups)
-    asked = query(group(VCPU=4))
-    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[asked], groups=groups)
+    known = drains.placed(base, groups=groups)
+    asked = cases.wanted(query(group(VCPU=4)))
+    moves = drains.moves_of(base, known, [asked], groups)
     room = make_room.find(moves, asked, 1, known, 3)
     assert [(move.server.uuid, move.option.root_uuid) for move in room.moves or ()] == [
         ("t", "c"),
@@ -178,7 +180,7 @@ def test_without_time_the_bound_is_what_was_proven() -> None:
     for number in range(27):
         base = brute_force.claim(base, f"s{number}", {f"h{number % 9}": {"VCPU": 2}})
     known = servers.servers_on(base, hosts_of(base))
-    asked = query(group(VCPU=8))
+    asked = cases.wanted(query(group(VCPU=8)))
     moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.2), more=[asked])
     room = make_room.find(moves, asked, 3, known, 20)
     assert room.at_least >= 3

@@ -93,7 +93,7 @@ def of_commands() -> Iterator[tuple[str, ...]]:
         view = group[0]
         snapshot = test_circle.with_room(snapshot_of(view))
         phase = server_moves.move_of(snapshot, snapshot.servers[SERVER]).phase
-        stand = test_circle.standing_of(snapshot)
+        stand = test_circle.joined(snapshot).stand
         answers = []
         for host in (SOURCE, DESTINATION):
             key = (SERVER, moving_cloud.provider_uuid(host))

@@ -20,7 +20,7 @@ from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import reserve_plan, steps
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import provider
-from tests.support.capacity import brute_force, drains
+from tests.support.capacity import brute_force, cases, drains
 
 
 def survives(
@@ -70,9 +70,12 @@ def test_every_failure_that_was_survived_is_survived_after_each_step(
     stopped = draw.sample(hosts, draw.randint(1, len(hosts) - failures))
     every = [*itertools.combinations(hosts, failures)]
     before = [each for each in every if survives(base, each, (), groups)]
-    known = nova_servers.KnownServers(groups=tuple(groups.values()))
-    moves = drains.moves_of(base, drains.placed(base, groups=known.groups), groups=groups.values())
-    kept = reserve_plan.FailureReserve(base, known, (), failures, budgets.SearchBudget(), stopped)
+    known = nova_servers.KnownServers(groups=cases.members(base, groups.values()))
+    placed = drains.placed(base, groups=groups.values())
+    moves = drains.moves_of(base, placed, groups=groups.values())
+    kept = reserve_plan.FailureReserve(
+        base, known, cases.compute_of(base), failures, budgets.SearchBudget(), stopped
+    )
     assert set(before) == set(every) - set(kept.lost)
     schedule = steps.schedule(
         moves,
@@ -97,7 +100,8 @@ def test_a_server_stays_if_its_move_would_use_the_reserve() -> None:
     answers = {}
     for failures in (1, 2):
         kept = reserve_plan.FailureReserve(
-            base, nova_servers.KnownServers(), (), failures, budgets.SearchBudget(), ["a"]
+            *(base, nova_servers.KnownServers(), cases.compute_of(base)),
+            *(failures, budgets.SearchBudget(), ["a"]),
         )
         schedule = steps.schedule(
             *(moves, ["a"], moves.servers_on(["a"]), drains.Pack()),

@@ -90,7 +90,7 @@ def test_no_live_step_goes_to_another_or_an_older_hypervisor() -> None:
         draw = random.Random(f"hypervisors {seed}")
         base = drains.draw_flat(draw)
         hypervisors = drains.draw_hypervisors(draw, base)
-        known = drains.barred(drains.placed(base), hypervisors)
+        known = drains.with_answers(base, drains.placed(base), hypervisors)
         stopped = draw.sample(hosts_of(base), draw.randint(1, 2))
         moves = drains.moves_of(base, known)
         waiting = moves.servers_on(stopped)

@@ -13,13 +13,13 @@ from osc_placement import microversion
 from osc_placement.engine import allocation, draft, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.nova.values import ServerGroup
+from osc_placement.scheduling.answer import Answer
 from osc_placement.workflows.cloud import compute_nodes, servers
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, stop
-from osc_placement.workflows.moving.stop import Answer
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, cases
 from tests.support.clouds import compute_services
 
 
@@ -35,8 +35,10 @@ Groups = Sequence[ServerGroup]
 def moves_of(
     base: state.CloudState, groups: Groups = (), seconds: float | None = None
 ) -> capacity_moves.Moves:
-    found = servers.servers_on(base, hosts_of(base), groups=groups)
-    return capacity_moves.Moves(base, found, budgets.SearchBudget(seconds), groups=groups)
+    members = cases.members(base, groups)
+    found = servers.servers_on(base, hosts_of(base), groups=members)
+    budget = budgets.SearchBudget(seconds)
+    return capacity_moves.Moves(base, found, budget, groups=members, root_of=cases.root_of)
 
 
 def brute_may_stop(
@@ -65,7 +67,7 @@ def test_hosts_may_stop_exactly_if_brute_force_moves_their_servers(number: int) 
         assert moves.place(chosen, kept) is not None
 
 
-def carry_out(base: state.CloudState, moves: capacity_moves.Moves, found: stop.Verdict) -> None:
+def carry_out(base: state.CloudState, moves: capacity_moves.Moves, found: stop.StopVerdict) -> None:
     """Move all servers at once; the engine checks the new allocations."""
     moved = moves.servers_on(found.hosts)
     assert found.placement.keys() == {server.key for server in moved}
@@ -87,7 +89,7 @@ def test_the_conditions_of_novas_requests_apply(number: int) -> None:
     asked = {uuid: cloud_builder.draw_query(draw, base, version) for uuid in base.consumers}
     hosts = hosts_of(base)
     chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
-    found = servers.servers_on(base, hosts, asked)
+    found = servers.servers_on(base, hosts, cases.of_servers(asked))
     moves = capacity_moves.Moves(base, found, budgets.SearchBudget())
     expected = brute_may_stop(base, moves, chosen)
     verdict = stop.may_stop(moves, chosen)
@@ -148,7 +150,7 @@ def with_server(
 def test_the_constraint_that_prevents_a_move_is_named() -> None:
     base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4, traits="T"))
     base = with_server(base, "s", a={"VCPU": 2})
-    known = {"s": query(group(VCPU=2, forbidden="T"))}
+    known = cases.of_servers({"s": query(group(VCPU=2, forbidden="T"))})
     found = servers.servers_on(base, ["a"], known)
     verdict = stop.may_stop(capacity_moves.Moves(base, found, budgets.SearchBudget()), ["a"])
     assert verdict.answer is Answer.NO

@@ -10,9 +10,9 @@ from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, steps, targets
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import group, provider, query
-from tests.support.capacity import brute_force
+from tests.support.capacity import brute_force, cases
 
-LARGE = query(group(VCPU=8))
+LARGE = cases.wanted(query(group(VCPU=8)))
 
 
 def chosen(base: state.CloudState) -> dict[str, tuple[str, str]]:
@@ -60,9 +60,10 @@ def test_a_host_with_a_rare_trait_of_a_flavor_is_last_but_not_for_who_requests_i
     licensed = query(group(VCPU=2, required="CUSTOM_LICENCE"))
     answers = []
     for queries in ({}, {"s0": licensed}):
-        known = servers.servers_on(with_servers(base, 2), ["a"], queries)
-        moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[licensed])
-        preference = targets.Preference(moves, ["a"], {"licensed": licensed})
+        known = servers.servers_on(with_servers(base, 2), ["a"], cases.of_servers(queries))
+        wanted = cases.wanted(licensed)
+        moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[wanted])
+        preference = targets.Preference(moves, ["a"], {"licensed": wanted})
         (step,) = steps.schedule(moves, ["a"], known, preference).steps
         answers.append((step.option.root_uuid, preference.scarce_beside(known[0], "b")))
     assert answers == [("c", ["CUSTOM_LICENCE"]), ("b", [])]

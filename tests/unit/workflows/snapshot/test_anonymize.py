@@ -15,6 +15,10 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.scheduling import filters, request
+from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.rule import Host
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.snapshot import anonymize, file, pseudonyms
 from osc_placement.workflows.snapshot.pseudonyms import NameKind, Pseudonyms
 
@@ -245,12 +249,14 @@ def test_filters_give_the_same_verdicts_with_pseudonyms(
 
     def verdicts(
         metadata: dict[str, str], image: dict[str, str], specs: dict[str, str], name: str
-    ) -> list[bool]:
-        host = filters.Host(aggregates=[values.HostAggregate("1", "a", UUID, (), metadata)])
-        server = request.ServerSpec(
+    ) -> list[Answer]:
+        aggregate = values.HostAggregate("1", "a", UUID, (), metadata)
+        spec = request.ServerSpec(
             flavor.Flavor(1, 1, 1, extra_specs=specs), image=image, flavor_name=name
         )
-        return [bool(rule(server, host)) for rule in filters.RULES.values()]
+        case = Case(Way.BOOT, spec, ServerHosts(values.Hosts()))
+        host = Host(listed=(aggregate,))
+        return [rule.verdict(case, host).answer for rule in filters.FILTER_RULES]
 
     assert verdicts(metadata, image, specs, flavor_name) == verdicts(
         made_of_aggregate(replaced, metadata)["metadata"],

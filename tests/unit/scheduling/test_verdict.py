@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from osc_placement.nova import api, flavor, values
-from osc_placement.scheduling import filters, request
-from osc_placement.workflows.cloud import compute_nodes
-from osc_placement.workflows.explain import nova_filters
-from osc_placement.workflows.explain.nova_filters import FilterVerdict
+from osc_placement.scheduling import filters, request, verdict
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.server_hosts import NOVA_NOT_READ
+from osc_placement.scheduling.verdict import RuleCheck, Says
+from osc_placement.workflows.cloud import cases, compute_nodes
+
+ANTI_AFFINITY, AFFINITY = "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"
 
 HOSTS = ("up", "disabled", "down", "absent")
 MEMBERS = ("s1", "s2", "s3")
@@ -64,33 +66,41 @@ def recorded(group: Mapping[str, Any] | None = None, own: str | None = None) -> 
     return api.RecordedNova(answers, "answers")
 
 
-def judged(
+def checked(
     nova: api.Nova | None = None,
     specs: Mapping[str, str] | None = None,
     metadata: Mapping[str, str] | None = None,
     enabled: tuple[str, ...] | None = None,
     reads_services: bool = True,
-    releases: tuple[int, ...] = (),
+    releases: tuple[int, ...] = (34,),
+    limit: int | None = None,
     **server: Any,
-) -> dict[str, nova_filters.FilterJudgement]:
+) -> dict[str, RuleCheck]:
     """``metadata`` is that of an aggregate with the host ``up``."""
     aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata or {})]
     spec = request.ServerSpec(flavor.Flavor(1, 1, 1, extra_specs=specs or {}), "f", **server)
-    asked = request.request_to_placement(spec, aggregates)
-    asked = dataclasses.replace(asked, releases=releases)
-    uuids = {f"{host}.node": host for host in HOSTS}
     nova = nova or recorded()
     compute = compute_nodes.read_server_hosts(nova if reads_services else None)
-    limit = None if enabled is None else request.DEFAULT_MAX_INSTANCES
     scheduler = request.SchedulerOptions(enabled_filters=enabled, max_instances_per_host=limit)
-    found = nova_filters.FilterJudge(nova, scheduler).judge(asked, uuids, compute)
-    return {each.filter: each for each in found}
+    uuid = server.get("uuid")
+    case = Case(
+        Way.BOOT,
+        spec,
+        compute,
+        releases,
+        scheduler,
+        aggregates=aggregates,
+        server=values.Server(uuid) if uuid else None,
+        group=cases.read_group(nova, uuid) if uuid else None,
+    )
+    hosts = verdict.HostList(compute, aggregates, {f"{host}.node": host for host in HOSTS})
+    return {check.rule: check for check in verdict.check_hosts(case, hosts)}
 
 
 def test_hosts_without_a_running_service_are_refused() -> None:
-    found = judged()["ComputeFilter"]
-    assert (found.verdict, found.refused) == (
-        FilterVerdict.REFUSES,
+    found = checked()["ComputeFilter"]
+    assert (found.says, found.refused) == (
+        Says.REFUSES,
         {
             "disabled.node": "nova-compute disabled",
             "down.node": "nova-compute down",
@@ -99,32 +109,32 @@ def test_hosts_without_a_running_service_are_refused() -> None:
     )
 
 
-def test_without_the_compute_services_only_what_is_requested_is_judged() -> None:
-    found = judged(specs={"hw:numa_nodes": "1"}, metadata={"ssd": "true"}, reads_services=False)
-    assert {each.verdict for name, each in found.items() if not name.startswith("Agg")} == {
-        FilterVerdict.NOT_CHECKED,
-        FilterVerdict.ACCEPTS,
+def test_without_the_compute_services_only_what_is_requested_is_checked() -> None:
+    found = checked(specs={"hw:numa_nodes": "1"}, metadata={"ssd": "true"}, reads_services=False)
+    assert {each.says for name, each in found.items() if not name.startswith("Agg")} == {
+        Says.NOT_CHECKED,
+        Says.ACCEPTS,
     }
-    assert nova_filters.refused(found.values()) == {}
-    lines = nova_filters.not_checked(found.values(), ["up.node"]).doubts
-    assert compute_nodes.NOVA_NOT_READ in lines
+    assert verdict.refused([*found.values()]) == {}
+    lines = verdict.not_checked([*found.values()], ["up.node"]).doubts
+    assert NOVA_NOT_READ in lines
     assert any(line.startswith("NUMATopologyFilter: ") for line in lines)
 
 
 def test_only_certain_refusals_are_subtracted() -> None:
     specs, metadata = {"ssd": "false"}, {"ssd": "true"}
-    found = judged(specs=specs, metadata=metadata).values()
-    assert set(nova_filters.refused(found)) == {"disabled.node", "down.node", "absent.node"}
+    found = checked(specs=specs, metadata=metadata).values()
+    assert set(verdict.refused(found)) == {"disabled.node", "down.node", "absent.node"}
     name = "AggregateInstanceExtraSpecsFilter"
     line = f"{name}: nova.conf says whether it is enabled"
     # A filter that may be off turns the answer only if it refuses all hosts.
-    (judgement,) = (one for one in found if one.filter == name)
-    refused = [*judgement.refused]
-    assert line in nova_filters.not_checked(found, refused).doubts
-    assert line in nova_filters.not_checked(found, [*refused, "other.node"]).notes
-    found = judged(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
-    assert nova_filters.refused(found)["up.node"] == f"{name}: ssd=true is not false"
-    assert nova_filters.not_checked(found, ["other.node"]) == ((), ())
+    (check,) = (one for one in found if one.rule == name)
+    refused = [*check.refused]
+    assert line in verdict.not_checked(found, refused).doubts
+    assert line in verdict.not_checked(found, [*refused, "other.node"]).notes
+    found = checked(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
+    assert verdict.refused(found)["up.node"] == f"{name}: ssd=true is not false"
+    assert verdict.not_checked(found, ["other.node"]) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -165,7 +175,7 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
         "max_instances_per_host": "2",
         "hw_disk_bus": "scsi",
     }
-    found = judged(
+    found = checked(
         specs={"ssd": "false"},
         metadata=metadata,
         project_id="other",
@@ -189,61 +199,61 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
 
 
 def test_without_a_project_its_filter_is_not_checked() -> None:
-    found = judged(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
-    assert (found.verdict, found.refused) == (FilterVerdict.NOT_CHECKED, {})
-    assert found.reason == "the project is not known, and 1 host accepts only some"
+    found = checked(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
+    assert (found.says, found.refused) == (Says.NOT_CHECKED, {})
+    assert found.text == "if enabled: the project is not known, and the host accepts only some"
 
 
 @pytest.mark.parametrize(
     ("metadata", "releases", "project_id"),
     [
-        ({"filter_tenant_id": "acme"}, (), None),
+        ({"filter_tenant_id": "acme"}, (34,), None),
         ({"filter_tenant_id2": "acme"}, (29, 30), "other"),
-        ({"instance_type": "big"}, (), None),
-        ({"max_io_ops_per_host": "2"}, (), None),
+        ({"instance_type": "big"}, (34,), None),
+        ({"max_io_ops_per_host": "2"}, (34,), None),
     ],
 )
 def test_what_is_open_about_some_hosts_turns_no_answer_while_others_are_accepted(
     metadata: dict[str, str], releases: tuple[int, ...], project_id: str | None
 ) -> None:
-    found = judged(metadata=metadata, releases=releases, project_id=project_id).values()
-    refused = [*nova_filters.refused(found)]
+    found = checked(metadata=metadata, releases=releases, project_id=project_id).values()
+    refused = [*verdict.refused(found)]
     assert "up.node" not in refused
-    alone = nova_filters.not_checked(found, ["up.node"])
+    alone = verdict.not_checked(found, ["up.node"])
     assert (len(alone.doubts), alone.notes) == (1, ())
-    assert nova_filters.not_checked(found, ["up.node", "other.node"]) == ((), alone.doubts)
+    assert verdict.not_checked(found, ["up.node", "other.node"]) == ((), alone.doubts)
 
 
 @pytest.mark.parametrize(
     ("releases", "verdict"),
     [
         # The values are those of nova 27 to 34, see lab/tests/test_filters.py.
-        ((29,), FilterVerdict.ACCEPTS),
-        ((30,), FilterVerdict.REFUSES),
-        ((30, 31), FilterVerdict.REFUSES),
-        ((29, 30), FilterVerdict.NOT_CHECKED),
+        ((29,), Says.ACCEPTS),
+        ((30,), Says.REFUSES),
+        ((30, 31), Says.REFUSES),
+        ((29, 30), Says.NOT_CHECKED),
     ],
 )
 def test_only_newer_releases_read_several_keys_of_projects(
-    releases: tuple[int, ...], verdict: FilterVerdict
+    releases: tuple[int, ...], verdict: Says
 ) -> None:
     name = "AggregateMultiTenancyIsolation"
     metadata = {"filter_tenant_id2": "acme"}
-    found = judged(metadata=metadata, enabled=(name,), releases=releases, project_id="other")[name]
-    assert found.verdict is verdict
-    assert ("nova 29 and nova 30 differ" in found.reason) == (releases == (29, 30))
+    found = checked(metadata=metadata, enabled=(name,), releases=releases, project_id="other")[name]
+    assert found.says is verdict
+    assert ("nova 29 and nova 30 differ" in found.text) == (releases == (29, 30))
 
 
-def test_only_the_filters_of_nova_conf_are_judged() -> None:
+def test_only_the_filters_of_nova_conf_are_checked() -> None:
     enabled = ("ComputeFilter", "NUMATopologyFilter", "PciPassthroughFilter")
     specs = {"hw:numa_nodes": "1"}
-    found = judged(specs=specs, enabled=enabled)
-    assert {name: str(each.verdict) for name, each in found.items()} == {
+    found = checked(specs=specs, enabled=enabled)
+    assert {name: str(each.says) for name, each in found.items()} == {
         "ComputeFilter": "refuses",
         "NUMATopologyFilter": "not checked",
         "PciPassthroughFilter": "accepts",
     }
-    assert found["NUMATopologyFilter"].reason.startswith("hw:numa_nodes: nova does not show")
+    assert found["NUMATopologyFilter"].text.startswith("hw:numa_nodes: nova does not show")
 
 
 #: The filters of nova 27 to 34.
@@ -260,67 +270,83 @@ OF_NOVA = (
 
 
 def test_each_filter_of_nova_conf_has_a_verdict() -> None:
-    found = judged(enabled=(*OF_NOVA, "MyOwnFilter", "MyOwnFilter"), flavor_name="small")
+    found = checked(enabled=(*OF_NOVA, "MyOwnFilter", "MyOwnFilter"), flavor_name="small")
     assert found.keys() == {*OF_NOVA, "MyOwnFilter"}
-    not_checked = {
-        name: item.reason for name, item in found.items() if item.verdict == "not checked"
-    }
+    not_checked = {name: item.text for name, item in found.items() if item.says is Says.NOT_CHECKED}
+    operations = "nova does not show the builds, resizes and snapshots in progress"
     assert not_checked == {
-        "AggregateIoOpsFilter": "nova does not show the builds, resizes and snapshots in progress",
-        "IoOpsFilter": "nova does not show the builds, resizes and snapshots in progress",
-        "IsolatedHostsFilter": "isolated_hosts and isolated_images of nova.conf are not read",
+        "AggregateIoOpsFilter": f"max_io_ops_per_host: {operations}",
+        "IoOpsFilter": f"max_io_ops_per_host: {operations}",
         "MetricsFilter": "nova does not show the metrics of the hosts",
         "MyOwnFilter": "this filter is not known",
     }
-    hints = judged(recorded({"policy": "affinity"}), enabled=("SameHostFilter",), uuid="s0")
-    assert "scheduler hints" in nova_filters.not_checked(hints.values(), ["up.node"]).doubts[0]
+    hints = checked(recorded({"policy": "affinity"}), enabled=("SameHostFilter",), uuid="s0")
+    assert "scheduler hints" in verdict.not_checked(hints.values(), ["up.node"]).doubts[0]
 
 
 def test_the_number_of_servers_has_the_limit_of_nova_conf() -> None:
     names = ("NumInstancesFilter", "AggregateNumInstancesFilter")
-    asked = request.SchedulerOptions(enabled_filters=names, max_instances_per_host=2)
-    spec = request.ServerSpec(flavor.Flavor(1, 1, 1), "f")
-    nova = recorded()
-    compute = compute_nodes.read_server_hosts(nova)
-    for metadata, by_aggregate in (({}, 2), ({"max_instances_per_host": "9"}, 9)):
-        aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata)]
-        of_server = request.request_to_placement(spec, aggregates)
-        found = nova_filters.FilterJudge(nova, asked).judge(of_server, {"up.node": "up"}, compute)
-        assert [bool(item.refused) for item in found] == [True, by_aggregate <= 2]
-    assert "NumInstancesFilter" not in judged()
+    for metadata, by_aggregate in (({}, True), ({"max_instances_per_host": "9"}, False)):
+        found = checked(enabled=names, metadata=metadata, limit=2)
+        refused = ["up.node" in found[name].refused for name in names]
+        assert refused == [True, by_aggregate]
+    assert "NumInstancesFilter" not in checked()
 
 
 def test_an_anti_affine_server_needs_a_host_without_members() -> None:
     nova = recorded({"policy": "anti-affinity"})
-    found = judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY]
+    found = checked(nova, uuid="s0")[ANTI_AFFINITY]
     assert found.refused == {"up.node": "2 members of server group group"}
     nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 3}})
-    assert judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY].refused == {}
+    assert checked(nova, uuid="s0")[ANTI_AFFINITY].refused == {}
     nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 2}})
-    assert list(judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY].refused) == ["up.node"]
+    assert list(checked(nova, uuid="s0")[ANTI_AFFINITY].refused) == ["up.node"]
 
 
 def test_an_affine_server_needs_a_host_of_its_group() -> None:
-    found = judged(recorded({"policy": "affinity"}), uuid="s0")
+    found = checked(recorded({"policy": "affinity"}), uuid="s0")
     # The group is on the only host that the ComputeFilter accepts.
-    assert found[nova_filters.AFFINITY].verdict is FilterVerdict.ACCEPTS
-    assert found[nova_filters.ANTI_AFFINITY].verdict is FilterVerdict.ACCEPTS
+    assert found[AFFINITY].says is Says.ACCEPTS
+    assert found[ANTI_AFFINITY].says is Says.ACCEPTS
 
 
 def test_a_server_counts_as_a_member_for_affinity_only() -> None:
     # Seen with nova 34: no move takes a single member away from its host.
     single = {"policy": "affinity", "members": ["s0"]}
-    found = judged(recorded(single, own="down"), uuid="s0")[nova_filters.AFFINITY]
+    found = checked(recorded(single, own="down"), uuid="s0")[AFFINITY]
     assert found.refused == {"up.node": "server group group is on down"}
     apart = {"policy": "anti-affinity", "members": ["s0"]}
-    found = judged(recorded(apart, own="up"), uuid="s0")[nova_filters.ANTI_AFFINITY]
+    found = checked(recorded(apart, own="up"), uuid="s0")[ANTI_AFFINITY]
     assert found.refused == {}
     # A new server of an empty group may start anywhere.
-    found = judged(recorded(single), uuid="s0")[nova_filters.AFFINITY]
+    found = checked(recorded(single), uuid="s0")[AFFINITY]
     assert found.refused == {}
 
 
 def test_server_groups_that_nova_does_not_show_are_not_checked() -> None:
-    found = judged(uuid="s0")[nova_filters.AFFINITY]
-    assert found.verdict is FilterVerdict.NOT_CHECKED
-    assert "os-server-groups" in found.reason
+    found = checked(uuid="s0")[AFFINITY]
+    assert found.says is Says.NOT_CHECKED
+    assert "os-server-groups" in found.text
+
+
+def test_the_target_is_refused_once_and_before_the_filters() -> None:
+    compute = compute_nodes.read_server_hosts(recorded())
+    server = values.Server("s0", host="down", vm_state="active")
+    spec = request.ServerSpec(flavor.Flavor(1, 1, 1), image={})
+    case = Case(Way.MIGRATE, spec, compute, server=server)
+    hosts = verdict.HostList(compute, (), {f"{host}.node": host for host in HOSTS})
+    target, services, *_ = verdict.check_hosts(case, hosts)
+    assert (target.rule, target.refused) == ("ignore_hosts", {"down.node": "the server is there"})
+    assert services.refused.keys() == {"disabled.node", "absent.node"}
+    assert verdict.about([target, services], ["down.node"])["down.node"].text == (
+        "the server is there"
+    )
+
+
+def test_the_hosts_of_two_queries_have_one_check_for_each_rule() -> None:
+    first = RuleCheck("A", {"a": "full"}, is_enabled=True)
+    second = [RuleCheck("A", {"b": "full"}, {"c": "a trait"}), RuleCheck("B", {"b": "down"})]
+    assert verdict.merged([first], second) == [
+        RuleCheck("A", {"a": "full", "b": "full"}, {"c": "a trait"}),
+        RuleCheck("B", {"b": "down"}),
+    ]

@@ -14,11 +14,12 @@ import pytest
 from osc_placement import errors, microversion
 from osc_placement.nova import api as nova_api
 from osc_placement.scheduling import request
+from osc_placement.scheduling.case import Way
 from osc_placement.testing import service
-from osc_placement.workflows.cloud import compute_nodes, nova_request
+from osc_placement.workflows.cloud import cases, compute_nodes, nova_request
+from osc_placement.workflows.cloud.cases import MoveRequest
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.explain import explain, holders, moving, nova_filters
-from osc_placement.workflows.explain.moving import MoveKind, MoveRequest
+from osc_placement.workflows.explain import explain, holders
 from tests.support import fake_neutron
 from tests.support.candidates import clouds, explained
 from tests.support.clouds import compute_services
@@ -26,6 +27,7 @@ from tests.support.clouds import compute_services
 SERVER = "00000000-0000-4000-8000-0000000000c1"
 OTHER, GONE = "00000000-0000-4000-8000-0000000000c2", "00000000-0000-4000-8000-0000000000c3"
 ZONE, OTHER_ZONE = "00000000-0000-4000-8000-0000000000a1", "00000000-0000-4000-8000-0000000000a2"
+IMAGE = "00000000-0000-4000-8000-0000000000d1"
 TRAIT, DISABLED = "HW_CPU_X86_AVX", "COMPUTE_STATUS_DISABLED"
 STATES = ("active", "paused", "stopped", "error", "shelved", "shelved_offloaded", "rescued")
 #: The states that nova accepts for each move, written down again.
@@ -145,7 +147,9 @@ class MovingCloud:
             "id": SERVER, "name": "web", "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
             "OS-EXT-SRV-ATTR:host": host,
             "OS-EXT-SRV-ATTR:hypervisor_hostname": host and root(0),
-            "OS-EXT-STS:vm_state": self.state, "OS-EXT-STS:task_state": self.task, "image": "",
+            "OS-EXT-STS:vm_state": self.state, "OS-EXT-STS:task_state": self.task,
+            "image": {"id": IMAGE, "properties": {}},
+            "OS-EXT-STS:power_state": 1,
             "flavor": self.old.embedded(), "pinned_availability_zone": self.zone,
             "created": "", "updated": "",
         }  # fmt: skip
@@ -218,26 +222,21 @@ class MovingCloud:
     ) -> set[str]:
         """The hosts that can take the server. Errors: InvalidInput."""
         nova = nova or self.nova()
-        compute = compute_nodes.read_server_hosts(nova)
+        self.compute = compute_nodes.read_server_hosts(nova)
         scheduler = request.SchedulerOptions(release=33, allow_resize_to_same_host=same_host)
         options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
         services = nova_request.RequestServices(
-            nova, fake_neutron.FakeNeutron, lambda: nova, lambda: False
+            nova, fake_neutron.FakeNeutron, lambda: nova, lambda _: frozenset()
         )
-        move = MoveRequest(MoveKind(kind), to_host, "new" if kind == "resize" else None)
-        requests, self.compute = moving.plan(services, options, move, compute)
-        [asked] = requests
+        move = MoveRequest(Way(kind), to_host, "new" if kind == "resize" else None)
+        case = cases.read(services, options, self.compute, move)
+        [asked] = case.requests
+        named = [to_host] if to_host else []
+        query = explain.ExplainedQuery(
+            asked.query, list(asked.sources), named, nova=asked, case=case
+        )
         [found] = explain.explain(
-            self.client,
-            [
-                explain.ExplainedQuery(
-                    asked.query, list(asked.sources), [to_host] if to_host else [], nova=asked
-                )
-            ],
-            ReadContext(workers=1),
-            self.compute,
-            asked.aggregates,
-            nova_filters.FilterJudge(nova, scheduler).judge,
+            *(self.client, [query], ReadContext(workers=1), self.compute, case.aggregates)
         )
         self.found = found
         assert not found.open.doubts
@@ -313,11 +312,11 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
         "resource_providers/name": 1,
         "resource_providers/uuid": 1,
         # Checks the query, proves changes, and reads the capacity of all hosts.
-        "allocation_candidates/resources": 4,
+        "allocation_candidates/resources": 3,
         "traits/name": 1,
         "resource_providers/": 1,
         "resource_providers/required": 1,
-        "resource_providers/resources": 5,
+        "resource_providers/resources": 4,
         # The target, and who holds its room.
         "resource_providers/inventories/": 1,
         "resource_providers/allocations/": 1,

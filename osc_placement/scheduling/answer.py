@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Yes, no or unknown: how the rules of a verdict are joined. Pure.
+
+A no from any rule is no. Without one, a rule whose fact is not known makes the answer unknown.
+Only what is left is yes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable
+
+from osc_placement import errors
+
+
+class Answer(enum.StrEnum):
+    """The answer to a question about a cloud."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class NotKnown(errors.PlacementError):
+    """A fact that cannot be had; the text says which one, why, and what would show it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What rules say: ``refused`` is why nova refuses, ``unknown`` which facts are not known.
+
+    Each is ``rule: sentence``, or the sentence alone if the rule's name says nothing more.
+    """
+
+    refused: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Answer:
+        """The answer of all rules together."""
+        if self.refused:
+            return Answer.NO
+        return Answer.UNKNOWN if self.unknown else Answer.YES
+
+    @property
+    def text(self) -> str:
+        """The reasons for an answer that is not yes."""
+        return "; ".join(self.refused or self.unknown)
+
+    def __add__(self, other: Verdict) -> Verdict:
+        return Verdict(
+            tuple(dict.fromkeys((*self.refused, *other.refused))),
+            tuple(dict.fromkeys((*self.unknown, *other.unknown))),
+        )
+
+
+def among(verdicts: Iterable[Verdict]) -> Answer:
+    """Whether nova finds a host: yes if one is certain, no if none is possible."""
+    answers = {verdict.answer for verdict in verdicts}
+    return next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the cases that nova decides: a new server, or what is to be done with existing ones.
+
+A server that moves keeps its allocations until the move is over, so they count as used. Ports,
+zone and server group are those of the server.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api, servers, values
+from osc_placement.scheduling import request, verdict
+from osc_placement.scheduling.answer import NotKnown
+from osc_placement.scheduling.case import Case, GroupMembers, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import compute_nodes, nova_request, server_moves
+from osc_placement.workflows.cloud.nova_request import RequestOptions, RequestServices, Rules
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """A move, by names: its target, if the operator chooses it, and the flavor of a resize."""
+
+    kind: Way
+    to_host: str | None = None
+    to_flavor: str | None = None
+
+
+_NOT_GIVEN = "nova.conf is not given: allow_resize_to_same_host is off"
+
+
+def read(
+    services: RequestServices,
+    options: RequestOptions,
+    compute: ServerHosts,
+    move: MoveRequest | None = None,
+) -> Case:
+    """The case of a new server, or of an existing one that is scheduled again or moves.
+
+    Its ``requests`` are several if the releases of nova that this nova may be send different ones.
+
+    Requests: those of ``observe_rules``, and of ``new_spec`` or ``existing_spec``; to nova one for
+    host aggregates, one for the zones if none of these has the requested one; for an existing
+    server one for it, those of ``read_group``, and for a move one per 1000 of its migrations.
+    Errors: InvalidInput for what does not exist, for what nova or Placement refuses, and for a move
+    that nova refuses whatever the target; PlacementError for a move without nova's hosts.
+    """
+    if move is not None and compute.hosts is None:
+        raise errors.PlacementError(f"--for needs nova's hosts: {'; '.join(compute.not_checked)}")
+    aggregates = nova_api.host_aggregates(services.nova)
+    if options.availability_zone:
+        nova_request.check_zone(services.nova, aggregates, options.availability_zone)
+    if options.server is None:
+        spec = nova_request.new_spec(services, options)
+        rules = _rules(services, options, compute)
+        case = Case(Way.BOOT, spec, compute, rules.releases, rules.options, aggregates=aggregates)
+        return with_requests(case, rules.notes)
+    server = nova_request.read_server(services.nova, options)
+    flavor = move.to_flavor if move else options.flavor
+    options = dataclasses.replace(options, server=server, flavor=flavor)
+    facts = services.facts()
+    spec, new, assumed = nova_request.existing_spec(services, options, server, facts)
+    rules = _rules(services, options, compute)
+    case = Case(
+        move.kind if move else Way.BOOT,
+        spec,
+        compute,
+        rules.releases,
+        rules.options,
+        aggregates=aggregates,
+        server=server,
+        is_disabled=new is not None and new.is_disabled,
+        facts=facts,
+    )
+    if move is None:
+        group = read_group(services.nova, server.uuid) if compute.hosts is not None else None
+        return with_requests(dataclasses.replace(case, group=group), (*rules.notes, *assumed))
+    return _moved(services, move, case, (*rules.notes, *assumed))
+
+
+def _rules(services: RequestServices, options: RequestOptions, compute: ServerHosts) -> Rules:
+    return nova_request.observe_rules(
+        services.nova, options.scheduler, services.with_trait, compute
+    )
+
+
+def _moved(
+    services: RequestServices, move: MoveRequest, case: Case, assumed: tuple[str, ...]
+) -> Case:
+    """The case of a move, once nova-api does not refuse it. Errors: InvalidInput."""
+    server, hosts = case.server, case.compute.hosts
+    if server is None or hosts is None:
+        raise AssertionError("a move is that of a server, on hosts that were read")
+    node = None if move.to_host is None else _target(move.to_host, server, hosts)
+    case = dataclasses.replace(case, target=node.host if node else None)
+    refusal = verdict.refusal(case)
+    errors.InputErrors(f"{label(server)}: {why}" for why in refusal.refused).check()
+    may_stay = case.options.allow_resize_to_same_host if move.to_flavor else False
+    doubts, notes = _earlier_moves(services.nova, server, hosts)
+    case = dataclasses.replace(
+        case, group=read_group(services.nova, server.uuid), may_stay=bool(may_stay)
+    )
+    assumed = assumed if may_stay is not None else (*assumed, _NOT_GIVEN)
+    case = with_requests(case, assumed, (*refusal.unknown, *doubts), notes)
+    if node is None:
+        return case
+    aimed = tuple(single.aimed(node) for single in case.requests)
+    return dataclasses.replace(case, requests=aimed)
+
+
+def with_requests(
+    case: Case,
+    assumed: Sequence[str] = (),
+    doubts: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Case:
+    """The case with nova's requests, which also have these sentences. Errors: InvalidInput."""
+    found = request.requests_by_release(case.spec, case.aggregates, case.options, case.releases)
+    return dataclasses.replace(
+        case,
+        requests=tuple(
+            dataclasses.replace(
+                single,
+                assumptions=(*assumed, *single.assumptions),
+                not_checked=(*single.not_checked, *doubts),
+                notes=(*single.notes, *notes),
+            )
+            for single in found
+        ),
+    )
+
+
+def of_servers(
+    services: RequestServices,
+    listed: Mapping[str, values.Server],
+    options: request.SchedulerOptions,
+    compute: ServerHosts,
+) -> dict[str, Case | str]:
+    """The case of each server of ``listed`` (by UUID) without a way, or why there is none.
+
+    The disk format of images, and a root disk that is one of several volumes, are not read; the
+    groups are not known.
+    Requests: those of ``observe_rules``; to nova one for host aggregates; to neutron one per 64
+    servers; to glance one for each different image of which nova does not show the properties.
+    """
+    attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
+    for port in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
+        attached[port.server_uuid].append(port)
+    aggregates = nova_api.host_aggregates(services.nova)
+    rules = nova_request.observe_rules(services.nova, options, services.with_trait, compute)
+    facts = services.facts()
+    assumed = (rules.owner_note,) if rules.owner_note else ()
+    cases: dict[str, Case | str] = {}
+    for uuid, server in listed.items():
+        try:
+            spec = nova_request.spec_of(server, attached[uuid], facts)
+            case = Case(
+                Way.BOOT,
+                spec,
+                compute,
+                rules.releases,
+                rules.options,
+                aggregates=aggregates,
+                server=server,
+                facts=facts,
+            )
+            cases[uuid] = with_requests(case, assumed)
+        except errors.InvalidInput as error:
+            cases[uuid] = "; ".join(error.reasons)
+    return cases
+
+
+def read_group(nova: nova_api.Nova, uuid: str) -> GroupMembers | NotKnown | None:
+    """The server group of a server and the hosts of its members; why not, if nova refuses.
+
+    Requests: one per 1000 server groups; one for each of up to five members, or one per 1000
+    servers.
+    """
+    try:
+        groups = nova_api.server_groups(nova)
+        group = next((item for item in groups if uuid in item.members), None)
+        members = {} if group is None else servers.find_servers(nova, set(group.members))
+    except errors.PlacementError as error:
+        return NotKnown(str(error))
+    return members_of([group], members).get(group.uuid) if group else None
+
+
+def members_of(
+    groups: Iterable[values.ServerGroup], listed: Mapping[str, values.Server]
+) -> dict[str, GroupMembers]:
+    """``{UUID of a server group: its members}``."""
+    return {
+        group.uuid: GroupMembers(
+            group, {uuid: listed[uuid].host or "" for uuid in group.members if uuid in listed}
+        )
+        for group in groups
+    }
+
+
+def _target(text: str, server: values.Server, hosts: values.Hosts) -> values.ComputeNode:
+    """The compute node that nova's query names. Errors: InvalidInput."""
+    (host,) = compute_nodes.host_names([text], hosts)
+    nodes = hosts.of_host().get(host, [])
+    problems = compute_nodes.unknown_hosts([host], hosts.of_host())
+    if host == server.host:
+        problems = [f"{host} is the source: the server is there; name another target"]
+    elif len(nodes) > 1:
+        problems = [f"{host} has several compute nodes: nova moves no server to such a host"]
+    errors.InputErrors(problems).check()
+    return nodes[0]
+
+
+def _earlier_moves(
+    nova: nova_api.Nova, server: values.Server, hosts: values.Hosts
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """``(doubts, notes)`` about the migrations that the server has had."""
+    try:
+        listed = servers.migrations(nova, instance_uuid=server.uuid)
+    except errors.PlacementError as error:
+        return (f"whether an earlier move of the server is over: {error}",), ()
+    by_uuid = {migration.uuid: migration for migration in listed}
+    reading = server_moves.MovesReading(
+        hosts, {}, servers={server.uuid: server}, migrations=by_uuid
+    )
+    move = server_moves.move_of(reading, server)
+    if move.is_settled or not move.migrations:
+        return (), ()
+    text = f"the server: {move.why()}"
+    # Where nova's host is a claim, a move from there may find no guest.
+    return ((), (text,)) if all(loss.is_certain for loss in move.losses) else ((text,), ())
+
+
+def label(server: values.Server) -> str:
+    """``server web-1 (UUID)``; without a name, the UUID alone."""
+    return f"server {server.name} ({server.uuid})" if server.name else f"server {server.uuid}"

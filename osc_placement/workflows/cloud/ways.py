@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By which way servers leave their hosts: what nova-api accepts, and which hosts then. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from osc_placement.model import command_line
+from osc_placement.scheduling import verdict
+from osc_placement.scheduling.answer import Answer, Verdict
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
+from osc_placement.workflows.cloud.servers import PlacedServer
+
+#: The ways off a host that runs, the preferred one first; and off one that does not.
+OFF_A_HOST = (Way.LIVE_MIGRATE, Way.MIGRATE)
+OFF_A_DEAD_HOST = (Way.EVACUATE,)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """The first way that nova does not refuse, None if it refuses all; and what it says of each."""
+
+    way: Way | None
+    verdicts: Mapping[Way, Verdict]
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why nova refuses the ways that come before the one that is left."""
+        texts = (text for each in self.verdicts.values() for text in each.refused)
+        return tuple(dict.fromkeys(texts))
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The facts that decide about the way, and are not known."""
+        return self.verdicts[self.way].unknown if self.way else ()
+
+
+def choose(case: Case, ways: Sequence[Way], *, source_fails: bool = False) -> Choice:
+    """The first way of a server among some that nova does not refuse for certain."""
+    verdicts = {
+        way: verdict.refusal(dataclasses.replace(case, way=way, source_fails=source_fails))
+        for way in ways
+    }
+    left = (way for way, each in verdicts.items() if each.answer is not Answer.NO)
+    return Choice(next(left, None), verdicts)
+
+
+def ways_off(case: Case) -> Sequence[Way]:
+    """The ways off the host of a server: it is dead if its nova-compute is not up."""
+    service = case.compute.service_of(case.source)
+    is_up = service is not None and service.is_reachable and service.is_up
+    return OFF_A_HOST if is_up else OFF_A_DEAD_HOST
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leaving:
+    """Servers with their ways.
+
+    ``moving`` are those that nova moves. ``held`` is ``{server key: why}`` for those that it does
+    not, ``doubtful`` is ``{server key: facts that are not known}`` for some of ``moving``;
+    ``cold`` is ``{server key: why it does not move live}`` for those that only a cold move takes.
+    """
+
+    moving: Sequence[PlacedServer] = ()
+    held: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    doubtful: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cold: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def leaving(
+    placed: Iterable[PlacedServer],
+    cases: Mapping[str, Case],
+    hosts: HostVerdicts,
+    ways: Sequence[Way] | None = None,
+    *,
+    source_fails: bool = False,
+) -> Leaving:
+    """The way of each server, and what the filters say about its targets.
+
+    ``ways`` are those of ``ways_off`` without a choice. A server without a case has no way.
+    """
+    moving: list[PlacedServer] = []
+    held: dict[str, str] = {}
+    doubtful: dict[str, str] = {}
+    cold: dict[str, str] = {}
+    for server in placed:
+        case = cases.get(server.uuid)
+        if case is None:
+            moving.append(server)
+            continue
+        choice = choose(case, ways or ways_off(case), source_fails=source_fails)
+        if choice.way is None:
+            held[server.key] = "; ".join(choice.refused)
+            continue
+        if choice.unknown:
+            doubtful[server.key] = "; ".join(choice.unknown)
+        if choice.way is Way.MIGRATE and case.server and case.server.vm_state != "stopped":
+            cold[server.key] = "; ".join(choice.refused)
+        answers = hosts.of(dataclasses.replace(case, way=choice.way))
+        moving.append(dataclasses.replace(server, way=choice.way, answers=answers))
+    return Leaving(moving, held, doubtful, cold)
+
+
+def command(server: str, way: Way) -> str:
+    """The command that moves a server."""
+    if way is Way.LIVE_MIGRATE:
+        return command_line.line("server migrate", server, options=[("--live-migration", None)])
+    return command_line.line(f"server {way}", server)
+
+
+def is_dead(compute: ServerHosts, root: str) -> bool:
+    """Whether nova-compute of a host is not up."""
+    return compute.node(root) is not None and not compute.is_up(root)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which servers can leave their hosts, by which way: what nova-api says of each.
+
+``check`` sends requests; the rest is pure. Whether a target has room is another question: that of
+``placement host check``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.model import name
+from osc_placement.model.name import counted
+from osc_placement.nova import api, servers, values
+from osc_placement.scheduling import request, verdict
+from osc_placement.scheduling.answer import Answer, Verdict, among
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import cases
+from osc_placement.workflows.cloud.nova_request import RequestServices
+
+#: The ways off a host, as the command shows them.
+WAYS = (Way.LIVE_MIGRATE, Way.MIGRATE, Way.EVACUATE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerCheckRequest:
+    """The operator's arguments: names or UUIDs of servers, all without any, and nova's hosts."""
+
+    servers: Sequence[str] = ()
+    hosts: Collection[str] = ()
+    scheduler: request.SchedulerOptions = dataclasses.field(
+        default_factory=request.SchedulerOptions
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckedServer:
+    """A server, and what nova says about each way off its host.
+
+    An evacuation is checked as if the host was down. ``rules`` is ``{way: nova's rule}`` for the
+    ways that nova refuses.
+    """
+
+    server: values.Server
+    ways: Mapping[Way, Verdict]
+    rules: Mapping[Way, str] = dataclasses.field(default_factory=dict)
+
+    def answer(self, ways: Iterable[Way]) -> Answer:
+        """Whether the server can leave by one of these ways."""
+        return among(self.ways[way] for way in ways)
+
+
+def check(
+    services: RequestServices, compute: ServerHosts, asked: ServerCheckRequest
+) -> list[CheckedServer]:
+    """Check servers, by host and name.
+
+    Requests: to nova one per 1000 servers, or one for each of up to five UUIDs; those of
+    ``cases.of_servers``.
+    Errors: InvalidInput for a server that nova does not have, or a name of several.
+    """
+    listed = _chosen(services.nova, asked)
+    found = cases.of_servers(services, listed, asked.scheduler, compute)
+    checked = [_checked(listed[uuid], case) for uuid, case in found.items()]
+    return sorted(checked, key=lambda each: (each.server.host or "", each.server.name))
+
+
+def _checked(server: values.Server, case: Case | str) -> CheckedServer:
+    if isinstance(case, str):
+        return CheckedServer(server, dict.fromkeys(WAYS, Verdict(unknown=(case,))))
+    by_way = {way: dataclasses.replace(case, way=way, source_fails=True) for way in WAYS}
+    return CheckedServer(
+        server,
+        {way: verdict.refusal(each) for way, each in by_way.items()},
+        {way: rule for way, each in by_way.items() if (rule := verdict.refusing_rule(each))},
+    )
+
+
+def _chosen(nova: api.Nova, asked: ServerCheckRequest) -> dict[str, values.Server]:
+    """The servers by UUID. Errors: InvalidInput."""
+    uuids = {name.canonical_uuid(text) for text in asked.servers if name.is_uuid(text)}
+    is_short = bool(asked.servers) and len(uuids) == len({*asked.servers})
+    if is_short:
+        listed = servers.find_servers(nova, uuids)
+    else:
+        listed = {server.uuid: server for server in servers.servers(nova)}
+    input_errors = errors.InputErrors()
+    chosen: dict[str, values.Server] = {}
+    for text in asked.servers:
+        matching = [
+            server
+            for server in listed.values()
+            if text == server.name
+            or (name.is_uuid(text) and name.canonical_uuid(text) == server.uuid)
+        ]
+        if len(matching) != 1:
+            found = f"{counted(len(matching), 'server')} with" if matching else "no server with"
+            input_errors.add(f"nova has {found} the name or UUID {text!r}")
+        chosen |= {server.uuid: server for server in matching}
+    input_errors.check()
+    every = chosen if asked.servers else listed
+    return {
+        uuid: server
+        for uuid, server in every.items()
+        if not server.is_deleted and (not asked.hosts or server.host in asked.hosts)
+    }
