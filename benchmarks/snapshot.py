@@ -100,7 +100,7 @@ def measure_tables(folder: pathlib.Path) -> Step:
 
 
 def measure(url: str, folder: pathlib.Path, workers: int) -> Iterator[Step]:
-    """Save, save without owners, anonymize, show and open the file."""
+    """Save, save without owners, show and open the file."""
     cloud_options = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", url]
     save = [*cloud_options, "placement", "snapshot", "save", "--os-placement-workers", str(workers)]
     snapshot = ["placement", "snapshot"]
@@ -109,8 +109,6 @@ def measure(url: str, folder: pathlib.Path, workers: int) -> Iterator[Step]:
     yield _run("show", [*snapshot, "show", "cloud.sqlite"], folder)
     opened = ["--os-placement-database", "cloud.sqlite", "resource", "class", "list"]
     yield _run("open the file (class list)", opened, folder)
-    anonymize = ["anonymize", "cloud.sqlite", "anonymous.sqlite", "--key-file", "key.json"]
-    yield _run("anonymize", [*snapshot, *anonymize], folder)
 
 
 def _run(name: str, arguments: list[str], folder: pathlib.Path) -> Step:

@@ -108,7 +108,7 @@ FORMER_ANCHORS = {
     "user/repair/audit": "selection-and-options codes concurrent-writers exit-codes how-it-repairs"
     " limit-of-removals output-for-programs requests-sent unknown-findings what-is-not-a-finding",
     "user/snapshot/snapshots": "content differences in-seconds queries rehearsals requests-sent"
-    " saving support-cases with-nova",
+    " saving with-nova",
     "user/reshape/reshape": "applying changing-totals concurrent-writers exit-codes"
     " fields-of-inventories options skipped-and-refused-trees targets-of-allocations templates"
     " the-document trees-of-nova-compute rehearsal requests-sent",

@@ -75,7 +75,7 @@ _KEY = re.compile(r"(?P<kind>resources|trait)(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P
 _NOT_A_CLASS = re.compile(r"[^0-9A-Z]+")
 
 
-class GroupKey(NamedTuple):
+class _GroupKey(NamedTuple):
     """An extra spec ``resources<suffix>:<class>`` or ``trait<suffix>:<trait>``."""
 
     kind: str
@@ -233,15 +233,15 @@ def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
 def matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """``(suffix, resource class or trait, value)`` of the extra specs of a kind."""
     for key, value in specs.items():
-        found = parse_group_key(key)
+        found = _parse_group_key(key)
         if found and found.kind == kind:
             yield found.suffix, found.what, value
 
 
-def parse_group_key(key: str) -> GroupKey | None:
+def _parse_group_key(key: str) -> _GroupKey | None:
     """The parts of the key of an extra spec; None for any other key."""
     match = _KEY.fullmatch(key)
-    return GroupKey(*match.group("kind", "suffix", "what")) if match else None
+    return _GroupKey(*match.group("kind", "suffix", "what")) if match else None
 
 
 def pmem_class(label: str) -> str:

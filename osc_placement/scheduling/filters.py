@@ -353,9 +353,6 @@ _TEXTS: Mapping[str, Callable[[str, str], bool]] = {
     "s<": operator.lt,
 }
 
-#: Words of a requirement that are not values.
-OPERATORS = frozenset({_OR, _IN, _ALL_IN, *_NUMBERS, *_TEXTS})
-
 
 def matches(value: str, requirement: str) -> bool:
     """Whether a value meets the requirement of an extra spec."""

@@ -58,17 +58,6 @@ def create(path: str) -> None:
         raise errors.NotWritable(f"the file {path} cannot be created: {error.strerror}") from error
 
 
-@contextlib.contextmanager
-def reading(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads. Errors: StoreError, which names the file."""
-    connection = open_to_read(path)
-    try:
-        with explained(path):
-            yield connection
-    finally:
-        connection.close()
-
-
 def open_to_read(path: str) -> sqlite3.Connection:
     """A connection that only reads a snapshot. Errors: StoreError, which names the file."""
     if not os.path.isfile(path):

@@ -62,8 +62,7 @@ class SnapshotMetadata:
     ``origin`` identifies the cloud (the endpoint of Placement, or a file), ``target`` also names
     cloud and region. ``started`` and ``finished`` are seconds since the epoch. ``owners``:
     projects, users and types of consumers were read. ``requests`` were sent to Placement.
-    ``digest`` covers everything in the state, generations included. ``anonymized``: names and
-    UUIDs are pseudonyms, and ``origin`` identifies the key that has the real ones.
+    ``digest`` covers everything in the state, generations included.
     """
 
     origin: str
@@ -77,7 +76,6 @@ class SnapshotMetadata:
     nova_saved: float | None = None
     requests: int = 0
     digest: str = ""
-    anonymized: bool = False
 
 
 class StoredCloud:

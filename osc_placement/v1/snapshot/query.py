@@ -115,7 +115,6 @@ openstack --os-placement-rate 20 placement query replay \\
         applied: list[str] = []
         with contextlib.ExitStack() as stack:
             context = stack.enter_context(self.reading())
-            replay.check_comparable(files)
             states = [stack.enter_context(replay.opened(path)) for path in files]
             if plan is not None:
                 planned = file.read(plan)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement snapshot save | show | diff | anonymize``."""
+"""``placement snapshot save | show | diff``."""
 
 from __future__ import annotations
 
@@ -140,7 +140,6 @@ openstack placement snapshot diff monday.sqlite live"""
                 for word in words
                 if word != LIVE
             }
-            file.check_comparable(sides, with_live=LIVE in words)
             owners = all(map(file.has_owners, sides.values()))
             if LIVE in words:
                 sides[LIVE] = stack.enter_context(self._live(owners=owners))
@@ -234,7 +233,6 @@ def _source_fields(
         "saved_by": f"osc-placement {metadata.program}",
         "unchanged": content.is_unchanged,
         "owners": metadata.owners,
-        "anonymized": metadata.anonymized,
         "nova_saved": _time(metadata.nova_saved),
         "recorded": rows.lines(content.recorded),
     }
@@ -253,47 +251,3 @@ def _notes(notes: Sequence[file.SaveNote]) -> rows.Cell:
     if len(notes) > _MOST_NOTES:
         lines.append(f"... and {len(notes) - _MOST_NOTES} more (-f json)")
     return rows.Cell([note._asdict() for note in notes], lines)
-
-
-class AnonymizeSnapshot(base.ReportShowOne):
-    """Write a copy of a snapshot with pseudonyms, for a support case
-
-    Replaces names, projects, users, UUIDs, custom traits and custom resource classes; in the data
-    of nova and neutron also the names of servers, hosts, flavors, aggregates, availability zones
-    and ports. What no command reads of nova and neutron is left out: addresses, metadata, tags,
-    descriptions. Sizes, amounts, generations, states and times stay, so the commands give the same
-    answers. The key file has the real name of each pseudonym: keep it to yourself. With the same
-    key file, the next snapshot of the cloud has the same pseudonyms.
-    """
-
-    auth_required = False
-    example = """\
-openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
-    --key-file cloud.key.json"""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        arguments.add_file(parser, "file", "The snapshot; it stays unchanged")
-        arguments.add_file(parser, "new_file", "The anonymized file", "<new-file>")
-        arguments.add_file(
-            parser,
-            "--key-file",
-            "Where the real name of each pseudonym is kept, readable for its owner only. An"
-            " existing key file of the same cloud is extended: its pseudonyms stay",
-            "<key-file>",
-            required=True,
-        )
-
-    def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        from osc_placement.workflows.snapshot import anonymize, file
-
-        anonymize.write(parsed_args.file, parsed_args.new_file, parsed_args.key_file)
-        self.summary = [f"Note: {parsed_args.key_file} has the real names: do not pass it on"]
-        written = file.summarize(parsed_args.new_file)
-        fields = {
-            "file": str(parsed_args.new_file),
-            "key_file": str(parsed_args.key_file),
-            "source": written.metadata.target if written.metadata else None,
-            "resource_providers": written.counts["resource_providers"],
-            "consumers": written.counts["consumers"],
-        }
-        return tuple(fields), tuple(fields.values())

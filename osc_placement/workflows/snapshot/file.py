@@ -187,11 +187,6 @@ def write(
     """Write a state, with its notes and its metadata; the metadata with the digest."""
     sqlite.write_records(connection, changes)
     connection.executemany("INSERT OR IGNORE INTO snapshot_note VALUES (?, ?)", notes)
-    return write_metadata(connection, metadata)
-
-
-def write_metadata(connection: sqlite3.Connection, metadata: SnapshotMetadata) -> SnapshotMetadata:
-    """Write the metadata with the digest of the state, and return it."""
     digest = state_hash(connection, generations=True)
     metadata = dataclasses.replace(metadata, digest=digest)
     rows = [
@@ -269,25 +264,6 @@ def explained() -> Iterator[None]:
 def has_owners(side: SnapshotFile) -> bool:
     """Whether projects, users and types of consumers were saved."""
     return side.metadata is None or side.metadata.owners
-
-
-def check_comparable(sides: Mapping[str, SnapshotFile], *, with_live: bool = False) -> None:
-    """Refuse to compare pseudonyms with real names, or with those of another key.
-
-    ``sides`` is ``{file: snapshot}``. Errors: PlacementError.
-    """
-    # The identity of the key of an anonymized snapshot; empty for any other.
-    keys = {
-        path: side.metadata.origin if side.metadata and side.metadata.anonymized else ""
-        for path, side in sides.items()
-    }
-    if with_live:
-        keys["the cloud"] = ""
-    if len(set(keys.values())) > 1:
-        raise errors.PlacementError(
-            f"{' and '.join(keys)} cannot be compared: they do not have the same pseudonyms."
-            " Compare files with real names, or files that were anonymized with the same key file"
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -82,13 +82,6 @@ def opened(path: pathlib.Path) -> Iterator[api.Client]:
         yield client
 
 
-def check_comparable(paths: Sequence[pathlib.Path]) -> None:
-    """Refuse to compare pseudonyms with real names. Errors: PlacementError."""
-    with contextlib.ExitStack() as stack:
-        sides = {str(path): stack.enter_context(file.opened(path)) for path in paths}
-        file.check_comparable(sides)
-
-
 def compare(
     before: api.Client,
     after: api.Client,

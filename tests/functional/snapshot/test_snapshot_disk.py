@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A full disk: no file is left of a save or of an anonymized snapshot."""
+"""A full disk: no file is left of a save."""
 
 from __future__ import annotations
 
@@ -52,15 +52,3 @@ def test_no_file_is_left_of_a_save_on_a_full_disk(sample: shell.OpenStack) -> No
         assert "disk I/O error" in messages
         assert list(pathlib.Path().glob(f"{CLOUD}*")) == []
     sample.do(SAVE)
-
-
-def test_no_anonymized_file_is_left_on_a_full_disk(sample: shell.OpenStack) -> None:
-    sample.do(SAVE)
-    anonymize = f"placement snapshot anonymize {CLOUD} case.sqlite --key-file key.json"
-    with full_disk(112 * 1024):
-        code, messages = sample.fails(anonymize)
-    assert code == 1
-    assert "case.sqlite" in messages
-    assert "cannot be written" in messages
-    assert {path.name for path in pathlib.Path().glob("case*")} == set()
-    sample.do(anonymize)

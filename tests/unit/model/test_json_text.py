@@ -89,7 +89,6 @@ OWN = {
     "server/store/sqlite.py",
     "testing/traffic.py",
     "workflows/reshape/documents.py",
-    "workflows/snapshot/anonymize.py",
     "workflows/snapshot/file.py",
 }
 

@@ -132,8 +132,8 @@ def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: pathlib.Path)
     "content",
     [
         b"SQLite format 3\x00 and more",
-        # The key of an anonymized snapshot: without it nobody knows the real names.
-        b'{\n "format_version": 1,\n "origin": "https://cloud",\n "pseudonyms": {}\n}\n',
+        # JSON with a format, but no plan.
+        b'{\n "format_version": 1,\n "origin": "https://cloud"\n}\n',
     ],
 )
 def test_a_file_of_another_kind_is_not_replaced(tmp_path: pathlib.Path, content: bytes) -> None:

@@ -34,7 +34,6 @@ METADATA: dict[str, tuple[Any, ...]] = {
     "server_versions": (None, 7),
     "program": (None, []),
     "owners": (None, "yes", 1),
-    "anonymized": (None, 0),
     "requests": (None, "7", 1.5),
     "digest": (None, 7),
 }
@@ -93,6 +92,13 @@ def test_wrong_and_missing_metadata_is_named_by_every_opening(
         message = capsys.readouterr().err
         assert f"{field} " in message
         assert message.count("\n") == 1
+
+
+def test_metadata_that_this_release_does_not_have_is_ignored(path: pathlib.Path) -> None:
+    execute(path, "INSERT INTO snapshot VALUES ('anonymized', 'true')")
+    for opening in OPENINGS:
+        opening(path)
+    assert file.summarize(path).is_unchanged
 
 
 @pytest.mark.parametrize("value", [b"\xff", 7, "not json", None])
