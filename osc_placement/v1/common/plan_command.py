@@ -89,10 +89,11 @@ class PlanCommand(base.ReportLister):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--rows",
-            choices=("summary", "changed", "all"),
-            default="summary",
-            help=f"On a terminal: a summary of more than {tables.MOST_ROWS} rows (the default), or"
-            " all rows. In every format: changed omits the rows of unchanged items.",
+            choices=("first", "changed", "all"),
+            default="first",
+            help=f"On a terminal: the first {tables.MOST_ROWS} rows, those that need attention"
+            " before the others (the default), or all rows. In every format: changed omits the rows"
+            " of unchanged items.",
         )
         return parser
 
@@ -246,18 +247,18 @@ class PlanCommand(base.ReportLister):
         return super().produce_output(parsed_args, column_names, data)
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """The tables of the answer, summarized on a terminal; empty for one table of all rows."""
+        """The tables of the answer, on a terminal their first rows; empty for one of all rows."""
         several = self.answer
-        if self._arguments.rows != "summary" or not tables.is_terminal():
+        if self._arguments.rows != "first" or not tables.is_terminal():
             return several
-        if not several:
-            several = [tables.Table.of("Summary", self.table_columns, column_names, data)]
-            if len(data) <= tables.MOST_ROWS:
-                return ()
-        summarized = [tables.of_table(table) for table in several]
-        if summarized != several:
-            self.summary = [*self.summary, "To print every row: --rows all"]
-        return summarized
+        if not several and len(data) > tables.MOST_ROWS:
+            several = [tables.Table.of("", self.table_columns, column_names, data)]
+        shown = [tables.first_rows(table) for table in several]
+        count, total = (sum(len(table.rows) for table in all_of) for all_of in (shown, several))
+        if count < total:
+            line = f"{count} of {total} rows: --rows all, or -f json"
+            self.summary = [*self.summary, line]
+        return shown
 
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of every changing command."""

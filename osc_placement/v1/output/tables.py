@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from osc_placement.v1.output import terminal
-from osc_placement.v1.output.rows import Row, format_row, lines
+from osc_placement.v1.output.rows import format_row
 
 #: The only column of a table that is printed as lines, which can be copied.
 COMMANDS = ("command",)
@@ -351,106 +352,36 @@ def normalized(column: str) -> str:
     return column.lower().strip().replace(" ", "_")
 
 
-#: A summary replaces a table with more rows than this, and has at most as many itself.
+#: A terminal shows this many rows of a longer table.
 MOST_ROWS = 20
 
-#: The columns that identify a row; a table has one of them, or none.
-_IDENTITY = ("name", "tree")
+#: ``{status: its place}``: what needs attention, then changes, then what has no change.
+_ORDER = {"failed": 0, "stale": 0, "refused": 0, "planned": 1, "applied": 1}
 
-#: A row shows all names if it has few, and otherwise the first names.
-_ALL_NAMES, _FIRST_NAMES = 10, 3
-
-#: A word with a digit that is not a number, such as the name of a host or a UUID.
-_NAME = re.compile(r"(?<![\w.-])(?!\d+(?:\.\d+)?(?![\w-]|\.\w))[\w.-]*\d[\w.-]*")
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\w)")
-_BRANCHES = re.compile(r"^[│├└─\s]+")
-
-#: Columns that explain a change; the others say what changes to what.
-_PROSE = frozenset({"reason", "evidence", "proposed"})
-
-#: These rows come after those that need attention: failed, stale and refused ones.
-_EXPECTED = frozenset({"planned", "applied", "unchanged", "skipped"})
-
-#: The name of a row, and its other cells.
-_Row = tuple[str, tuple[str, ...]]
+#: What is drawn before the name of a provider below another.
+_BRANCHES = ("│", "├", "└", " ")
 
 
-def of_table(table: Table) -> Table:
-    """The table itself if it has few rows, else its summary.
-
-    Rows that need attention come first, then the most frequent ones.
-    """
+def first_rows(table: Table) -> Table:
+    """The first ``MOST_ROWS`` rows, those that need attention before the others."""
     if len(table.rows) <= MOST_ROWS:
         return table
-    at = next((table.columns.index(name) for name in _IDENTITY if name in table.columns), None)
-    columns = [name for index, name in enumerate(table.columns) if index != at]
-    named_rows = []
+    rows: Iterable[Sequence[Any]] = table.rows
+    if "status" in table.columns:
+        at = table.columns.index("status")
+        trees = _trees(table)
+        trees.sort(key=lambda tree: min(_ORDER.get(str(row[at]), 2) for row in tree))
+        rows = itertools.chain.from_iterable(trees)
+    return dataclasses.replace(table, rows=list(itertools.islice(rows, MOST_ROWS)))
+
+
+def _trees(table: Table) -> list[list[Sequence[Any]]]:
+    """The rows that stay together: those of a tree, else each row."""
+    is_drawn = table.columns[0] == "tree"
+    trees: list[list[Sequence[Any]]] = []
     for row in table.rows:
-        texts = ["" if cell is None else str(cell) for cell in format_row("table", row)]
-        name = "" if at is None else _BRANCHES.sub("", texts.pop(at))
-        named_rows.append((name, tuple(texts)))
-    groups = sorted(_grouped(columns, named_rows), key=lambda group: _urgency(columns, group))
-    data = [_row(group) for group in groups[:MOST_ROWS]]
-    if len(groups) > MOST_ROWS:
-        others = [row for group in groups[MOST_ROWS - 1 :] for row in group]
-        data[-1] = (len(others), "(other rows)", *[""] * (len(columns) - 1), _names(others))
-    if at is None:
-        data = [row[:-1] for row in data]
-    names = [] if at is None else ["names"]
-    return Table(f"{table.title}: {len(named_rows)} rows", ("rows", *columns, *names), data)
-
-
-def _grouped(columns: Sequence[str], named_rows: Sequence[_Row]) -> list[list[_Row]]:
-    """The groups of rows that count as equal, with as many details as possible."""
-    groups: dict[tuple[str, ...], list[_Row]] = {}
-    for in_prose, elsewhere in _LEVELS:
-        levels = [in_prose if name in _PROSE else elsewhere for name in columns]
-        groups = {}
-        for row in named_rows:
-            key = tuple(level(text) for level, text in zip(levels, row[1], strict=True))
-            groups.setdefault(key, []).append(row)
-        if len(groups) <= MOST_ROWS:
-            break
-    return list(groups.values())
-
-
-def _urgency(columns: Sequence[str], group: Sequence[_Row]) -> tuple[bool, int]:
-    values = dict(zip(columns, group[0][1], strict=True))
-    return (values.get("status", "planned") in _EXPECTED, -len(group))
-
-
-def _row(group: Sequence[_Row]) -> Row:
-    """The number of rows, their cells, and their names; "*" is what differs."""
-    cells_of = zip(*(texts for _, texts in group), strict=True)
-    shared = [texts[0] if len(set(texts)) == 1 else _most_detailed(texts) for texts in cells_of]
-    return (len(group), *(lines(text.split("\n")) for text in shared), _names(group))
-
-
-def _most_detailed(texts: Sequence[str]) -> str:
-    without_names = {_without_names(text) for text in texts}
-    return without_names.pop() if len(without_names) == 1 else _without_numbers(texts[0])
-
-
-def _names(group: Sequence[_Row]) -> str:
-    names = [name for name, _ in group]
-    if len(names) <= _ALL_NAMES:
-        return ", ".join(names)
-    return f"{', '.join(names[:_FIRST_NAMES])} and {len(names) - _FIRST_NAMES} more"
-
-
-def _without_names(text: str) -> str:
-    return _NAME.sub("*", text)
-
-
-def _without_numbers(text: str) -> str:
-    return _NUMBER.sub("*", _without_names(text))
-
-
-#: How to simplify the cells of _PROSE, and other cells, until there are few different rows.
-_LEVELS: Sequence[tuple[Callable[[str], str], Callable[[str], str]]] = (
-    (str, str),
-    (_without_names, str),
-    (_without_numbers, str),
-    (_without_numbers, _without_names),
-    (_without_numbers, _without_numbers),
-)
+        if is_drawn and trees and row[0].startswith(_BRANCHES):
+            trees[-1].append(row)
+        else:
+            trees.append([row])
+    return trees

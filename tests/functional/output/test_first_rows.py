@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command with a plan prints a summary of many rows on a terminal, and rows elsewhere."""
+"""Every command with a plan prints the first of many rows on a terminal, and all elsewhere."""
 
 from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -52,7 +53,7 @@ def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
 def cloud(
     openstack: shell.OpenStack, target: targets.Target, monkeypatch: pytest.MonkeyPatch
 ) -> shell.OpenStack:
-    """The sample cloud with a plan and a document, and summaries of more than two rows."""
+    """The sample cloud with a plan and a document, and two rows are many."""
     target.load("12-hosts")
     openstack.do(*AMEND, "--plan-out", "plan.json")
     vgpu = ("--amend", "--resource", "VGPU=8")
@@ -71,6 +72,12 @@ def run(openstack: shell.OpenStack, command: str, *more: str) -> shell.Outcome:
     return outcome
 
 
+def lines(text: str) -> list[tuple[str, ...]]:
+    """The lines of tables, without the widths of their columns."""
+    drawn = [line for line in text.splitlines() if line.startswith("|")]
+    return [tuple(cell.strip() for cell in line.split("|")) for line in drawn]
+
+
 def test_the_list_has_every_command_that_prints_a_plan() -> None:
     plans = {
         entry.replace("_", " ")
@@ -82,7 +89,7 @@ def test_the_list_has_every_command_that_prints_a_plan() -> None:
 
 @fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize("command", RUNS)
-def test_a_terminal_shows_a_summary_unless_all_rows_are_requested(
+def test_a_terminal_shows_the_first_rows_unless_all_are_requested(
     command: str, cloud: shell.OpenStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = run(cloud, command)
@@ -90,12 +97,17 @@ def test_a_terminal_shows_a_summary_unless_all_rows_are_requested(
     monkeypatch.setattr(tables, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "1000")
     on_terminal = run(cloud, command)
-    assert "| rows |" in on_terminal.stdout
-    assert "To print every row: --rows all\n" in on_terminal.stderr
+    line = re.search(r"^(\d+) of (\d+) rows: --rows all, or -f json$", on_terminal.stderr, re.M)
+    assert line
+    assert tables.MOST_ROWS <= int(line[1]) < int(line[2])
+    first, total = (lines(text) for text in (on_terminal.stdout, elsewhere.stdout))
+    assert len(first) < len(total)
+    assert set(first) <= set(total)
     assert "--rows all" not in elsewhere.stderr
     assert run(cloud, command, "--rows", "all").stdout == elsewhere.stdout
     assert json.loads(run(cloud, command, "-f", "json").stdout) == data
-    assert "| rows |" not in run(cloud, command, "-c", list(data[0])[-1]).stdout
+    one_column = run(cloud, command, "-c", list(data[0])[-1])
+    assert "--rows all" not in one_column.stderr
 
 
 def test_unchanged_rows_are_omitted_in_every_format(cloud: shell.OpenStack) -> None:
