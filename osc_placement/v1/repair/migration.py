@@ -50,7 +50,7 @@ class RunMigrations(plan_command.PlanCommand):
 openstack placement migration run --dry-run
 openstack placement migration run
 openstack placement migration run --max-count 50
-openstack placement migration run --migration set_consumer_types"""
+openstack placement migration run --migration complete_consumers"""
 
     column_names = table_columns = ("migration", "found", "done")
 

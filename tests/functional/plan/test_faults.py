@@ -27,8 +27,7 @@ RECORDED = "--os-nova-recording 12-hosts --allow recorded-nova"
 #: Those that write consumers and aggregates but heal_allocations, which would be most of the
 #: requests: heal is tested alone.
 MIGRATIONS = " ".join(
-    f"--migration {name}"
-    for name in ("mirror_host_aggregates", "complete_consumers", "set_consumer_types")
+    f"--migration {name}" for name in ("mirror_host_aggregates", "complete_consumers")
 )
 
 

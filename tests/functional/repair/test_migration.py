@@ -17,9 +17,9 @@ RECORDED = "--os-nova-recording 12-hosts --allow recorded-nova"
 RUN = f"placement migration run {RECORDED}"
 #: What there is to do on the sample cloud.
 EXPECTED = {"mirror_host_aggregates": 11, "heal_allocations": 58, "complete_consumers": 7}
-OTHERS = ("set_consumer_types", "add_display_head_traits", "remove_display_head_inventories")
+OTHERS = ("add_display_head_traits", "remove_display_head_inventories")
 HEADS = {"VGPU": 4, "VGPU_DISPLAY_HEAD": {"total": 32, "max_unit": 4}}
-ADD, REMOVE = (f"placement migration run --migration {name}" for name in OTHERS[1:])
+ADD, REMOVE = (f"placement migration run --migration {name}" for name in OTHERS)
 
 
 def counts(done: bool = True, **found: int) -> list[dict[str, object]]:
@@ -38,10 +38,6 @@ STATES = {
 TABLE = [
     Row(RUN, SAMPLE, 0, counts(), says=NOTES),
     Row(RUN, "after all changes", 0, counts(**dict.fromkeys(EXPECTED, 0))),
-    # What cannot be undone runs only when it is named.
-    Row(f"{RUN} --migration set_consumer_types", SAMPLE, 0, counts(set_consumer_types=19)),
-    Row(f"""{RUN} --migration set_consumer_types
-            {RUN} --migration set_consumer_types""", SAMPLE, 0, counts(set_consumer_types=0)),
     # Display heads become traits without nova, in this order.
     Row(REMOVE, "a gpu", 0, "1 refused; run add_display_head_traits before;", unchanged=True),
     Row(ADD, "a gpu", 0, counts(add_display_head_traits=1)),

@@ -388,15 +388,12 @@ def _heal(services: CloudServices, after: str) -> Iterator[Slice]:
         yield Slice(position, planned, check, services.cloud.neutron)
 
 
-def _consumers(planned: Callable[..., consumers.Slices]) -> Slices:
-    def slices(services: CloudServices, after: str) -> Iterator[Slice]:
-        workers = services.context.workers
-        for position, observed in planned(
-            services.client, services.cloud.nova, after=after, workers=workers
-        ):
-            yield Slice(position, observed)
-
-    return slices
+def _complete_consumers(services: CloudServices, after: str) -> Iterator[Slice]:
+    parts = consumers.plan_owners(
+        services.client, services.cloud.nova, after=after, workers=services.context.workers
+    )
+    for position, planned in parts:
+        yield Slice(position, planned)
 
 
 MIGRATIONS: Sequence[DataMigration] = (
@@ -417,17 +414,9 @@ MIGRATIONS: Sequence[DataMigration] = (
     DataMigration(
         "complete_consumers",
         "Sets project and user of nova's consumers that were written below API 1.8",
-        _consumers(consumers.plan_owners),
+        _complete_consumers,
         "'openstack placement allocation audit' shows them",
         needs="consumer types",
-    ),
-    DataMigration(
-        "set_consumer_types",
-        "Sets the type of the consumers of nova's servers and migrations: INSTANCE, MIGRATION",
-        _consumers(consumers.plan_types),
-        "'openstack resource provider allocation show' shows each",
-        needs="consumer types",
-        by_default=False,
     ),
     DataMigration(
         "add_display_head_traits",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,7 +38,7 @@ def services(count: int = 6) -> tuple[embedded.Client, Any]:
 
 
 MIRROR = registry.MIGRATIONS[:1]
-TYPES = ["mirror_host_aggregates", "set_consumer_types"]
+OWNERS = ["mirror_host_aggregates", "complete_consumers"]
 
 
 def run(given: Any, **options: Any) -> registry.Result:
@@ -168,7 +168,7 @@ def test_a_run_of_some_migrations_keeps_the_positions_of_the_others(tmp_path: pa
 def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
     client, given = services()
     given = dataclasses.replace(given, client=client.at(microversion.Microversion(1, 37)))
-    result = registry.run(given, "a test", registry.selected(TYPES))
+    result = registry.run(given, "a test", registry.selected(OWNERS))
     assert result.exit_code is RunEnd.DONE
     assert any("1.38" in note for note in result.notes)
 
@@ -232,46 +232,44 @@ def nova(*servers: dict[str, Any]) -> nova_api.RecordedNova:
     return nova_api.RecordedNova(answers, "a test")
 
 
-def migrate(
-    client: api.Client,
-    nova: nova_api.Nova,
-    after: str = "",
-    planning: Callable[..., consumers.Slices] = consumers.plan_types,
-) -> int:
+def migrate(client: api.Client, nova: nova_api.Nova, after: str = "") -> int:
     """Apply all slices; returns the number of applied changes."""
     done = 0
-    for _, planned in planning(client, nova, after=after):
+    for _, planned in consumers.plan_owners(client, nova, after=after):
         report = plans.apply_new(client, planned, "a test", apply.Options())
         done += report.count(result.Status.APPLIED)
     return done
 
 
-def type_of(client: api.Client, name: str) -> str | None:
-    return client.show_allocations(uuid_of(name)).consumer_type
+def project_of(client: api.Client, name: str) -> str | None:
+    return client.show_allocations(uuid_of(name)).project_id
 
 
-def test_only_servers_and_migrations_get_types(client: embedded.Client) -> None:
+def test_only_placeholders_of_servers_and_migrations_are_replaced(client: embedded.Client) -> None:
     for name in ("vm-1", "a move", "another service's"):
-        consume(client, name, "acme")
-    assert migrate(client, nova(server("vm-1", "acme"))) == 2
-    types = [type_of(client, name) for name in ("vm-1", "a move", "another service's")]
-    assert types == ["INSTANCE", "MIGRATION", "unknown"]
+        consume(client, name, allocation.PLACEHOLDER)
+    consume(client, "vm-2", "other")
+    servers = [server(name, "acme") for name in ("vm-1", "vm-2")]
+    assert migrate(client, nova(*servers)) == 2
+    projects = [project_of(client, name) for name in ("vm-1", "a move", "vm-2")]
+    assert projects == ["acme", "acme", "other"]
+    assert project_of(client, "another service's") == allocation.PLACEHOLDER
 
 
-def test_one_request_per_project_if_all_have_types(client: embedded.Client) -> None:
-    servers = [server(f"vm-{number}", f"p{number % 3}") for number in range(30)]
-    for number, item in enumerate(servers):
-        consume(client, item["name"], f"p{number % 3}", "INSTANCE")
-    client.sent.clear()
-    assert migrate(client, nova(*servers)) == 0
-    assert client.count() == {"GET /usages": 4}
+def test_the_types_of_consumers_stay(client: embedded.Client) -> None:
+    consume(client, "vm-1", allocation.PLACEHOLDER)
+    consume(client, "vm-2", allocation.PLACEHOLDER, "INSTANCE")
+    servers = [server(f"vm-{number}", "acme") for number in (1, 2)]
+    assert migrate(client, nova(*servers)) == 2
+    types = [client.show_allocations(item["id"]).consumer_type for item in servers]
+    assert types == ["unknown", "INSTANCE"]
 
 
 def test_reading_stops_when_all_are_found(client: embedded.Client) -> None:
     servers = [server(f"vm-{number}", "acme") for number in range(300)]
     first = min(servers, key=lambda item: item["id"])
     for item in servers:
-        consume(client, item["name"], "acme", None if item is first else "INSTANCE")
+        consume(client, item["name"], allocation.PLACEHOLDER if item is first else "acme")
     client.sent.clear()
     assert migrate(client, nova(*servers)) == 1
     count = client.count()
@@ -282,26 +280,15 @@ def test_reading_stops_when_all_are_found(client: embedded.Client) -> None:
 def test_position_skips_earlier_consumers(client: embedded.Client) -> None:
     servers = [server(f"vm-{number}", "acme") for number in range(4)]
     for item in servers:
-        consume(client, item["name"], "acme")
+        consume(client, item["name"], allocation.PLACEHOLDER)
     middle = sorted(item["id"] for item in servers)[1]
     assert migrate(client, nova(*servers), after=middle) == 2
-
-
-def test_placeholder_owners_are_replaced_and_types_stay(client: embedded.Client) -> None:
-    consume(client, "vm-1", allocation.PLACEHOLDER)
-    consume(client, "vm-2", allocation.PLACEHOLDER, "INSTANCE")
-    consume(client, "vm-3", "other")
-    servers = [server(f"vm-{number}", "acme") for number in (1, 2, 3)]
-    assert migrate(client, nova(*servers), planning=consumers.plan_owners) == 2
-    found = [client.show_allocations(item["id"]) for item in servers]
-    assert [one.project_id for one in found] == ["acme", "acme", "other"]
-    assert [one.consumer_type for one in found] == ["unknown", "INSTANCE", "unknown"]
 
 
 def test_one_request_if_no_placeholders(client: embedded.Client) -> None:
     consume(client, "vm-1", "acme")
     client.sent.clear()
-    assert migrate(client, nova(server("vm-1", "acme")), planning=consumers.plan_owners) == 0
+    assert migrate(client, nova(server("vm-1", "acme"))) == 0
     assert client.count() == {"GET /usages": 1}
 
 
