@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import datetime
 import enum
 import errno
 import fcntl
@@ -21,7 +20,7 @@ import json
 import os
 import pathlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
@@ -331,21 +330,9 @@ class Record:
         return self.journal.stem[:_ID_LENGTH]
 
     @property
-    def is_finished(self) -> bool:
-        """Whether the last run ended and left no change that another run may make."""
-        return self.status not in (PlanStatus.RUNNING, PlanStatus.UNFINISHED)
-
-    @property
     def undo_file(self) -> pathlib.Path | None:
         """The file that undoes the plan; None if nothing is applied or no file is left."""
         return (self.undo or self.plan) if self.applied or self.in_doubt else None
-
-    @property
-    def files(self) -> list[pathlib.Path]:
-        """The files in the state directory; those that the operator named elsewhere stay."""
-        own = plan_file.state_directory().absolute()
-        paths = [item for item in (self.plan, self.undo) if item and item.parent == own]
-        return [*paths, self.journal]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -402,23 +389,6 @@ def undo_file_of(plan_id: str, target: str) -> pathlib.Path:
             + (", and its files are gone" if record.applied or record.in_doubt else "")
         )
     return record.undo_file
-
-
-def older_than(records: Iterable[Record], days: int) -> list[Record]:
-    """The records of plans that were made at least ``days`` days ago."""
-    limit = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
-    return [item for item in records if datetime.datetime.fromisoformat(item.created) <= limit]
-
-
-def delete(record: Record) -> None:
-    """Delete the files of a plan in the state directory, the journal last.
-
-    Errors: PlanRefused if a run has begun since the record was read.
-    """
-    if is_running(record.journal):
-        raise plan_module.PlanRefused("another process is working on this plan")
-    for path in record.files:
-        path.unlink(missing_ok=True)
 
 
 def _record(path: pathlib.Path, entries: Entries, fields: dict[str, Any]) -> Record:

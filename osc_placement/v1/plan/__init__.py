@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for plans: apply, list, prune, show, undo."""
+"""Commands for plans: apply, list, show, undo."""

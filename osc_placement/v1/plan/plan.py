@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement plan show | apply | undo | list | prune``."""
+"""``placement plan show | apply | undo | list``."""
 
 from __future__ import annotations
 
@@ -290,25 +290,7 @@ def _target(plan: plan.Plan) -> str:
     return f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
 
 
-_DAYS = 30
-
-
-class _LocalCommand(base.ReportLister):
-    """A command that reads the files of plans only: no cloud is needed."""
-
-    auth_required = False
-
-    def read_records(self) -> list[journal.Record]:
-        """The plans; unreadable journals are reported."""
-        from osc_placement.plan import journal
-
-        records = journal.read_all()
-        for error in records.errors:
-            self.log.warning("%s", error)
-        return records.found
-
-
-class ListPlans(_LocalCommand):
+class ListPlans(base.ReportLister):
     """List the plans that were applied or undone, the newest first
 
     For all clouds, from the journals of this user on this machine, in
@@ -320,6 +302,7 @@ class ListPlans(_LocalCommand):
     A plan that was only written, with --dry-run --plan-out, is not listed.
     """
 
+    auth_required = False
     table_columns = ("id", "created", "status", "undoable", "target", "command")
     example = """\
 openstack placement plan list
@@ -333,8 +316,13 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.plan import journal
+
         wanted = parsed_args.status
-        records = [item for item in self.read_records() if wanted in (None, str(item.status))]
+        plans = journal.read_all()
+        for error in plans.errors:
+            self.log.warning("%s", error)
+        records = [item for item in plans.found if wanted in (None, str(item.status))]
         if not records:
             status = f" with the status {wanted}" if wanted else ""
             self.summary = [f"No plan of this user on this machine{status} ({_folder()})"]
@@ -355,67 +343,6 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
             f"Other columns: {', '.join(hidden)} (-c <column> or -f json)",
             f"Plans of this user on this machine ({_folder()})",
         ]
-
-
-class PrunePlans(_LocalCommand):
-    """Delete the files of plans that are finished and old
-
-    Shows what would be deleted; --delete deletes it: the journal, and the plan and undo files
-    in $XDG_STATE_HOME/osc-placement. Files elsewhere stay. A deleted plan can no longer be
-    undone. Unfinished plans are kept, unless --unfinished is given.
-    """
-
-    table_columns = ("created", "status", "target", "command", "result")
-    example = """\
-openstack placement plan prune
-openstack placement plan prune --older-than 90 --delete"""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--older-than",
-            metavar="<days>",
-            type=arguments.non_negative,
-            default=_DAYS,
-            help=f"Only plans that were made at least this many days ago (default: {_DAYS})",
-        )
-        arguments.add_flag(
-            parser, "--unfinished", "Also unfinished plans, which then can no longer be continued"
-        )
-        arguments.add_flag(parser, "--delete", "Delete the files")
-
-    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.plan import journal
-
-        records = journal.older_than(self.read_records(), parsed_args.older_than)
-        if not parsed_args.delete:
-            self.summary = ["Nothing was deleted. To delete the files, add --delete"]
-        columns: rows.Columns[journal.Record] = {
-            "created": _COLUMNS["created"],
-            "status": _COLUMNS["status"],
-            "target": _COLUMNS["target"],
-            "command": _COLUMNS["command"],
-            "result": lambda item: self._prune(item, parsed_args),
-            "files": lambda item: rows.lines(str(path) for path in item.files),
-        }
-        return rows.listing(columns, records)
-
-    def _prune(self, item: journal.Record, parsed_args: argparse.Namespace) -> str:
-        """Delete the files of a plan that may go; what was done with them."""
-        from osc_placement.plan import journal, plan
-
-        if item.status is journal.PlanStatus.RUNNING:
-            return "kept"
-        if not item.is_finished and not parsed_args.unfinished:
-            return "kept"
-        if not parsed_args.delete:
-            return "would be deleted"
-        try:
-            journal.delete(item)
-        except (OSError, plan.PlanRefused) as error:
-            self.exit_code = 1
-            self.log.warning("%s: %s", item.journal, error)
-            return "failed"
-        return "deleted"
 
 
 _COLUMNS: rows.Columns[journal.Record] = {

@@ -56,7 +56,6 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement migration run": [(*RECORDED, DRY)],
     "placement plan apply": [("plan.json", DRY)],
     "placement plan list": [()],
-    "placement plan prune": [("--older-than", "0")],
     "placement plan show": [("plan.json",)],
     "placement plan undo": [("plan.json", DRY)],
     "placement provider audit": [RECORDED, (*RECORDED, "--repair", DRY)],

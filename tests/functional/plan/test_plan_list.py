@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement plan list`` and ``plan prune``."""
+"""``placement plan list``."""
 
 from __future__ import annotations
 
-import json
-import pathlib
-
 import pytest
 
-from osc_placement.plan import journal
 from tests.support.peer import fixtures, shell
 from tests.support.rows import Row, State, table
 
 pytestmark = fixtures.ON_ONE_TARGET
 
-LIST, PRUNE = "placement plan list", "placement plan prune"
+LIST = "placement plan list"
 HOSTS = "cmp-0001.lab.example.org cmp-0002.lab.example.org"
 AMEND = f"resource provider inventory amend {HOSTS} --resource"
 UNDO = "placement plan undo"
@@ -26,7 +22,6 @@ PLANS = State(
 )
 STATES = {
     "two plans": PLANS,
-    "pruned": PLANS._replace(before=[*PLANS.before, f"{PRUNE} --older-than 0 --delete"]),
     "none": State("12-hosts"),
 }
 APPLIED = {
@@ -52,20 +47,12 @@ TABLE = [
     Row(f"{LIST} --status undone", "none", 0, "with the status undone"),
     Row(f"{UNDO} ffffffff", "two plans", 1, NO_PLAN),
     Row(f"{UNDO} placement.sqlite", "two plans", 1, "is not a plan file"),
-    Row(PRUNE, "two plans", 0, []),
-    Row(f"{PRUNE} --older-than 0", "two plans", 0,
-        [{"result": "would be deleted"}, {"result": "kept"}], "Nothing was deleted"),
-    Row(f"{PRUNE} --older-than 0 --delete", "two plans", 0,
-        [{"result": "deleted"}, {"result": "kept"}]),
-    Row(LIST, "pruned", 0, [UNFINISHED]),
-    Row(f"{PRUNE} --older-than 0 --delete --unfinished", "pruned", 0,
-        [{"status": "unfinished", "result": "deleted"}]),
 ]
 # fmt: on
 
 
 @table(TABLE)
-def test_plan_list_and_prune(row: Row, openstack: shell.OpenStack) -> None:
+def test_plan_list(row: Row, openstack: shell.OpenStack) -> None:
     row.check(openstack, STATES)
 
 
@@ -86,7 +73,7 @@ def test_the_list_names_the_commands_that_continue_and_undo(cloud: shell.OpenSta
     applied, unfinished = cloud(LIST)
     for row in (applied, unfinished):
         assert f"-{row['id']}.undo.json" in row["to_undo"]
-    # Neither list nor prune needs a cloud.
+    # The list needs no cloud.
     table = shell.run(LIST.split())
     assert table.stderr.splitlines()[:3] == [
         f"To continue: {unfinished['to_continue']}",
@@ -133,24 +120,3 @@ def test_a_limited_undo_continues_with_undo(cloud: shell.OpenStack) -> None:
     assert command == f"{UNDO} --max-count=1 plan.json"
     assert cloud.run(command).code == 0
     assert cloud(LIST)[0]["status"] == "undone"
-
-
-def test_prune_deletes_the_files_that_it_shows(cloud: shell.OpenStack) -> None:
-    shown = cloud(PRUNE, "--older-than", "0")
-    assert all(pathlib.Path(path).exists() for row in shown for path in row["files"])
-    done = cloud(PRUNE, "--older-than", "0", "--delete")
-    assert not any(pathlib.Path(path).exists() for path in done[0]["files"])
-    assert all(pathlib.Path(path).exists() for path in done[1]["files"])
-
-
-def test_prune_fails_for_a_file_that_cannot_be_deleted(
-    cloud: shell.OpenStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(item: journal.Record) -> None:
-        raise PermissionError(13, "Permission denied", str(item.journal))
-
-    monkeypatch.setattr(journal, "delete", refuse)
-    outcome = shell.run(f"{PRUNE} --older-than 0 --delete -f json".split())
-    assert outcome.code == 1
-    assert [row["result"] for row in json.loads(outcome.stdout)] == ["failed", "kept"]
-    assert "Permission denied" in outcome.stderr
