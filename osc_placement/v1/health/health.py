@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: rows.Columns[health.HealthLine] = {
     "severity": lambda line: str(line.severity),
-    "code": lambda line: line.code,
+    "code": lambda line: str(line.code),
     "count": lambda line: None if line.severity == "not checked" else len(line.subjects),
     "since": lambda line: line.since,
     "first": lambda line: line.text,

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Self
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, responses, retry
@@ -23,29 +24,50 @@ from osc_placement.workflows.cloud import nova_request, observe, selector, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import HostSearch
+from osc_placement.workflows.cloud.problem import ProblemCode, Severity
 
 
 class FlavorCode(enum.StrEnum):
-    """What the audit finds about a flavor."""
+    """What the audit finds about a flavor; findings have a severity and a meaning."""
+
+    severity: Severity
+    meaning: str
+
+    def __new__(cls, value: str, severity: Severity = Severity.OK, meaning: str = "") -> Self:
+        self = str.__new__(cls, value)
+        self._value_, self.severity, self.meaning = value, severity, meaning
+        return self
+
+    @property
+    def problem(self) -> ProblemCode:
+        """The code in health, where codes of all audits are together."""
+        return ProblemCode(f"flavor-{self}", self.severity, self.meaning)
 
     OK = "ok"
-    #: Nova refuses the flavor, or its query is invalid.
-    INVALID = "invalid"
-    #: Nova has no flavor with this name or ID.
-    UNKNOWN_FLAVOR = "unknown-flavor"
-    #: Placement refuses the query: a trait or class does not exist.
-    UNKNOWN_NAME = "unknown-name"
-    #: No host can serve it, not even without any allocation.
-    NO_HOST = "no-host"
+    INVALID = ("invalid", Severity.ERROR, "Nova or Placement refuses the flavor.")
+    UNKNOWN_FLAVOR = ("unknown-flavor", Severity.ERROR, "Nova does not have the flavor.")
+    UNKNOWN_NAME = (
+        "unknown-name",
+        Severity.ERROR,
+        "The flavor names a trait or resource class that does not exist: no server of it starts.",
+    )
+    NO_HOST = ("no-host", Severity.ERROR, "No host can serve the flavor, not even an empty one.")
     #: Placement has hosts for it, but nova places no server on any of them.
-    OUT_OF_SERVICE = "out-of-service"
-    #: A host could serve it if nothing were allocated.
-    FULL = "full"
-    ONE_HOST = "one-host"
+    OUT_OF_SERVICE = (
+        "out-of-service",
+        Severity.ERROR,
+        "All hosts that could serve the flavor are down or disabled.",
+    )
+    FULL = ("full", Severity.WARNING, "No host has room for the flavor now.")
+    ONE_HOST = ("one-host", Severity.WARNING, "One host only can serve the flavor.")
     #: Hosts can serve the query, but nova also checks what Placement does not have or not answer.
     UNKNOWN = "unknown"
     #: Placement returns only some of the candidates.
-    MANY_CANDIDATES = "many-candidates"
+    MANY_CANDIDATES = (
+        "many-candidates",
+        Severity.WARNING,
+        "Nova may not see all hosts for the flavor.",
+    )
 
 
 #: Hosts that are read only to count those that could serve a flavor if nothing were allocated.

@@ -13,7 +13,6 @@ import collections
 import contextlib
 import dataclasses
 import datetime
-import enum
 import functools
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,9 +28,10 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling import request
 from osc_placement.workflows.batch import aggregate_ratios, mirror
-from osc_placement.workflows.cloud import compute_nodes, on_a_copy, server_moves
+from osc_placement.workflows.cloud import compute_nodes, on_a_copy, problem, server_moves
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.observe import is_file
+from osc_placement.workflows.cloud.problem import ProblemCode, Severity
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.explain import flavor_audit
 from osc_placement.workflows.repair import findings, status
@@ -44,54 +44,20 @@ from osc_placement.workflows.repair.allocations.observe import unchecked_owners
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 
-
-class Severity(enum.StrEnum):
-    """How bad a problem is, the worst first."""
-
-    #: Servers do not start or land wrong, or capacity is lost or sold twice.
-    ERROR = "error"
-    #: It will hurt later, or may be intended.
-    WARNING = "warning"
-    #: The area, or a part of it, could not be read, or cannot be known.
-    NOT_CHECKED = "not checked"
-    MUTED = "muted"
-    OK = "ok"
-
-
-#: The codes of problems that are warnings; all others are errors.
-WARNINGS = frozenset(
-    {
-        findings.UNKNOWN,
-        "agent-not-synced",
-        "agent-other-name",
-        "agent-without-host",
-        "agent-without-provider",
-        "agent-wrong-host",
-        "allocation-ratio",
-        "consumer-without-owner",
-        "extra-member",
-        "flavor-full",
-        "flavor-many-candidates",
-        "flavor-one-host",
-        "host-disabled",
-        "incomplete",
-        "missing-trait",
-        "over-capacity",
-        "pci-device-out-of-spec",
-        "placement-older-than-client",
-        "server-aggregate",
-        "server-trait",
-        "server-zone",
-        "sev-es-with-snp",
-        "stale-provider",
-        "unconfigured-inventory",
-        "unconfigured-trait",
-        "used-up",
-        "wrong-owner",
-        "wrong-status",
-    }
+HOST_DOWN = problem.error(
+    "host-down", "Nova-compute of a host is down: no server starts or moves there."
 )
-
+HOST_DISABLED = problem.warning("host-disabled", "A host is disabled: no new server starts there.")
+MISSING_MEMBER = problem.error(
+    "missing-member",
+    "Placement lacks a host in a host aggregate: nova does not find it for the zone.",
+)
+EXTRA_MEMBER = problem.warning(
+    "extra-member", "Placement has a host in an aggregate that it left in nova."
+)
+ALLOCATION_RATIO = problem.warning(
+    "allocation-ratio", "The allocation ratio of a host differs from that of its host aggregate."
+)
 
 #: Hosts that the text of a problem names; commands that show the problems of one code.
 _MOST_HOSTS, _MOST_SHOWS = 2, 2
@@ -104,7 +70,7 @@ class HealthProblem(NamedTuple):
     command repairs it.
     """
 
-    code: str
+    code: ProblemCode
     subject: str
     text: str
     show: str
@@ -136,7 +102,7 @@ class HealthLine:
     """One row of the answer. ``subjects`` are UUIDs or names; ``text`` names the first ones.
 
     ``new`` and ``gone`` are the subjects that an earlier state lacks or had; None without one.
-    ``is_unread``: a part of the area could not be read now.
+    ``is_unread``: a part of the area could not be read now. ``meaning`` explains the code.
     """
 
     severity: Severity
@@ -148,6 +114,7 @@ class HealthLine:
     new: frozenset[str] | None = None
     gone: frozenset[str] | None = None
     is_unread: bool = False
+    meaning: str = ""
 
     @property
     def since(self) -> str:
@@ -302,14 +269,14 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
     planned = mirror.decide_mirror(reading.snapshot, reading.request)
     command = "placement aggregate mirror"
     missing_members = [
-        _about("missing-member", item.subject, command, item.reason) for item in planned.changes
+        _about(MISSING_MEMBER, item.subject, command, item.reason) for item in planned.changes
     ]
     extra = [
-        _about("extra-member", item.subject, f"{command} --prune")
+        _about(EXTRA_MEMBER, item.subject, f"{command} --prune")
         for item in planned.skipped
         if mirror.is_stale(item)
     ]
-    refused, unread = _refused("missing-member", planned, command)
+    refused, unread = _refused(MISSING_MEMBER, planned, command)
     count = len(reading.snapshot.aggregates)
     return Area(
         "host-aggregates",
@@ -319,7 +286,9 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
     )
 
 
-def _about(code: str, subject: change.Subject, repair: str, reason: str = "") -> HealthProblem:
+def _about(
+    code: ProblemCode, subject: change.Subject, repair: str, reason: str = ""
+) -> HealthProblem:
     """The problem of a subject that ``repair`` repairs; its dry run shows the problem."""
     text = f"{subject.name} {reason}".strip()
     return HealthProblem(code, subject.uuid, text, f"{repair} --dry-run", repair)
@@ -329,7 +298,9 @@ def _about(code: str, subject: change.Subject, repair: str, reason: str = "") ->
 _UNREAD = frozenset({Code.UNREADABLE, Code.CELL_DOWN})
 
 
-def _refused(code: str, planned: plan.Plan, command: str) -> tuple[list[HealthProblem], list[str]]:
+def _refused(
+    code: ProblemCode, planned: plan.Plan, command: str
+) -> tuple[list[HealthProblem], list[str]]:
     """What a plan refuses: the problems, which it does not repair, and what it could not read.
 
     The hosts with equal reasons are one text.
@@ -356,13 +327,13 @@ def _ratios(services: HealthServices, context: ReadContext) -> Area:
         services.client, nova, aggregate_ratios.AggregateRatioRequest(), context
     ).plan
     command = "placement aggregate mirror --ratios"
-    refused, unread = _refused("allocation-ratio", planned, command)
+    refused, unread = _refused(ALLOCATION_RATIO, planned, command)
     # A value that is no number is a row of its host aggregate.
     aggregates = {item.uuid for item in nova_api.host_aggregates(nova)}
     subjects = [item.subject for item in planned.changes]
     subjects += [item.subject for item in planned.skipped]
     hosts = {subject for subject in subjects if subject.uuid not in aggregates}
-    problems = [_about("allocation-ratio", item.subject, command) for item in planned.changes]
+    problems = [_about(ALLOCATION_RATIO, item.subject, command) for item in planned.changes]
     return Area(
         "allocation-ratios",
         [*problems, *refused],
@@ -395,7 +366,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         services.client, nova, (), request.SchedulerOptions(), context, compute
     )
     problems = [
-        HealthProblem(f"flavor-{item.code}", item.id, item.name, "placement flavor audit")
+        HealthProblem(item.code.problem, item.id, item.name, "placement flavor audit")
         for item in audited
         if item.code not in flavor_audit.NO_FINDING and not item.condition
     ]
@@ -413,7 +384,9 @@ def _placement(services: HealthServices) -> Area:
     problems = []
     for check in status.checks(observed):
         if check.verdict is not status.CheckVerdict.SUCCESS:
-            repair = "placement migration run" if check.code == "consumer-without-owner" else ""
+            repair = (
+                "placement migration run" if check.code == status.CONSUMER_WITHOUT_OWNER else ""
+            )
             subject = PLACEHOLDER if repair else observed.target
             text = check.details.partition(":")[0]
             problems.append(HealthProblem(check.code, subject, text, show, repair))
@@ -435,7 +408,7 @@ def hosts_area(snapshot: CloudSnapshot) -> Area:
         servers[node.host] |= {move.server.uuid for move, _ in losses[node.uuid]}
     problems = [
         HealthProblem(
-            "host-disabled" if service.is_up else "host-down",
+            HOST_DISABLED if service.is_up else HOST_DOWN,
             service.host,
             f"{service.host}: {counted(len(servers[service.host]), 'server')}",
             _SERVICES,
@@ -443,7 +416,7 @@ def hosts_area(snapshot: CloudSnapshot) -> Area:
         for service in services
         if not (service.is_up and service.is_enabled)
     ]
-    problems.sort(key=lambda problem: (-len(servers[problem.subject]), problem.subject))
+    problems.sort(key=lambda item: (-len(servers[item.subject]), item.subject))
     hidden = sorted(snapshot.hosts.unreachable)
     unread = [f"{and_more(hidden, _MOST_HOSTS)}: the cell is down"] if hidden else []
     return Area("hosts", problems, counted(len(services), "host"), unread=unread)
@@ -554,7 +527,7 @@ def _line(code: str, problems: Sequence[HealthProblem], *, muted: bool) -> Healt
     """The line of a code; without problems, of one whose problems are gone."""
     if not problems:
         return HealthLine(Severity.OK, code)
-    severity = Severity.WARNING if code in WARNINGS else Severity.ERROR
+    severity, meaning = problems[0].code.severity, problems[0].code.meaning
     shows = list(dict.fromkeys(item.show for item in problems))
     return HealthLine(
         Severity.MUTED if muted else severity,
@@ -563,6 +536,7 @@ def _line(code: str, problems: Sequence[HealthProblem], *, muted: bool) -> Healt
         problems[0].text,
         "; ".join(shows) if len(shows) <= _MOST_SHOWS else shows[0],
         next((item.repair for item in problems if item.repair), ""),
+        meaning=meaning,
     )
 
 
@@ -570,6 +544,6 @@ def _by_code(areas: Iterable[Area]) -> dict[str, list[HealthProblem]]:
     """``{code: its problems}``; two audits can report one subject under one code."""
     by_code: dict[str, list[HealthProblem]] = {}
     for area in areas:
-        for problem in area.problems:
-            by_code.setdefault(problem.code, []).append(problem)
+        for item in area.problems:
+            by_code.setdefault(item.code, []).append(item)
     return by_code

@@ -16,11 +16,18 @@ from typing import Any, Generic, TypeVar
 from osc_placement import errors
 from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud.problem import ProblemCode, Severity
 
 R = TypeVar("R")
 
 #: The code of everything that may be right, or that cannot be repaired with certainty.
-UNKNOWN = "unknown"
+UNKNOWN = problem.warning("unknown", "Unusual, but not certainly wrong.")
+
+#: A finding of both audits.
+STALE_PROVIDER = problem.warning(
+    "stale-provider", "Placement has a host that nova does not have any more."
+)
 
 #: JSON values. Providers, consumers, projects and users are UUIDs.
 Fields = Mapping[str, Any]
@@ -83,7 +90,7 @@ class Finding(Generic[R]):
     one.
     """
 
-    code: str
+    code: ProblemCode
     subject: change.Subject
     hosts: tuple[str, ...]
     evidence: Evidence
@@ -107,7 +114,7 @@ class Finding(Generic[R]):
             evidence=Evidence(
                 reason.code,
                 f"it seems {self.code}: {self.evidence.text}",
-                {"seems": self.code, **self.evidence.fields},
+                {"seems": str(self.code), **self.evidence.fields},
             ),
             proposed=Proposal(action, f"skipped: {reason.text}"),
             repair=None,
@@ -137,10 +144,13 @@ def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> F
     )
 
 
+_NOT_CHECKED = ProblemCode("not-checked", Severity.NOT_CHECKED, "")
+
+
 def unchecked(text: str) -> Finding[Any]:
     """The row about what may be wrong without a finding."""
     evidence = Evidence(Code.NONE, text, {"not_checked": text})
-    return Finding("not-checked", change.Subject("", ""), (), evidence, Proposal(Remedy.NONE, ""))
+    return Finding(_NOT_CHECKED, change.Subject("", ""), (), evidence, Proposal(Remedy.NONE, ""))
 
 
 def select(

@@ -11,6 +11,8 @@ from osc_placement import microversion
 from osc_placement.client import api, responses
 from osc_placement.model import allocation, name
 from osc_placement.model.name import counted
+from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud.problem import ProblemCode
 
 #: The version that nova needs since Ussuri; below it nova-status reports a failure.
 NOVA_NEEDS = microversion.Microversion(1, 36)
@@ -22,6 +24,15 @@ NOT_CHECKED = (
     "incomplete consumers, where placement.conf names another placeholder than zeros",
     "consumers without a type: the API counts them by project only",
     "host aggregates of nova without a mirror in Placement",
+)
+
+
+PLACEMENT_TOO_OLD = problem.error("placement-too-old", "Nova needs a newer Placement.")
+PLACEMENT_OLDER_THAN_CLIENT = problem.warning(
+    "placement-older-than-client", "Some commands need a newer Placement."
+)
+CONSUMER_WITHOUT_OWNER = problem.warning(
+    "consumer-without-owner", "Consumers of an old release have no project and user."
 )
 
 
@@ -37,7 +48,7 @@ class CheckVerdict(enum.IntEnum):
 class UpgradeCheck:
     """One check; ``code`` names the problem, ``details`` say what to do if it did not succeed."""
 
-    code: str
+    code: ProblemCode
     name: str
     verdict: CheckVerdict
     details: str = ""
@@ -92,13 +103,13 @@ def checks(status: CloudStatus) -> Iterator[UpgradeCheck]:
     highest = status.server[1]
     for code, title, needs, otherwise in (
         (
-            "placement-too-old",
+            PLACEMENT_TOO_OLD,
             "nova can use this Placement",
             NOVA_NEEDS,
             CheckVerdict.FAILURE,
         ),
         (
-            "placement-older-than-client",
+            PLACEMENT_OLDER_THAN_CLIENT,
             "this client can use all it knows",
             microversion.MAXIMUM,
             CheckVerdict.WARNING,
@@ -112,7 +123,7 @@ def checks(status: CloudStatus) -> Iterator[UpgradeCheck]:
         )
     without_owner = _without_owner(status.incomplete)
     yield UpgradeCheck(
-        "consumer-without-owner",
+        CONSUMER_WITHOUT_OWNER,
         "every consumer has a project and a user",
         CheckVerdict.WARNING if without_owner else CheckVerdict.SUCCESS,
         without_owner,

@@ -19,11 +19,21 @@ from osc_placement.scheduling import filters, request, traits
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.rule import Host
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud import problem, server_moves
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
-TRAIT, ZONE, AGGREGATE = "server-trait", "server-zone", "server-aggregate"
+TRAIT = problem.warning(
+    "server-trait",
+    "A server is on a host without a trait that it requires: its next move can fail.",
+)
+ZONE = problem.warning(
+    "server-zone", "A server is in another zone than it requires: its next move can fail."
+)
+AGGREGATE = problem.warning(
+    "server-aggregate",
+    "A server is outside the aggregates that it requires: its next move can fail.",
+)
 
 NOT_READ = "whether nova would choose the hosts of servers without allocations: {error}"
 
@@ -40,7 +50,7 @@ class BrokenRule(NamedTuple):
     ``is_known`` is False if the rule could not be checked, and ``text`` says why.
     """
 
-    code: str
+    code: problem.ProblemCode
     text: str
     is_known: bool = True
 

@@ -15,7 +15,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import guest_search, server_moves
+from osc_placement.workflows.cloud import guest_search, problem, server_moves
 from osc_placement.workflows.cloud.server_moves import ServerMove
 from osc_placement.workflows.repair.allocations import preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
@@ -26,7 +26,7 @@ from osc_placement.workflows.repair.allocations.repair import (
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
 
-LEAKED_MOVE = "leaked-move"
+LEAKED_MOVE = problem.error("leaked-move", "A migration that is over still has allocations.")
 CODES = (LEAKED_MOVE,)
 
 _OVER = "its {type} from {source} to {dest} is {status}, since {updated}"

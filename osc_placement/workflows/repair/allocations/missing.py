@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.cloud.server_moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import admission, expected, repair
 from osc_placement.workflows.repair.allocations.admission import BrokenRule
@@ -31,9 +32,15 @@ from osc_placement.workflows.repair.findings import (
     Remedy,
 )
 
-MISSING = "missing"
-INCOMPLETE = "incomplete"
-WRONG_OWNER = "wrong-owner"
+MISSING = problem.error(
+    "missing", "A server runs without allocations: its resources can be given to another server."
+)
+INCOMPLETE = problem.warning(
+    "incomplete", "Allocations have a placeholder in place of their project and user."
+)
+WRONG_OWNER = problem.warning(
+    "wrong-owner", "The allocations count for another project or user than the server's."
+)
 CODES = (MISSING, INCOMPLETE, WRONG_OWNER)
 
 _NOTHING = "it has no allocations"
@@ -65,7 +72,7 @@ def with_admission(
         allowed += ", but does not show its zone (compute API 2.96)"
     evidence = finding.evidence
     text = f"{evidence.text}; created {server.created[:19]}; {allowed}"
-    broken = [rule.code for rule in rules if rule.is_known]
+    broken = [str(rule.code) for rule in rules if rule.is_known]
     fields = {"created": server.created, "broken_rules": broken}
     return dataclasses.replace(
         finding, evidence=Evidence(evidence.cause, text, {**evidence.fields, **fields})

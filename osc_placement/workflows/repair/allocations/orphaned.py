@@ -14,6 +14,7 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.repair.allocations import leaked, preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
@@ -23,7 +24,7 @@ from osc_placement.workflows.repair.allocations.repair import (
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.repair.findings import UNKNOWN, Evidence, Finding, Proposal, Remedy
 
-ORPHANED = "orphaned"
+ORPHANED = problem.error("orphaned", "No server uses these allocations, so the capacity is lost.")
 CODES = (ORPHANED,)
 
 #: The consumer types that nova sets. Older versions set none: then the type is ``unknown``.
@@ -108,7 +109,7 @@ def _of_unknown(
         UNKNOWN,
         subject,
         finding.hosts,
-        Evidence(reason.code, text, {"seems": code, **fields}),
+        Evidence(reason.code, text, {"seems": str(code), **fields}),
         Proposal(Remedy.IDENTIFY_SERVICE, _SHOW),
     )
 
@@ -197,7 +198,7 @@ def _left_over(
     allocations: allocation.Allocations,
     evidence: Evidence,
     nova: Precondition,
-    code: str = ORPHANED,
+    code: problem.ProblemCode = ORPHANED,
 ) -> AllocationFinding:
     return Finding(
         code,

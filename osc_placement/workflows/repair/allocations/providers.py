@@ -13,16 +13,15 @@ from osc_placement.model import provider
 from osc_placement.nova import flavor
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud import compute_nodes, problem
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.allocations import repair
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
 
-OVER_CAPACITY = "over-capacity"
-STALE_PROVIDER = "stale-provider"
-CODES = (OVER_CAPACITY, STALE_PROVIDER)
+OVER_CAPACITY = problem.warning("over-capacity", "More is allocated than there is.")
+CODES = (OVER_CAPACITY, findings.STALE_PROVIDER)
 
 _MORE = "move servers away, or offer more (resource provider inventory amend)"
 _DELETE = "resource provider delete --tree"
@@ -115,7 +114,7 @@ def _stale(
         "in_use": in_use,
     }
     stale: AllocationFinding = Finding(
-        STALE_PROVIDER,
+        findings.STALE_PROVIDER,
         change.Subject(item.name, item.uuid),
         (item.name,),
         Evidence(shown.code, shown.text, fields),

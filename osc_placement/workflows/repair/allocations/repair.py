@@ -14,6 +14,7 @@ from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.kinds import allocations as kinds_allocations, registry
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud.problem import ProblemCode
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.ports import Bindings
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
@@ -151,7 +152,12 @@ def subject_of(server: values.Server) -> change.Subject:
 
 
 def about_server(
-    server: values.Server, code: str, hosts: tuple[str, ...], cause: Code, text: str, **fields: Any
+    server: values.Server,
+    code: ProblemCode,
+    hosts: tuple[str, ...],
+    cause: Code,
+    text: str,
+    **fields: Any,
 ) -> AllocationFinding:
     """A finding about a server, whose repair is not decided yet.
 

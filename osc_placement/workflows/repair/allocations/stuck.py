@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from osc_placement.model import allocation, command_line
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud import problem, server_moves
 from osc_placement.workflows.repair.allocations import leaked, repair
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
 
-STUCK_MOVE = "stuck-move"
+STUCK_MOVE = problem.error("stuck-move", "A move of a server that nova does not continue.")
 CODES = (STUCK_MOVE,)
 
 _TEXT = "its {type} from {source} to {dest} is {status}"

@@ -16,6 +16,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.cloud.server_moves import STATES_ON_NO_HOST, Phase, ServerMove, move_of
 from osc_placement.workflows.repair.allocations import expected, leaked, repair
 from osc_placement.workflows.repair.allocations.at_rest import elsewhere
@@ -29,8 +30,10 @@ from osc_placement.workflows.repair.allocations.repair import (
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Proposal, Remedy
 
-DOUBLED = "doubled"
-WRONG_HOST = "wrong-host"
+DOUBLED = problem.error("doubled", "A server has the same allocations on two hosts.")
+WRONG_HOST = problem.error(
+    "wrong-host", "A server has its allocations on another host than its own."
+)
 HOST_CODES = (DOUBLED, WRONG_HOST)
 
 #: Most flavors request these; a flavor that does not request one sets it to 0 on purpose.
@@ -172,7 +175,7 @@ def _wrong_host(
     )
 
 
-WRONG_SIZE = "wrong-size"
+WRONG_SIZE = problem.error("wrong-size", "The allocations of a server differ from its flavor.")
 SIZE_CODES = (WRONG_SIZE,)
 
 _NOT_CLEANED_UP = Reason(

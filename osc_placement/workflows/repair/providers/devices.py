@@ -15,6 +15,7 @@ from osc_placement.model.name import and_more
 from osc_placement.neutron.api import Agent
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
+from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.repair.findings import Remedy
 from osc_placement.workflows.repair.providers.observe import (
     ProviderFinding,
@@ -23,21 +24,23 @@ from osc_placement.workflows.repair.providers.observe import (
 )
 
 USED_UP = ProviderProblem(
-    "used-up",
+    problem.warning("used-up", "A one-time-use device waits to be cleaned."),
     Code.USED_UP,
     Remedy.CLEAN_DEVICE,
     "clean it, then: resource provider inventory amend --resource CLASS:reserved=0",
 )
 #: nova-compute of nova 34 does not start on a host with SEV-ES guests and SEV-SNP.
 SEV_ES_WITH_SNP = ProviderProblem(
-    "sev-es-with-snp",
+    problem.warning("sev-es-with-snp", "Guests with SEV-ES run where nova 34 does not start."),
     Code.SEV_ES_GUESTS,
     Remedy.CHECK_CONFIGURATION,
     "before an upgrade to nova 34: move the servers away, or switch SEV-SNP off on the host",
 )
 #: nova-compute of nova 34 keeps the provider of such a device while a server uses it.
 PCI_DEVICE_OUT_OF_SPEC = ProviderProblem(
-    "pci-device-out-of-spec",
+    problem.warning(
+        "pci-device-out-of-spec", "A device in use that the configuration does not name any more."
+    ),
     Code.OUT_OF_SPEC,
     Remedy.CHECK_CONFIGURATION,
     "add it to device_spec again, or move or delete the server; then restart nova-compute",
@@ -71,27 +74,40 @@ _RESTART = (
     "delete it (resource provider delete --tree) when no server uses it, and restart the agent"
 )
 AGENT_WITHOUT_HOST = ProviderProblem(
-    "agent-without-host", Code.NO_HOST, Remedy.RESTART_AGENT, _RESTART
+    problem.warning("agent-without-host", "The network bandwidths of an agent belong to no host."),
+    Code.NO_HOST,
+    Remedy.RESTART_AGENT,
+    _RESTART,
 )
 AGENT_WRONG_HOST = ProviderProblem(
-    "agent-wrong-host", Code.OTHER_HOST, Remedy.RESTART_AGENT, _RESTART
+    problem.warning(
+        "agent-wrong-host", "The network bandwidths of an agent belong to another host."
+    ),
+    Code.OTHER_HOST,
+    Remedy.RESTART_AGENT,
+    _RESTART,
 )
 #: Neutron finds the compute node by its name, and creates no provider without one.
 AGENT_OTHER_NAME = ProviderProblem(
-    "agent-other-name",
+    problem.warning(
+        "agent-other-name", "A network agent reports for a host by a name that nova does not have."
+    ),
     Code.OTHER_NAME,
     Remedy.CHECK_CONFIGURATION,
     "set resource_provider_hypervisors of the agent to nova's name of the hypervisor, and restart"
     " the agent",
 )
 AGENT_WITHOUT_PROVIDER = ProviderProblem(
-    "agent-without-provider",
+    problem.warning(
+        "agent-without-provider",
+        "Placement does not have the bandwidths or packet rates of an agent.",
+    ),
     Code.NO_PROVIDER,
     Remedy.RESTART_AGENT,
     "restart the agent; if that does not help, the log of neutron-server has the reason",
 )
 AGENT_NOT_SYNCED = ProviderProblem(
-    "agent-not-synced",
+    problem.warning("agent-not-synced", "The last report of an agent to Placement failed."),
     Code.NOT_SYNCED,
     Remedy.RESTART_AGENT,
     "the log of neutron-server has the reason; restart the agent afterwards",

@@ -16,7 +16,8 @@ from osc_placement.model import provider
 from osc_placement.nova import flavor
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud import compute_nodes, problem
+from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.findings import UNKNOWN, Remedy
 from osc_placement.workflows.repair.providers.observe import (
     ProviderFinding,
@@ -25,7 +26,9 @@ from osc_placement.workflows.repair.providers.observe import (
 )
 
 MISSING_PROVIDER = ProviderProblem(
-    "missing-provider",
+    problem.error(
+        "missing-provider", "Placement does not have a compute host: no server starts there."
+    ),
     Code.NO_PROVIDER,
     Remedy.RESTART_COMPUTE,
     "start nova-compute on the host; it creates the provider",
@@ -38,25 +41,27 @@ _NAME_TAKEN = ProviderProblem(
     "give one of the two hosts another hostname, before servers run on it",
 )
 OTHER_UUID = ProviderProblem(
-    "other-uuid",
+    problem.error(
+        "other-uuid", "Placement has a host under another UUID, as after a reinstallation."
+    ),
     Code.OTHER_UUID,
     Remedy.REPAIR_CONSUMERS,
     "placement recipe replace-host: its allocations move to a provider of the node's UUID",
 )
 OTHER_NAME = ProviderProblem(
-    "other-name",
+    problem.error("other-name", "Placement has a host under another name."),
     Code.OTHER_NAME,
     Remedy.CHECK_CONFIGURATION,
     "resource provider set --name {hostname}",
 )
 DOUBLE_PROVIDER = ProviderProblem(
-    "double-provider",
+    problem.error("double-provider", "Placement has a host twice, by its short and its full name."),
     Code.SAME_HOST,
     Remedy.DELETE_PROVIDER,
     "repair the consumers on it (placement allocation audit); then resource provider delete",
 )
 STALE_PROVIDER = ProviderProblem(
-    "stale-provider",
+    findings.STALE_PROVIDER,
     Code.NO_COMPUTE_NODE,
     Remedy.REPAIR_CONSUMERS,
     "placement allocation audit names the consumers on it; without any: resource provider delete"
@@ -127,11 +132,11 @@ def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[Prov
     if not is_compute and not flavor.HOST_CLASSES & snapshot.inventories.get(item.uuid, {}).keys():
         return
     doubt = compute_nodes.why_not_stale(snapshot.hosts, item, was_node=is_compute)
-    problem = _DOUBTS[doubt.code] if doubt else STALE_PROVIDER
+    kind = _DOUBTS[doubt.code] if doubt else STALE_PROVIDER
     trait = "it has the trait COMPUTE_NODE" if is_compute else "it has inventory as a host has"
     text = f"nova has no compute node for it, and {trait}"
-    if problem is not None:
-        yield problem.about(item, (item.name,), text, {"compute_node_trait": is_compute})
+    if kind is not None:
+        yield kind.about(item, (item.name,), text, {"compute_node_trait": is_compute})
 
 
 def _may_be_a_node(snapshot: ProviderSnapshot, item: provider.Provider) -> bool:

@@ -22,6 +22,7 @@ from osc_placement.model.name import counted, is_custom
 from osc_placement.nova import flavor, provider_config
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling.traits import OWNER
+from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.repair.findings import Remedy
 from osc_placement.workflows.repair.providers.observe import (
     HostNode,
@@ -32,10 +33,18 @@ from osc_placement.workflows.repair.providers.observe import (
 
 _SEE_LOG = "see the log of nova-compute on the host, and restart it"
 MISSING_INVENTORY = ProviderProblem(
-    "missing-inventory", Code.NO_INVENTORY, Remedy.RESTART_COMPUTE, _SEE_LOG
+    problem.error(
+        "missing-inventory", "A host reports no CPUs or no memory: no server starts there."
+    ),
+    Code.NO_INVENTORY,
+    Remedy.RESTART_COMPUTE,
+    _SEE_LOG,
 )
 WRONG_INVENTORY = ProviderProblem(
-    "wrong-inventory", Code.DIFFERENT_TOTAL, Remedy.RESTART_COMPUTE, _SEE_LOG
+    problem.error("wrong-inventory", "A host reports another amount than its hypervisor has."),
+    Code.DIFFERENT_TOTAL,
+    Remedy.RESTART_COMPUTE,
+    _SEE_LOG,
 )
 TOTAL_CODES = (MISSING_INVENTORY.code, WRONG_INVENTORY.code)
 
@@ -98,10 +107,24 @@ def _is_right(totals: Mapping[str, int], name: str, reported: Mapping[str, int])
     return reported[name] in (totals[name], totals[name] + pinned)
 
 
-WRONG_STATUS = ProviderProblem("wrong-status", Code.SERVICE_STATUS, Remedy.SET_TRAITS)
-MISSING_OWNER = ProviderProblem("missing-owner", Code.PEERS_DIFFER, Remedy.SET_TRAITS)
+WRONG_STATUS = ProviderProblem(
+    problem.warning(
+        "wrong-status",
+        "Placement takes a host for disabled and nova for enabled, or the other way round.",
+    ),
+    Code.SERVICE_STATUS,
+    Remedy.SET_TRAITS,
+)
+MISSING_OWNER = ProviderProblem(
+    problem.error(
+        "missing-owner",
+        "A host lacks the trait OWNER_NOVA, which nova can require: no server starts there then.",
+    ),
+    Code.PEERS_DIFFER,
+    Remedy.SET_TRAITS,
+)
 MISSING_TRAIT = ProviderProblem(
-    "missing-trait",
+    problem.warning("missing-trait", "A host lacks an ability that hosts like it have."),
     Code.PEERS_DIFFER,
     Remedy.RESTART_COMPUTE,
     "compare nova.conf and the log of nova-compute with a similar host",
@@ -180,10 +203,18 @@ def _compare_peers(
 
 _CHECK = "add it to the provider.yaml of the host, or remove it here"
 UNCONFIGURED_INVENTORY = ProviderProblem(
-    "unconfigured-inventory", Code.NOT_CONFIGURED, Remedy.CHECK_CONFIGURATION, _CHECK
+    problem.warning(
+        "unconfigured-inventory", "A host has a resource that no configuration file names."
+    ),
+    Code.NOT_CONFIGURED,
+    Remedy.CHECK_CONFIGURATION,
+    _CHECK,
 )
 UNCONFIGURED_TRAIT = ProviderProblem(
-    "unconfigured-trait", Code.NOT_CONFIGURED, Remedy.CHECK_CONFIGURATION, _CHECK
+    problem.warning("unconfigured-trait", "A host has a trait that no configuration file names."),
+    Code.NOT_CONFIGURED,
+    Remedy.CHECK_CONFIGURATION,
+    _CHECK,
 )
 CONFIGURATION_CODES = (UNCONFIGURED_INVENTORY.code, UNCONFIGURED_TRAIT.code)
 
@@ -198,7 +229,7 @@ def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
         if item.node.is_ironic:
             continue
         uuid, labels = item.provider.uuid, _identifications(item)
-        for problem, what, has, named in (
+        for kind, what, has, named in (
             (
                 UNCONFIGURED_INVENTORY,
                 "inventory of",
@@ -211,7 +242,7 @@ def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
             unnamed = sorted(name for name in has if is_custom(name) and name not in configured)
             if unnamed:
                 text = f"no provider.yaml names {what} {', '.join(unnamed)}"
-                yield problem.about(item.provider, (item.node.host,), text, {"names": unnamed})
+                yield kind.about(item.provider, (item.node.host,), text, {"names": unnamed})
 
 
 def _identifications(item: HostNode) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from osc_placement.plan.reasons import Code
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud, read_hosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.observe import whole_state
+from osc_placement.workflows.cloud.problem import ProblemCode
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.findings import Evidence, Fields, Finding, Proposal, Remedy
 
@@ -35,7 +36,7 @@ ProviderFinding = Finding[Mapping[str, bool]]
 class ProviderProblem(NamedTuple):
     """A code: why a finding has it, and what to do. ``advice`` can name fields of the evidence."""
 
-    code: str
+    code: ProblemCode
     cause: Code
     remedy: Remedy
     advice: str = ""
