@@ -190,8 +190,8 @@ def test_every_option_in_the_release_notes_exists() -> None:
     parsers = [parser_of(entry) for entry in COMMANDS]
     parsers += [options.parser(), plugin.build_option_parser(argparse.ArgumentParser())]
     present = {option for parser in parsers for option in parser._option_string_actions}
-    # Options of pytest, of the conformance kit, and of a printed "openstack server set".
-    present |= {"--pyargs", "--placement-url", "--auto-approve"}
+    # Options of pytest, and of the conformance kit.
+    present |= {"--pyargs", "--placement-url"}
     named = set(re.findall(r"``[^`]*?(--[a-z][a-z-]+)", _notes()))
     assert len(named) > 30
     assert named - present == set()

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
-import textwrap
 from typing import Any
 
 import pytest
 
 from osc_placement import microversion
 from osc_placement.model import inventory
-from osc_placement.plan import guards, plan
+from osc_placement.plan import plan
 from osc_placement.workflows.cloud import on_a_copy
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
@@ -35,7 +33,6 @@ from tests.support.reshape.documents import (
     cloud,
     decided,
     new,
-    refused,
 )
 
 CN1, ONE = uuid_of("cn1"), uuid_of("one")
@@ -397,20 +394,3 @@ def test_a_change_that_fails_in_the_rehearsal_is_an_error() -> None:
     before = dataclasses.replace(decision.before, nodes=nodes)
     with pytest.raises(on_a_copy.RehearsalFailed, match=r"reshape cn1: stale: .*VGPU:total=9"):
         rehearse(dataclasses.replace(decision, before=before), make_plan(decision, ()))
-
-
-def test_the_numa_nodes_of_the_guide_need_the_guard() -> None:
-    folder = pathlib.Path(__file__).parents[4] / "doc/source/user/reshape"
-    block = (folder / "recipe-numa.rst").read_text().partition(".. code-block:: yaml\n\n")[2]
-    text = textwrap.dedent(block.partition("\n\nStop the")[0]).replace("cmp-0012.lab.example", "n")
-    node = {"VCPU": 64, "MEMORY_MB": 262144, "DISK_GB": 100}
-    before = cloud(
-        {"n.org": (None, node)},
-        {"one": {"n.org": {"VCPU": 1, "MEMORY_MB": 1024}}},
-        ("n.org",),
-        **{"n.org": ["COMPUTE_NODE"]},
-    )
-    assert "writes MEMORY_MB on n.org" in "\n".join(refused(text, before, PACK))
-    after = decided(text, before, PACK, guards.NOVA_OWNED).after
-    assert after.consumers[ONE].allocations == {new("n.org_numa_0"): {"VCPU": 1, "MEMORY_MB": 1024}}
-    assert after.nodes[new("n.org_numa_0")].inventories["MEMORY_MB"].reserved == 2048
