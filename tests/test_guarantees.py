@@ -52,7 +52,6 @@ LIMITS = {
     "Size of a response with allocation candidates": f"{context.Limits.response_bytes // MIB} MiB",
     "Candidates of a query without ``limit``": f"{context.Limits.candidates}",
     "Characters of a document that an error quotes": f"{validation.MAX_QUOTED}",
-    "Time for requests in progress when the server stops": f"{run.DRAIN_SECONDS:g} s",
 }
 
 
@@ -137,9 +136,6 @@ LIMIT_TESTS = {
     ),
     "Characters of a document that an error quotes": (
         "test_a_large_invalid_body_is_cheap_and_hardly_quoted"
-    ),
-    "Time for requests in progress when the server stops": (
-        "test_a_stop_finishes_requests_in_flight_and_accepts_no_more"
     ),
 }
 

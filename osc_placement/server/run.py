@@ -19,7 +19,6 @@ import socket
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -131,18 +130,14 @@ IDLE_SECONDS = 120
 THREADS = 8
 #: Below the usual limit of open files, 1,024. Further connections wait.
 MAX_CONNECTIONS = 500
-#: Seconds for responses in flight when the server stops.
-DRAIN_SECONDS = 10.0
 #: Seconds between the searches for idle connections.
 _SWEEP_SECONDS = 5
-#: Seconds between two looks whether the last responses are sent.
-_POLL_SECONDS = 0.05
 
 
 class HttpServer:
     """A listening server of a WSGI application; ``url`` is its address.
 
-    ``on_stop`` is called when ``stop`` was called, before the last responses are sent.
+    ``on_stop`` is called when ``stop`` was called.
     Errors: CannotStart if it cannot listen.
     """
 
@@ -155,7 +150,7 @@ class HttpServer:
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_stop = on_stop
-        self._stopping = threading.Lock()
+        self._stopping, self._woken = threading.Lock(), threading.Event()
         with needs_extra("server", "a server on a port"):
             import waitress
         # With few worker threads a queue is normal.
@@ -181,12 +176,12 @@ class HttpServer:
         self.url = f"http://{url_host}:{self._server.effective_port}"
 
     def run(self) -> None:
-        """Serve until ``stop`` is called and the requests in flight are finished."""
+        """Serve until ``stop`` is called."""
         self._server.run()
         self._server.task_dispatcher.shutdown()
 
     def stop(self) -> None:
-        """Make ``run`` return; a signal handler may call this."""
+        """Close every connection, and make ``run`` return; a signal handler may call this."""
         if self._stopping.acquire(blocking=False):
             threading.Thread(target=self._end).start()
 
@@ -196,29 +191,14 @@ class HttpServer:
             signal.signal(number, lambda *_: self.stop())
 
     def _end(self) -> None:
-        """Accept no more connections, wait for the requests in flight, and end the loop."""
         self._on_stop()
         # Only the thread of ``run`` may change the sockets.
-        self._server.trigger.pull_trigger(self._refuse_more)
-        until = time.monotonic() + DRAIN_SECONDS
-        time.sleep(_POLL_SECONDS)
-        while self._is_busy() and time.monotonic() < until:
-            time.sleep(_POLL_SECONDS)
         self._server.trigger.pull_trigger(self._close_all)
-
-    def _refuse_more(self) -> None:
-        del self._sockets[self._listener.fileno()]
-        self._listener.close()
-
-    def _is_busy(self) -> bool:
-        # waitress does not tell how many requests it handles; its dispatcher's counts do.
-        tasks = self._server.task_dispatcher
-        is_handling = tasks.queue or tasks.active_count
-        return bool(is_handling) or any(
-            connection.writable() for connection in tuple(self._sockets.values())
-        )
+        self._woken.set()
 
     def _close_all(self) -> None:
+        # One of the sockets is that which wakes this thread.
+        self._woken.wait()
         for connection in tuple(self._sockets.values()):
             connection.close()
 

@@ -339,7 +339,7 @@ class _Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the requests in flight, and close the port."""
+        """Close every connection, and the port."""
         self._http.stop()
         self._thread.join()
 
