@@ -335,7 +335,7 @@ def inverse_of(plan: plan_module.Plan, entries: journal.Entries | None = None) -
     return _plan_of(plan, [_inverse_change(item, entries) for item in plan.changes])
 
 
-def _plan_of(plan: plan_module.Plan, items: Sequence[Change | Skipped]) -> plan_module.Plan:
+def _plan_of(plan: plan_module.Plan, items: Sequence[Change[Any] | Skipped]) -> plan_module.Plan:
     """The plan of these items that undoes ``plan``, or a part of it."""
     return plan_module.make(
         items,
@@ -377,7 +377,7 @@ def of_results(
     return _plan_of(plan, [_inverse_change(item, None) for item in changes])
 
 
-def _inverse_change(change: Change, entries: journal.Entries | None) -> Change | Skipped:
+def _inverse_change(change: Change[Any], entries: journal.Entries | None) -> Change[Any] | Skipped:
     undo = change.inverse()
     if change.irreversible:
         text = _IRREVERSIBLE.format(change.irreversible)
@@ -387,7 +387,7 @@ def _inverse_change(change: Change, entries: journal.Entries | None) -> Change |
     return _skipped(undo, _NOT_APPLIED)
 
 
-def _skipped(change: Change, reason: reasons.Reason) -> Skipped:
+def _skipped(change: Change[Any], reason: reasons.Reason) -> Skipped:
     return Skipped(
         change.kind, change.subject, change.before, change.after, reason.text, reason.code
     )

@@ -55,7 +55,7 @@ class Direction(enum.Enum):
 
 
 #: The reason why the precondition of a change fails; empty if it holds. Called in many threads.
-PreconditionCheck = Callable[[Change], str]
+PreconditionCheck = Callable[[Change[Any]], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class RunContext:
 
 
 def apply_change(
-    change: Change,
+    change: Change[Any],
     context: RunContext,
     known: Observed[Any] | None = None,
 ) -> result.ChangeResult:
@@ -96,7 +96,7 @@ def apply_change(
     return Attempt(change, context, known).run()
 
 
-def check_again(change: Change, context: RunContext) -> result.ChangeResult:
+def check_again(change: Change[Any], context: RunContext) -> result.ChangeResult:
     """Whether a change that an earlier run made is still made, without a write.
 
     Requests: one read. A change whose subject has its earlier state again is planned again.
@@ -114,7 +114,7 @@ class Attempt:
 
     def __init__(
         self,
-        change: Change,
+        change: Change[Any],
         context: RunContext,
         known: Observed[Any] | None,
     ) -> None:

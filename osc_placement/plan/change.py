@@ -10,9 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Generic, NamedTuple, Protocol
-
-import typing_extensions
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from osc_placement.plan import forms, reasons
 
@@ -56,8 +54,8 @@ class State(Protocol):
         """The form of a plan file."""
 
 
-#: A bare ``Change`` holds states of any kind. ``typing`` has no defaults before Python 3.13.
-S = typing_extensions.TypeVar("S", bound=State, default=Any)
+#: The states of one kind of change; ``Change[Any]`` is one of any kind.
+S = TypeVar("S", bound=State)
 
 
 class Subject(NamedTuple):

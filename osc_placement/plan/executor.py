@@ -57,7 +57,7 @@ class Run:
 
 
 def execute(
-    changes: Sequence[Change],
+    changes: Sequence[Change[Any]],
     context: attempt.RunContext,
     limits: RunLimits,
     known: Known | None = None,
@@ -78,7 +78,7 @@ def execute(
     return run.result
 
 
-def _stages(changes: Sequence[Change]) -> list[list[Change]]:
+def _stages(changes: Sequence[Change[Any]]) -> list[list[Change[Any]]]:
     ordered = sorted(changes, key=Change.sort_key)
     return [list(stage) for _, stage in itertools.groupby(ordered, lambda item: item.stage)]
 
@@ -101,7 +101,7 @@ class _Run:
         self._failed_groups: set[str] = set()
         self._applied = 0
 
-    def stage(self, changes: Sequence[Change]) -> None:
+    def stage(self, changes: Sequence[Change[Any]]) -> None:
         """Apply the changes of one stage, or record why they were not begun."""
         failed = frozenset(self._failed_groups)
         for item in changes:
@@ -142,7 +142,7 @@ class _Run:
             del running[future]
             self._collect(future)
 
-    def _apply(self, changes: Sequence[Change]) -> list[result.ChangeResult]:
+    def _apply(self, changes: Sequence[Change[Any]]) -> list[result.ChangeResult]:
         if len(changes) > 1:
             return apply_bulk(changes, self._context, self._known)
         return [
@@ -198,15 +198,15 @@ class _Run:
 class _Queue:
     """The changes of a stage that have not begun, grouped by the requests that can carry them."""
 
-    def __init__(self, changes: Sequence[Change]) -> None:
-        groups: dict[object, list[Change]] = {}
+    def __init__(self, changes: Sequence[Change[Any]]) -> None:
+        groups: dict[object, list[Change[Any]]] = {}
         for item in changes:
             kind = registry.CHANGE_TYPES[item.kind]
             group = item.key if kind.bulk_size == 1 else kind.bulk_key(item.before, item.after)
             groups.setdefault((item.kind, group), []).append(item)
         self._groups = collections.deque(collections.deque(group) for group in groups.values())
 
-    def take(self, limit: int) -> list[Change]:
+    def take(self, limit: int) -> list[Change[Any]]:
         """The next changes that one request can carry, at most ``limit``."""
         if not self._groups or not limit:
             return []
@@ -217,7 +217,7 @@ class _Queue:
             self._groups.popleft()
         return taken
 
-    def rest(self) -> list[Change]:
+    def rest(self) -> list[Change[Any]]:
         """The changes that were never taken."""
         return list(itertools.chain.from_iterable(self._groups))
 
@@ -226,7 +226,7 @@ _DEPENDS = Reason(Code.DEPENDENCY, "not begun: a change that it depends on was n
 
 
 def apply_bulk(
-    changes: Sequence[Change],
+    changes: Sequence[Change[Any]],
     context: attempt.RunContext,
     known: Mapping[str, Observed[Any]],
 ) -> list[result.ChangeResult]:

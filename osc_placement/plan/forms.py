@@ -116,7 +116,7 @@ def dump(value: Any) -> Any:
 
 def schema(kind: Any) -> Schema:
     """The JSON schema of a type."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    kind, origin, inner = _parts(kind)
     if origin is Annotated:
         return {**schema(inner[0]), **dict(inner[1:])}
     if origin is types.UnionType:
@@ -130,6 +130,14 @@ def schema(kind: Any) -> Schema:
         return record(**{name: schema(field) for name, field in _types(kind).items()})
     of_record: Callable[[], Schema] = getattr(kind, "schema", lambda: STATE)
     return _BY_TYPE[kind] if kind in _BY_TYPE else of_record()
+
+
+def _parts(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """A type, its origin and its arguments; of a generic object only the type."""
+    origin = typing.get_origin(kind)
+    if isinstance(origin, type) and issubclass(origin, JsonObject):
+        return origin, None, ()
+    return kind, origin, typing.get_args(kind)
 
 
 def _types(kind: Any) -> dict[str, Any]:
@@ -152,7 +160,7 @@ def _is_named_tuple(kind: Any) -> bool:
 @functools.cache
 def _reader(kind: Any) -> Callable[[Any], Any] | None:
     """What reads a value of a type; None if it is as JSON has it."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    kind, origin, inner = _parts(kind)
     if origin is not None:
         read = _reader(inner[-1] if origin is Mapping else inner[0])
         if origin is tuple:

@@ -63,7 +63,7 @@ class Plan(forms.JsonObject):
     ``max_percent`` that part; None is the default of ``removal_limit``.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[Change[Any], ...]
     skipped: tuple[Skipped, ...] = ()
     command: str = ""
     target: str = ""
@@ -98,9 +98,9 @@ class Plan(forms.JsonObject):
         """Whether applying or undoing the plan writes to neutron."""
         return any(registry.CHANGE_TYPES[item.kind].needs_neutron for item in self.changes)
 
-    def items(self) -> list[Change | Skipped]:
+    def items(self) -> list[Change[Any] | Skipped]:
         """Changes and skipped items in the order in which they are listed."""
-        items: list[Change | Skipped] = [*self.changes, *self.skipped]
+        items: list[Change[Any] | Skipped] = [*self.changes, *self.skipped]
         return sorted(items, key=lambda item: item.sort_key())
 
     def summary(self) -> str:
@@ -168,7 +168,7 @@ def _list_of(texts: Iterable[str]) -> Iterator[str]:
     yield "]"
 
 
-def capacity_after(name: str, before: int, changes: Collection[Change]) -> CapacityChange:
+def capacity_after(name: str, before: int, changes: Collection[Change[Any]]) -> CapacityChange:
     """The capacity of the class ``name`` with changes, which was ``before`` without them."""
     added = sum(item.capacity.get(name, 0) for item in changes)
     return CapacityChange(before, before + added, sum(name in item.over for item in changes))
@@ -220,7 +220,7 @@ class ObservedPlan:
         return dataclasses.replace(self, plan=plan)
 
 
-def make(items: Iterable[Change | Skipped], **fields: Any) -> Plan:
+def make(items: Iterable[Change[Any] | Skipped], **fields: Any) -> Plan:
     """A plan of changes and skipped items in any order; ``fields`` are Plan's other fields."""
     ordered = sorted(items, key=lambda item: item.sort_key())
     return Plan(

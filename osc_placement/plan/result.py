@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 
 from osc_placement.plan import change as change_module, progress, reasons
 from osc_placement.plan.kinds import registry
@@ -162,7 +163,7 @@ class RunReport:
 
 
 def of_change(
-    change: change_module.Change, status: Status, reason: reasons.Reason = reasons.NONE
+    change: change_module.Change[Any], status: Status, reason: reasons.Reason = reasons.NONE
 ) -> ChangeResult:
     """The result of a change; without a reason, with the change's own."""
     return ChangeResult(

@@ -137,7 +137,7 @@ def observed(consumer: allocation.Consumer) -> change.Observed[ConsumerState]:
 
 def planned(
     name: str, before: allocation.Consumer, after: allocation.Consumer, **fields: Any
-) -> change.Change:
+) -> change.Change[Any]:
     """The change from one state of a consumer to another; ``name`` is its display name.
 
     Its generation is ``before.generation``, None for a consumer that does not exist yet.
@@ -266,7 +266,9 @@ class BoundPorts(ConsumerType[BoundState]):
         return changed
 
 
-def with_ports(planned: change.Change, before: Bindings, after: Bindings) -> change.Change:
+def with_ports(
+    planned: change.Change[Any], before: Bindings, after: Bindings
+) -> change.Change[Any]:
     """A change of allocations, extended by a change of ports."""
 
     def extended(state: change.State, ports: Bindings) -> BoundState:

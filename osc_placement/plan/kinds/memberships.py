@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from osc_placement.client import api_errors
 from osc_placement.plan import change, forms
@@ -164,7 +164,7 @@ class TraitExistence(MembershipType[Existence]):
         return change.Observed(None, write.after)
 
 
-def creation(name: str, reason: str, stage: int = -1) -> change.Change:
+def creation(name: str, reason: str, stage: int = -1) -> change.Change[Any]:
     """The change that creates a custom trait."""
     before, after = Existence({name: False}), Existence({name: True})
     return change.Change(

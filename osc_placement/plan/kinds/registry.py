@@ -38,7 +38,7 @@ def with_states(item: Mapping[str, Any]) -> dict[str, Any]:
     return {**item, **{side: load(item["kind"], item[side]) for side in ("before", "after")}}
 
 
-def check_rights(client: api.Client, changes: Iterable[change.Change]) -> None:
+def check_rights(client: api.Client, changes: Iterable[change.Change[Any]]) -> None:
     """Check before the first write what the server would refuse after some writes.
 
     Requests: one, if there is a reshape. Errors: UnsupportedVersion, Forbidden.

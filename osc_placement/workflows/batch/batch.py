@@ -548,7 +548,7 @@ def decide(
     request: MembershipRequest,
     protected: Collection[str] = (),
     reason: str = "",
-) -> change.Change | change.Skipped:
+) -> change.Change[Any] | change.Skipped:
     """The change of one provider; skipped for ``reason`` if it removes a ``protected`` name."""
     subject = observed.subject
     requested = dict.fromkeys(request.add, True) | dict.fromkeys(request.remove, False)

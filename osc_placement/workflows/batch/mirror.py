@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api, lookup
@@ -108,7 +108,7 @@ class _Mirror:
         self._snapshot, self._request = snapshot, request
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
 
-    def items(self) -> Iterator[change.Change | change.Skipped]:
+    def items(self) -> Iterator[change.Change[Any] | change.Skipped]:
         """All changes and skipped changes, in any order."""
         missing: dict[change.Subject, dict[str, str]] = collections.defaultdict(dict)
         for aggregate in self._aggregates():
@@ -219,7 +219,7 @@ class _Mirror:
 
     def _decided(
         self, item: provider.Provider, decision: _Decision
-    ) -> Iterator[change.Change | change.Skipped]:
+    ) -> Iterator[change.Change[Any] | change.Skipped]:
         """The change of a provider, and its skipped changes."""
         subject = change.Subject(item.name, item.uuid)
         after = dict.fromkeys(decision.add, True) | dict.fromkeys(decision.remove, False)

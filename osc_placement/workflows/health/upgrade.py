@@ -198,7 +198,7 @@ class UpgradeReader:
         found = allocation_audit.find(self.cloud, self.audited.context)
         return [item for item in found if item.code == missing.MISSING]
 
-    def not_mirrored(self) -> list[change.Change | change.Skipped]:
+    def not_mirrored(self) -> list[change.Change[Any] | change.Skipped]:
         """The changes that would mirror nova's host aggregates, and those that a mirror refuses."""
         planned = mirror.decide_mirror(self.mirrored.snapshot, self.mirrored.request)
         return [*planned.changes, *(item for item in planned.skipped if item.refused)]

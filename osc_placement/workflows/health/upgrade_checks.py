@@ -294,7 +294,7 @@ def without_hidden(outcome: Outcome, servers: Iterable[values.Server]) -> Outcom
     return dataclasses.replace(outcome, result=result, details=(*outcome.details, text))
 
 
-def host_aggregates(missing: Sequence[change.Change | change.Skipped], count: int) -> Outcome:
+def host_aggregates(missing: Sequence[change.Change[Any] | change.Skipped], count: int) -> Outcome:
     """Hosts that are in a host aggregate, and not in Placement's aggregate, or perhaps not."""
     if not missing:
         return Outcome.success(f"{counted(count, 'host aggregate')} checked")

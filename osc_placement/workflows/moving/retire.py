@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, responses
@@ -63,7 +64,7 @@ def plan_retire(
     cloud = compute_nodes.observe_cloud(client, nova)
     named, roots = _resolved(cloud, hosts)
     reading = _read(client, nova, cloud, named, roots, context)
-    changes: list[change.Change] = []
+    changes: list[change.Change[Any]] = []
     refused: list[change.Skipped] = []
     to_do: list[str] = []
     for host in named:
@@ -313,7 +314,7 @@ def _has_own(reading: RetireReading, uuid: str, root: str) -> bool:
     return not tree.isdisjoint(reading.consumers[uuid].allocations)
 
 
-def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change.Change]:
+def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change.Change[Any]]:
     """Everything of a tree goes: consumers, inventories, traits, aggregates, the providers.
 
     The traits of the root go last: by them a further run recognizes the host after a kill.

@@ -180,7 +180,7 @@ def select(
 
 def plan_repair(
     findings: Iterable[Finding[R]],
-    change_of: Callable[[Sequence[tuple[Finding[R], R]]], change.Change],
+    change_of: Callable[[Sequence[tuple[Finding[R], R]]], change.Change[Any]],
 ) -> plan.Plan:
     """One change for each subject with a repair; other findings are not in the plan.
 

@@ -26,7 +26,7 @@ _NEEDED = "the reshape needs it"
 _DELETED = "its provider is deleted"
 
 
-def list_changes(decision: ReshapeDecision) -> list[change.Change]:
+def list_changes(decision: ReshapeDecision) -> list[change.Change[Any]]:
     """All changes of a decision, and the deletions of empty providers."""
     return list(_Changes(decision).all())
 
@@ -52,7 +52,7 @@ def make_plan(
 
 
 def _capacities(
-    before: snapshot.TreeSnapshot, changes: Sequence[change.Change]
+    before: snapshot.TreeSnapshot, changes: Sequence[change.Change[Any]]
 ) -> dict[str, plan.CapacityChange]:
     """``{resource class: Capacity}`` over the named trees, for the classes that change."""
     capacity = reshape.capacities({uuid: node.inventories for uuid, node in before.inside.items()})
@@ -81,7 +81,7 @@ class _Changes:
         }
         self._groups = self._grouped(resolved)
 
-    def all(self) -> Iterator[change.Change]:
+    def all(self) -> Iterator[change.Change[Any]]:
         yield from self._custom_traits()
         for uuid, node in self._after.inside.items():
             was = self._before.nodes.get(uuid)
@@ -91,7 +91,7 @@ class _Changes:
         yield from self._reshapes()
         yield from self._deletions()
 
-    def _custom_traits(self) -> Iterator[change.Change]:
+    def _custom_traits(self) -> Iterator[change.Change[Any]]:
         existing = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
         now = {name for _, node in self._after.inside.items() for name in node.traits}
         for name in sorted(filter(is_custom, now - existing)):
@@ -99,7 +99,7 @@ class _Changes:
 
     def _provider(
         self, uuid: str, node: snapshot.Node, was: snapshot.Node | None
-    ) -> Iterator[change.Change]:
+    ) -> Iterator[change.Change[Any]]:
         now = _identity(node.provider)
         before = _identity(was.provider) if was else ABSENT
         if before == now:
@@ -115,7 +115,7 @@ class _Changes:
 
     def _memberships(
         self, uuid: str, was: snapshot.Node, now: snapshot.Node, stage: int, reason: str = ""
-    ) -> Iterator[change.Change]:
+    ) -> Iterator[change.Change[Any]]:
         """The changes of a provider's traits, and in the next stage of its aggregates."""
         kinds: Iterable[
             tuple[memberships.MembershipType[Any], Collection[str], Collection[str]]
@@ -129,7 +129,7 @@ class _Changes:
                 after = kind.state({name: name in new for name in differing})
                 yield self._change(kind.name, uuid, before, after, at, reason)
 
-    def _deletions(self) -> Iterator[change.Change]:
+    def _deletions(self) -> Iterator[change.Change[Any]]:
         """Remove traits and aggregates before deleting, so that undo restores them."""
         for uuid in sorted(self._deleted):
             node = self._after.nodes[uuid]
@@ -147,7 +147,7 @@ class _Changes:
         after: change.State,
         stage: int,
         reason: str = "",
-    ) -> change.Change:
+    ) -> change.Change[Any]:
         node = self._after.nodes[uuid]
         return change.Change(
             kind,
@@ -163,7 +163,7 @@ class _Changes:
         root = self._after.root_of(uuid)
         return min(self._groups.get(root, {root}))
 
-    def _reshapes(self) -> Iterator[change.Change]:
+    def _reshapes(self) -> Iterator[change.Change[Any]]:
         """One reshape per group of trees, with everything that changes in them."""
         providers: dict[str, list[str]] = {}
         moving: dict[str, list[str]] = {}
@@ -176,7 +176,7 @@ class _Changes:
 
     def _reshape_group(
         self, group: str, providers: Sequence[str], consumers: Sequence[str]
-    ) -> change.Change:
+    ) -> change.Change[Any]:
         before, after = self._states(providers, consumers)
         roots = self._groups[group]
         ordered = sorted(roots, key=lambda uuid: (self._after.name_of(uuid), uuid))

@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api, lookup
@@ -166,7 +166,7 @@ def plan_repair(snapshot: CloudSnapshot, chosen: Iterable[AllocationFinding]) ->
 
 def _change(
     snapshot: CloudSnapshot, repairs: Sequence[tuple[AllocationFinding, Repair]]
-) -> change.Change:
+) -> change.Change[Any]:
     """One change for all repairs of a consumer."""
     ordered = sorted(repairs, key=lambda item: REPAIR_ORDER.index(item[0].code))
     return repair.change_of(

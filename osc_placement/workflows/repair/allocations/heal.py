@@ -169,7 +169,7 @@ def _by_rules(
     return dataclasses.replace(decision, reason=reason)
 
 
-def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change | change.Skipped:
+def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change[Any] | change.Skipped:
     server = decision.server
     if decision.repair is not None:
         subject = change.Subject(server.name, server.uuid)

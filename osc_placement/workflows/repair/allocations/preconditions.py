@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from osc_placement.nova import api, servers, values
 from osc_placement.plan.change import Change, Precondition, ServerState
@@ -78,7 +79,7 @@ class NovaPreconditions:
         self._open_migrations: Mapping[str, values.Migration] = {}
         self._migrations: frozenset[str] | None = None
 
-    def __call__(self, change: Change) -> str:
+    def __call__(self, change: Change[Any]) -> str:
         """Why the precondition of a change is not met; empty if it is met, or without one.
 
         Errors: those of nova.

@@ -70,7 +70,7 @@ def change_of(
     repairs: Iterable[Repair],
     reason: str,
     stage: int = 0,
-) -> change.Change:
+) -> change.Change[Any]:
     """The change of a consumer by some repairs, and of the binding profiles of its ports."""
     before = after = snapshot.consumer(subject.uuid)
     precondition: Precondition | None = None

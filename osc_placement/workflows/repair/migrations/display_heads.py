@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from osc_placement.client import api, retry
 from osc_placement.model.inventory import Inventory
@@ -111,7 +112,7 @@ def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
 
 def _decide_trait(
     observed: batch.ChosenMembership, offered: Inventory
-) -> change.Change | change.Skipped:
+) -> change.Change[Any] | change.Skipped:
     subject, kind = observed.subject, memberships.TRAITS.name
     trait, present = trait_of(offered), _names(observed)
     if trait is None:
@@ -126,7 +127,7 @@ def _decide_trait(
 
 def _decide_removal(
     observed: amend.Offered, with_trait: Iterable[str]
-) -> change.Change | change.Skipped:
+) -> change.Change[Any] | change.Skipped:
     subject, kind = observed.subject, inventories.TYPE.name
     used = (observed.usages or {}).get(CLASS, 0)
     if observed.provider.uuid not in with_trait:

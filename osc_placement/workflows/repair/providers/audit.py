@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from osc_placement.client import api
 from osc_placement.model.name import and_more, counted
@@ -66,7 +67,7 @@ def plan_repair(snapshot: ProviderSnapshot, chosen: Iterable[ProviderFinding]) -
 
 def _change(
     snapshot: ProviderSnapshot, repairs: Sequence[tuple[ProviderFinding, Mapping[str, bool]]]
-) -> change.Change:
+) -> change.Change[Any]:
     subject = repairs[0][0].subject
     traits = {name: has for _, repair in repairs for name, has in repair.items()}
     return change.Change(
