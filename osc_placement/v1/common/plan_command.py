@@ -254,7 +254,7 @@ class PlanCommand(base.ReportLister):
         if not several and len(data) > tables.MOST_ROWS:
             several = [tables.Table.of("", self.table_columns, column_names, data)]
         shown = [tables.first_rows(table) for table in several]
-        count, total = (sum(len(table.rows) for table in all_of) for all_of in (shown, several))
+        count, total = (sum(len(table.rows) for table in answer) for answer in (shown, several))
         if count < total:
             line = f"{count} of {total} rows: --rows all, or -f json"
             self.summary = [*self.summary, line]
