@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``SessionClient`` of upstream's ``osc_placement.http``, for plugins that import it. Deprecated.
 
-The next release removes this module: use ``client_manager.placement``.
+The next release removes this module: use ``client_manager.osc_placement``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from osc_placement import microversion
 
 warnings.warn(
     "osc_placement.http is deprecated and will be removed in osc-placement 6: use"
-    " client_manager.placement",
+    " client_manager.osc_placement",
     DeprecationWarning,
     stacklevel=2,
 )

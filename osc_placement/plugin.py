@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin of OpenStackClient: the API's name, its global options and its client.
 
-The only module that uses internals of the client manager. Every ``openstack`` command imports
-it, so it imports the client only in ``make_client``.
+The API name is our own: a client that has ``placement`` in its own tree keeps this plugin, and
+skips only ``resources``. The only module that uses internals of the client manager. Every
+``openstack`` command imports it, so it imports the client only in ``make_client``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 # From here on: "openstack" itself does not handle Ctrl-C while it imports modules.
 interrupt.install()
 
-API_NAME = "placement"
+API_NAME = "osc_placement"
 DEFAULT_API_VERSION = "1"
 
-#: OpenStackClient loads the command group ``openstack.placement.v<major>`` from the value of
+#: OpenStackClient loads the command group ``openstack.osc_placement.v<major>`` from the value of
 #: this setting. It is never set, so the group is always v1; with the real setting, ``latest``
 #: would mean a group "vlatest".
 API_VERSION_OPTION = "os_placement_command_group"
@@ -105,7 +107,11 @@ _OPTIONS = {
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add the global options. Their defaults do not override clouds.yaml."""
+    """Add the global options. Their defaults do not override clouds.yaml.
+
+    An option of the parser stays, such as ``--os-placement-api-version`` of a client that has
+    ``placement`` in its own tree: both set the same setting.
+    """
     checks: Mapping[str, dict[str, Any]] = {
         "--os-placement-api-version": {"action": _Version},
         _DATABASE_OPTION: {"type": _file_name},
@@ -115,7 +121,8 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
     for option, (metavar, variable, text) in _OPTIONS.items():
         default = os.environ.get(variable) or None
         check = checks.get(option, {})
-        parser.add_argument(option, metavar=metavar, default=default, help=text, **check)
+        with contextlib.suppress(argparse.ArgumentError):
+            parser.add_argument(option, metavar=metavar, default=default, help=text, **check)
     parser.add_argument(
         global_option(IN_USE_SETTING),
         action="store_true",

@@ -83,7 +83,7 @@ def get_version(obj: Any) -> str:
     manager: Any = getattr(getattr(obj, "app", None), "client_manager", None)
     if getattr(manager, "session", None) is None:
         return str(microversion.MINIMUM)
-    version: str = manager.placement.api_version
+    version: str = manager.osc_placement.api_version
     return version
 
 

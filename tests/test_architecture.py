@@ -117,10 +117,11 @@ LAYERS: dict[str, set[str]] = {
         )
     },
     "v1": BELOW_COMMANDS | BELOW_V1,
-    # Names of osc-placement 4, for one release.
+    # Modules of osc-placement 4, for one release.
     "http": set(),
-    "resources": {"v1", "v1.resources"},
     "version": set(),
+    # The commands of osc-placement 4.
+    "resources": {"client", "plugin", "v1.resources"},
     "offline": {"model"},
     "plugin": {"client", "client.connection", "interrupt", "model", "offline"},
     "testing": {"client", "model", "neutron", "nova", "samples", "server", "server.store"},
@@ -143,7 +144,7 @@ SAMPLE_USERS = ("server.options", "v1.common.services")
 
 #: outside library -> the modules (by prefix) that may import it.
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "argparse": ("v1", "plugin", "server.options", "server.run"),
+    "argparse": ("v1", "plugin", "resources", "server.options", "server.run"),
     "cliff": ("v1",),
     "keystoneauth1": ("client", "http", "nova", "neutron", "testing"),
     "openstack": ("client", "nova", "neutron", "testing"),

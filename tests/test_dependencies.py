@@ -28,7 +28,7 @@ NOT_IMPORTED = {
 }
 #: Modules that end a process, need an extra, or warn on purpose.
 NOT_TRIED = {
-    *("server.__main__", "server.wsgi", "http", "resources", "version"),
+    *("server.__main__", "server.wsgi", "http", "version"),
     *("testing.conformance.fixtures", "testing.conformance.test_conformance"),
 }
 #: Only pytest itself imports the pytest plugin.

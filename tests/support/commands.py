@@ -12,7 +12,9 @@ from typing import Any
 
 from tests.support.peer import process
 
-GROUP = "openstack.placement.v1"
+#: The group of the commands of osc-placement 4, and that of all other commands.
+CLASSIC_GROUP = "openstack.placement.v1"
+OWN_GROUP = "openstack.osc_placement.v1"
 
 
 def entry_points(group: str) -> dict[str, str]:
@@ -25,7 +27,8 @@ def entry_points(group: str) -> dict[str, str]:
     return dict(re.split(r"\s*=\s*", line, maxsplit=1) for line in lines)
 
 
-COMMANDS = entry_points(GROUP)
+CLASSIC, OWN = entry_points(CLASSIC_GROUP), entry_points(OWN_GROUP)
+COMMANDS = CLASSIC | OWN
 
 #: The part of a shell that a parser needs.
 APP = types.SimpleNamespace(command_manager=types.SimpleNamespace(namespace="openstack.cli"))

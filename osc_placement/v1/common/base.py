@@ -280,7 +280,7 @@ class PlacementCommand(command.Command):
         """The client at the microversion of the command line. Sends no request."""
         self._settings()
         shell: Any = self.app
-        client: api.Client = shell.client_manager.placement
+        client: api.Client = shell.client_manager.osc_placement
         if not self._is_connected:
             self._check_target(client)
         self._is_connected = True
@@ -309,7 +309,7 @@ class PlacementCommand(command.Command):
         """Close a database in this process. osc-lib closes the connections of a service."""
         if self.is_local:
             shell: Any = self.app
-            shell.client_manager.placement.close()
+            shell.client_manager.osc_placement.close()
 
     @property
     def auth_required(self) -> bool:

@@ -9,7 +9,6 @@ import sys
 #: What is imported when a command runs that needs it, and what is deprecated.
 HEAVY = (
     "osc_placement.http",
-    "osc_placement.resources",
     "osc_placement.version",
     "osc_placement.server",
     "osc_placement.testing",
@@ -24,29 +23,18 @@ HEAVY = (
     "yaml",
 )
 
-#: The modules of the commands that upstream's plugin has too.
-PLAIN = (
-    "allocation",
-    "candidate",
-    "inventory",
-    "provider",
-    "provider_aggregate",
-    "provider_trait",
-    "trait",
-)
-
-LOAD = f"""\
+#: First the commands that upstream's plugin has too.
+LOAD = """\
 import importlib.metadata, sys
 import cliff._argparse, cliff.columns, openstackclient.shell, osc_lib.command.command
 before = set(sys.modules)
-import osc_placement.plugin
-for point in importlib.metadata.entry_points(group="openstack.placement.v1"):
-    if point.module.rpartition(".")[2] in {PLAIN}:
+for group in ("openstack.placement.v1", "openstack.osc_placement.v1"):
+    for point in importlib.metadata.entry_points(group="openstack.cli.extension"):
+        if point.module.startswith("osc_placement."):
+            point.load()
+    for point in importlib.metadata.entry_points(group=group):
         point.load()
-print(*sorted(set(sys.modules) - before))
-for point in importlib.metadata.entry_points(group="openstack.placement.v1"):
-    point.load()
-print(*sorted(set(sys.modules) - before))
+    print(*sorted(set(sys.modules) - before))
 """
 
 

@@ -43,7 +43,7 @@ class Probe(base.Command):
 
 def probe(api_client: api.Client | None = None, **settings: Any) -> Probe:
     manager = types.SimpleNamespace(
-        placement=api_client, _cli_options=types.SimpleNamespace(config=settings)
+        osc_placement=api_client, _cli_options=types.SimpleNamespace(config=settings)
     )
     return Probe(types.SimpleNamespace(client_manager=manager, stdout=None), None)  # type: ignore[arg-type]
 
@@ -175,7 +175,7 @@ def test_an_interrupted_command_says_whether_anything_was_changed(
 
     api_client, _ = client(Reply(204))
     settings = types.SimpleNamespace(config={})
-    manager = types.SimpleNamespace(placement=api_client, _cli_options=settings)
+    manager = types.SimpleNamespace(osc_placement=api_client, _cli_options=settings)
     app = types.SimpleNamespace(client_manager=manager, stdout=None)
     with pytest.raises(KeyboardInterrupt):
         Interrupted(app, None).run(ARGUMENTS)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ def run(
     command: type[base.PlacementCommand], api_client: api.Client, *arguments: str
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     options = types.SimpleNamespace(config={})
-    manager = types.SimpleNamespace(placement=api_client, _cli_options=options)
+    manager = types.SimpleNamespace(osc_placement=api_client, _cli_options=options)
     made = command(types.SimpleNamespace(client_manager=manager, stdout=None), None)  # type: ignore[arg-type]
     parsed = made.get_parser("openstack").parse_args(arguments)
     return made.take_action(parsed)  # type: ignore[no-any-return]
