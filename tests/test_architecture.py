@@ -121,7 +121,7 @@ LAYERS: dict[str, set[str]] = {
     "http": set(),
     "version": set(),
     # The commands of osc-placement 4.
-    "resources": {"client", "plugin", "v1.resources"},
+    "resources": {"plugin", "v1.resources"},
     "offline": {"model"},
     "plugin": {"client", "client.connection", "interrupt", "model", "offline"},
     "testing": {"client", "model", "neutron", "nova", "samples", "server", "server.store"},

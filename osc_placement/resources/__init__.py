@@ -10,12 +10,10 @@ the global options and the client in ``plugin``. Each module has a command class
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from importlib import metadata
+from typing import Any
 
 from osc_placement import plugin
-
-if TYPE_CHECKING:
-    from osc_placement.client import api
 
 API_NAME = "placement"
 API_VERSION_OPTION = plugin.API_VERSION_OPTION
@@ -27,7 +25,12 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
     return parser
 
 
-def make_client(instance: Any) -> api.Client:
-    """``client_manager.placement``, for other plugins: the client of all commands."""
-    client: api.Client = getattr(instance, plugin.API_NAME)
-    return client
+def make_client(instance: Any) -> Any:
+    """``client_manager.placement``: the client of all commands, for other plugins.
+
+    A client that has ``placement`` in its own tree skips this module too late: it has replaced its
+    own function by this one. So it returns the client of that module.
+    """
+    for point in metadata.entry_points(group="openstack.cli.base", name=API_NAME):
+        return point.load().make_client(instance)
+    return getattr(instance, plugin.API_NAME)
