@@ -19,6 +19,7 @@ from keystoneauth1 import session, token_endpoint
 from osc_lib import exceptions
 
 from osc_placement import microversion
+from osc_placement.v1.common import local_target
 from tests.support import commands
 from tests.support.versions import MAXIMUM
 
@@ -95,6 +96,12 @@ def test_the_former_entry_points_are_those_of_the_former_group() -> None:
     former = dict(line.split(" = ") for line in FORMER_ENTRY_POINTS.strip().splitlines())
     assert {name: f"{RESOURCES}.{path}" for name, path in former.items()} == commands.CLASSIC
     assert [path for path in commands.OWN.values() if path.startswith(RESOURCES)] == []
+
+
+@pytest.mark.parametrize("entry", commands.CLASSIC)
+def test_a_former_command_has_the_hook_that_protects_a_cloud(entry: str) -> None:
+    (path,) = commands.entry_points(f"openstack.cli.{entry}").values()
+    assert commands.load(path) is local_target.LocalTarget
 
 
 @pytest.mark.parametrize("line", FORMER_CONSTANTS.strip().splitlines())

@@ -388,21 +388,26 @@ class PlacementCommand(command.Command):
         return plugin.embedded_database(self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        """The settings of the command line, the environment and clouds.yaml.
-
-        The target of the command line replaces that of the environment, each time: the shell reads
-        the options again for each command, and for nova.
-        """
-        manager = getattr(self.app, "client_manager", None)
-        options = getattr(manager, "_cli_options", None)
-        if options is None:
-            return {}
-        plugin.prefer_named_target(options, self._command_line())
-        settings: dict[str, Any] = options.config
-        return settings
+        """The settings of the command line, the environment and clouds.yaml."""
+        return settings_of(self.app)
 
     def _command_line(self) -> Sequence[str]:
         return getattr(self.app, "command_options", None) or ()
+
+
+def settings_of(shell: object) -> dict[str, Any]:
+    """The settings of the command line, the environment and clouds.yaml.
+
+    The target of the command line replaces that of the environment, each time: the shell reads the
+    options again for each command, and for nova.
+    """
+    manager = getattr(shell, "client_manager", None)
+    options = getattr(manager, "_cli_options", None)
+    if options is None:
+        return {}
+    plugin.prefer_named_target(options, getattr(shell, "command_options", None) or ())
+    settings: dict[str, Any] = options.config
+    return settings
 
 
 def _check(version: microversion.Microversion, required: Iterable[tuple[str, str]]) -> None:
