@@ -66,7 +66,7 @@ def _ours(ended: next_client.Run) -> dict[str, str]:
     return {name: path for name, path in ended.commands.items() if path.startswith("osc_placement")}
 
 
-def _duplicates(ended: next_client.Run) -> list[str]:
+def _duplicates(ended: next_client.Run) -> set[str]:
     """The commands that two modules have, according to cliff's warnings.
 
     A client before 10.5, which skips no plugin, reads the commands of the base module twice.
@@ -75,7 +75,7 @@ def _duplicates(ended: next_client.Run) -> list[str]:
         r"'(.+?)' command in .*modules: (\S+), (\S+): ", "\n".join(ended.warnings)
     )
     assert len(warnings) == len(ended.warnings)
-    return [name for name, one, other in warnings if one != other]
+    return {name for name, one, other in warnings if one != other}
 
 
 def test_our_commands_stay_and_the_classic_ones_step_back(ended: next_client.Run) -> None:
@@ -142,7 +142,7 @@ def test_the_version_option_of_the_client_is_that_of_our_commands(
 
 
 def test_no_command_has_two_implementations(ended: next_client.Run) -> None:
-    assert _duplicates(ended) == []
+    assert _duplicates(ended) == set()
 
 
 def test_the_tutorial_shows_the_real_output(ended: next_client.Run) -> None:
@@ -152,12 +152,12 @@ def test_the_tutorial_shows_the_real_output(ended: next_client.Run) -> None:
 @pytest.mark.parametrize(
     ("ignored", "own", "duplicates"),
     [
-        ([], True, ["trait list"]),
-        (["osc_placement"], False, []),
+        ([], True, {"trait list"}),
+        (["osc_placement"], False, set()),
     ],
 )
 def test_another_list_of_ignored_modules_has_the_effect_that_the_page_names(
-    ignored: list[str], own: bool, duplicates: list[str], tmp_path: pathlib.Path
+    ignored: list[str], own: bool, duplicates: set[str], tmp_path: pathlib.Path
 ) -> None:
     ended = next_client.run(tmp_path, ignored, [CALLS["trait list"]])
     assert bool(_ours(ended)) is own
