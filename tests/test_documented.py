@@ -117,6 +117,14 @@ def test_every_documented_pattern_is_a_command() -> None:
     assert all(names for page in PAGES for names in documented(page))
 
 
+def test_the_page_about_the_commands_of_the_client_lists_those_of_osc_placement_4() -> None:
+    page = (DOCS / "about" / "upstream.rst").read_text()
+    rows = re.findall(r"^``(.+?)`` {3,}(\w.*)$", page, re.MULTILINE)
+    names = {f"{noun} {verb}" for noun, verbs in rows for verb in verbs.split(", ")}
+    assert names == {command_name(entry) for entry in CLASSIC}
+    assert f"These {len(CLASSIC)} commands" in page
+
+
 def test_every_command_class_is_registered() -> None:
     registered = {load(path) for path in COMMANDS.values()}
     assert {command for command in command_classes() if command not in registered} == set()
