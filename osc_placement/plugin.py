@@ -123,13 +123,10 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
         check = checks.get(option, {})
         with contextlib.suppress(argparse.ArgumentError):
             parser.add_argument(option, metavar=metavar, default=default, help=text, **check)
-    parser.add_argument(
-        global_option(IN_USE_SETTING),
-        action="store_true",
-        default=None,
-        help=f"With {_CONFIG_OPTION}: write although a service, or another program, uses the"
-        " database",
-    )
+    text = f"With {_CONFIG_OPTION}: write although a service, or another program, uses the database"
+    with contextlib.suppress(argparse.ArgumentError):
+        in_use = global_option(IN_USE_SETTING)
+        parser.add_argument(in_use, action="store_true", default=None, help=text)
     return parser
 
 

@@ -167,6 +167,16 @@ def test_without_openstack_placement_the_error_names_the_extra(
         client.transport.local()
 
 
+def test_an_option_that_the_client_has_itself_stays() -> None:
+    whole = plugin.build_option_parser(argparse.ArgumentParser())
+    for option in (name for name in whole._option_string_actions if name.startswith("--os-")):
+        parser = argparse.ArgumentParser()
+        first = parser.add_argument(option)
+        plugin.build_option_parser(parser)
+        assert parser._option_string_actions[option] is first
+        assert parser._option_string_actions.keys() == whole._option_string_actions.keys()
+
+
 def test_the_command_group_does_not_depend_on_the_version() -> None:
     assert plugin.API_VERSION_OPTION.replace("os_", "", 1) != "placement_api_version"
     assert plugin.DEFAULT_API_VERSION in plugin.API_VERSIONS
