@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, plugin
 from osc_placement.model import command_line as lines
+from osc_placement.model.name import counted
 from osc_placement.plan.guards import MANY, MAX_PERCENT, RECORDED_NOVA, SMALL
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import (
@@ -256,7 +257,7 @@ class PlanCommand(base.ReportLister):
         shown = [tables.first_rows(table) for table in several]
         count, total = (sum(len(table.rows) for table in answer) for answer in (shown, several))
         if count < total:
-            line = f"{count} of {total} rows: --rows all, or -f json"
+            line = f"{count} of {counted(total, 'row')}: --rows all, or -f json"
             self.summary = [*self.summary, line]
         return shown
 
