@@ -23,7 +23,7 @@ from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import flavors
-from osc_placement.scheduling import request, traits
+from osc_placement.scheduling import nova_options, request, traits
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import compute_nodes, nova_servers, servers
@@ -135,7 +135,7 @@ class Cloud:
     def _audit(self, client: explained.CountingClient) -> None:
         nova = flavor_clouds.recorded(**flavor_clouds.drawn_flavors(self.draw))
         specs = {each.name: each.flavor for each in flavors.flavors(nova)}
-        options = request.SchedulerOptions()
+        options = nova_options.SchedulerOptions()
         for item in audit.audit(client, nova, [], options, CONTEXT, self.compute):
             if item.code not in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
                 asked = request.request_to_placement(request.ServerSpec(specs[item.name]))

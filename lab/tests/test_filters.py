@@ -18,7 +18,7 @@ import pytest
 from lab import install, place
 from lab.tests.test_request import RELEASES
 from osc_placement.nova import flavor, values
-from osc_placement.scheduling import filters, request
+from osc_placement.scheduling import filters, nova_options, request
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.rule import Host
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -74,7 +74,9 @@ def accepts(case: dict[str, Any], release: int, names: Collection[str]) -> dict[
         image=case["image"],
         project_id=case["project"],
     )
-    options = request.SchedulerOptions(max_instances_per_host=request.DEFAULT_MAX_INSTANCES)
+    options = nova_options.SchedulerOptions(
+        max_instances_per_host=nova_options.DEFAULT_MAX_INSTANCES
+    )
     asked = Case(Way.BOOT, spec, ServerHosts(values.Hosts()), (release,), options)
     host = Host(
         listed=tuple(

@@ -24,7 +24,7 @@ from osc_placement import errors
 from osc_placement.client import query
 from osc_placement.nova import flavor
 from osc_placement.nova.values import HostAggregate
-from osc_placement.scheduling import request, traits
+from osc_placement.scheduling import nova_options, request, traits
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -79,11 +79,11 @@ class Case(NamedTuple):
     zone: str | None
     project: str
     disk_format: str
-    options: request.SchedulerOptions
+    options: nova_options.SchedulerOptions
     aliases: Sequence[Mapping[str, str]]
 
     def to_dict(self) -> dict[str, Any]:
-        names = (*request.FILTERS, "max_placement_results", "owner")
+        names = (*nova_options.FILTERS, "max_placement_results", "owner")
         numbers = {
             name: getattr(self.flavor, name)
             for name in ("vcpus", "ram", "disk", "ephemeral", "swap")
@@ -200,7 +200,7 @@ def cases(rng: random.Random, known: Mapping[str, Any], release: int) -> Iterato
     while True:
         on = {
             name: rng.random() < 0.5
-            for name in (*request.FILTERS, "owner", "pci_in_placement")
+            for name in (*nova_options.FILTERS, "owner", "pci_in_placement")
             if name != "query_placement_for_routed_network_aggregates"
         }
         if release < traits.OWNER_SINCE:
@@ -220,10 +220,10 @@ def cases(rng: random.Random, known: Mapping[str, Any], release: int) -> Iterato
             rng.choice((None, None, "az1", "az2", "moon")),
             rng.choice(("acme", "other", "third")),
             rng.choice(("qcow2", "raw", "bogus")),
-            request.SchedulerOptions(
+            nova_options.SchedulerOptions(
                 release=release,
                 max_placement_results=rng.choice((50, 1000)),
-                aliases=request.read_aliases([json.dumps(each) for each in aliases]),
+                aliases=nova_options.read_aliases([json.dumps(each) for each in aliases]),
                 **on,
             ),
             aliases,

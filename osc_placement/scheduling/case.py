@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.nova import values
 from osc_placement.nova.topology import is_true
-from osc_placement.scheduling import request, traits
+from osc_placement.scheduling import nova_options, request, traits
 from osc_placement.scheduling.answer import NotKnown
 from osc_placement.scheduling.server_hosts import ServerHosts
 
@@ -83,7 +83,9 @@ class Case:
     spec: request.ServerSpec
     compute: ServerHosts
     releases: tuple[int, ...] = traits.RELEASES[-1:]
-    options: request.SchedulerOptions = dataclasses.field(default_factory=request.SchedulerOptions)
+    options: nova_options.SchedulerOptions = dataclasses.field(
+        default_factory=nova_options.SchedulerOptions
+    )
     requests: Sequence[request.NovaRequest] = ()
     aggregates: Sequence[values.HostAggregate] = ()
     server: values.Server | None = None

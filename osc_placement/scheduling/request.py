@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import pathlib
-import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.model import constraint, json_text
+from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.model.constraint import Constraint, Kind
-from osc_placement.model.name import CUSTOM_PREFIX
 from osc_placement.neutron.api import Port
-from osc_placement.nova import configuration, flavor as flavors, topology
+from osc_placement.nova import flavor as flavors, topology
 from osc_placement.nova.flavor import Source
 from osc_placement.nova.values import ComputeNode, HostAggregate
-from osc_placement.scheduling import traits
+from osc_placement.scheduling import nova_options, traits
 
 IMAGE_TRAITS = "image traits"
 PCI = "PCI alias"
@@ -60,188 +57,6 @@ _DEVICE = "_pci-"
 _ZONE = "availability_zone"
 _TENANT_KEY = "filter_tenant_id"
 _TRAIT_KEY = "trait:"
-
-
-_NOT_IN_A_NAME = re.compile("[^A-Z0-9_]+")
-
-_SECTION = "scheduler"
-_FILTER_SECTION = "filter_scheduler"
-_PCI_SECTION = "pci"
-_WORKAROUNDS = "workarounds"
-
-#: The filters that nova enables by default.
-DEFAULT_FILTERS = (
-    "ComputeFilter",
-    "ComputeCapabilitiesFilter",
-    "ImagePropertiesFilter",
-    "ServerGroupAntiAffinityFilter",
-    "ServerGroupAffinityFilter",
-)
-
-#: Nova's default limit of the servers of a host, for the filters of this number.
-DEFAULT_MAX_INSTANCES = 50
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PciAlias:
-    """What nova requests from Placement for one device of a ``[pci]alias``.
-
-    ``has_ids``: the alias has a vendor_id and a product_id. ``is_live_migratable``: its devices can
-    move with a running server.
-    """
-
-    resource_class: str
-    traits: frozenset[str] = frozenset()
-    has_ids: bool = True
-    is_live_migratable: bool = False
-
-
-#: ``{name: the aliases of this name}``
-PciAliases = Mapping[str, Sequence[PciAlias]]
-
-
-def read_aliases(texts: Iterable[str]) -> PciAliases:
-    """The PCI aliases of the JSON texts of ``[pci]alias``.
-
-    Raises ValueError for a text that is not the JSON object of an alias.
-    """
-    aliases: dict[str, list[PciAlias]] = collections.defaultdict(list)
-    for text in texts:
-        alias = json_text.parse(text)
-        try:
-            device = f"PCI_{alias.get('vendor_id')}_{alias.get('product_id')}"
-            requested = alias.get("resource_class") or device
-            names = filter(None, alias.get("traits", "").split(","))
-            read = PciAlias(
-                _standard_or_custom(requested, flavors.STANDARD_CLASSES),
-                frozenset(_standard_or_custom(each, traits.standard()) for each in names),
-                bool(alias.get("vendor_id") and alias.get("product_id")),
-                topology.is_true(str(alias.get("live_migratable", ""))),
-            )
-            aliases[alias["name"]].append(read)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"not a PCI alias: {text}") from error
-    return aliases
-
-
-def _standard_or_custom(text: str, standard: Container[str]) -> str:
-    """A standard name, or the normalized custom name."""
-    normalized = _NOT_IN_A_NAME.sub("_", text.upper())
-    if normalized in standard or normalized.startswith(CUSTOM_PREFIX):
-        return normalized
-    return f"{CUSTOM_PREFIX}{normalized}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SchedulerOptions:
-    """The release of nova, and the options of ``[scheduler]``, with nova's defaults.
-
-    Without a ``release`` the version of nova's API says it; without a nova it is the newest.
-
-    ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34); None
-    if that is not known. Nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
-    ``max_instances_per_host`` of ``[filter_scheduler]``, and ``allow_resize_to_same_host`` are None
-    without a nova.conf. ``disable_fallback_pcpu_query`` is an option of ``[workarounds]``.
-    """
-
-    max_placement_results: int = 1000
-    limit_tenants_to_placement_aggregate: bool = False
-    placement_aggregate_required_for_tenants: bool = False
-    query_placement_for_image_type_support: bool = False
-    enable_isolated_aggregate_filtering: bool = False
-    image_metadata_prefilter: bool = False
-    query_placement_for_routed_network_aggregates: bool = False
-    owner: bool | None = None
-    release: int | None = None
-    allow_resize_to_same_host: bool | None = None
-    pci_in_placement: bool = False
-    aliases: PciAliases | None = None
-    enabled_filters: tuple[str, ...] | None = None
-    max_instances_per_host: int | None = None
-    image_properties_default_architecture: str | None = None
-    aggregate_image_properties_isolation_namespace: str | None = None
-    aggregate_image_properties_isolation_separator: str = "."
-    isolated_hosts: frozenset[str] = frozenset()
-    isolated_images: frozenset[str] = frozenset()
-    restrict_isolated_hosts_to_isolated_images: bool = True
-    disable_fallback_pcpu_query: bool = False
-
-    def optional(self) -> dict[str, bool]:
-        """``{request filter that is off by default: whether it is on}``."""
-        return {
-            "tenant aggregates": self.limit_tenants_to_placement_aggregate,
-            "image type support": self.query_placement_for_image_type_support,
-            "isolated aggregates": self.enable_isolated_aggregate_filtering,
-            "image metadata": self.image_metadata_prefilter,
-            "routed networks": self.query_placement_for_routed_network_aggregates,
-        }
-
-
-#: The request filters that nova.conf turns on or off.
-FILTERS = (
-    "limit_tenants_to_placement_aggregate",
-    "placement_aggregate_required_for_tenants",
-    "query_placement_for_image_type_support",
-    "enable_isolated_aggregate_filtering",
-    "image_metadata_prefilter",
-    "query_placement_for_routed_network_aggregates",
-)
-
-
-#: The options of filters that are texts.
-_TEXTS = (
-    "image_properties_default_architecture",
-    "aggregate_image_properties_isolation_namespace",
-    "aggregate_image_properties_isolation_separator",
-)
-
-
-def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptions:
-    """``base`` with the options that a nova.conf sets. Errors: PlacementError names the file."""
-    from oslo_config import cfg
-
-    conf = cfg.ConfigOpts()
-    conf.register_opts(
-        [
-            cfg.IntOpt("max_placement_results", default=base.max_placement_results, min=1),
-            *(cfg.BoolOpt(name, default=getattr(base, name)) for name in FILTERS),
-        ],
-        group=_SECTION,
-    )
-    conf.register_opts(
-        [
-            cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS)),
-            cfg.BoolOpt("pci_in_placement", default=False),
-            cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1),
-            *(cfg.StrOpt(name, default=getattr(base, name)) for name in _TEXTS),
-            cfg.ListOpt("isolated_hosts", default=[]),
-            cfg.ListOpt("isolated_images", default=[]),
-            cfg.BoolOpt("restrict_isolated_hosts_to_isolated_images", default=True),
-        ],
-        group=_FILTER_SECTION,
-    )
-    fallback = cfg.BoolOpt("disable_fallback_pcpu_query", default=False)
-    conf.register_opts([fallback], group=_WORKAROUNDS)
-    conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
-    conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
-    with configuration.read(conf, path):
-        scheduler, section = conf[_SECTION], conf[_FILTER_SECTION]
-        return dataclasses.replace(
-            base,
-            **{name: getattr(scheduler, name) for name in ("max_placement_results", *FILTERS)},
-            enabled_filters=tuple(section.enabled_filters),
-            max_instances_per_host=section.max_instances_per_host,
-            allow_resize_to_same_host=conf.allow_resize_to_same_host,
-            pci_in_placement=section.pci_in_placement,
-            aliases=read_aliases(conf[_PCI_SECTION].alias),
-            **{name: getattr(section, name) for name in _TEXTS},
-            isolated_hosts=frozenset(section.isolated_hosts),
-            isolated_images=frozenset(section.isolated_images),
-            restrict_isolated_hosts_to_isolated_images=(
-                section.restrict_isolated_hosts_to_isolated_images
-            ),
-            disable_fallback_pcpu_query=conf[_WORKAROUNDS].disable_fallback_pcpu_query,
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -329,7 +144,7 @@ class NovaRequest:
 def requests_by_release(
     server: ServerSpec,
     aggregates: Sequence[HostAggregate] = (),
-    options: SchedulerOptions | None = None,
+    options: nova_options.SchedulerOptions | None = None,
     releases: Sequence[int] = traits.RELEASES[-1:],
 ) -> tuple[NovaRequest, ...]:
     """The different requests of several releases of nova, that of the newest release first.
@@ -338,7 +153,7 @@ def requests_by_release(
     Errors: InvalidInput if every release refuses the flavor with this image, or Placement its
     query.
     """
-    options = options or SchedulerOptions()
+    options = options or nova_options.SchedulerOptions()
     owners = [release for release in releases if release >= traits.OWNER_SINCE]
     if options.owner is None and owners:
         owned = dataclasses.replace(options, owner=True)
@@ -355,7 +170,7 @@ def requests_by_release(
 def _different(
     server: ServerSpec,
     aggregates: Sequence[HostAggregate],
-    options: SchedulerOptions,
+    options: nova_options.SchedulerOptions,
     releases: Sequence[int],
 ) -> tuple[NovaRequest, ...]:
     different: list[NovaRequest] = []
@@ -384,14 +199,14 @@ def _different(
 def request_to_placement(
     server: ServerSpec,
     aggregates: Sequence[HostAggregate] = (),
-    options: SchedulerOptions | None = None,
+    options: nova_options.SchedulerOptions | None = None,
 ) -> NovaRequest:
     """The request of nova's scheduler for a server.
 
     ``aggregates`` are all host aggregates, with metadata.
     Errors: InvalidInput if nova or Placement refuses the flavor with this image.
     """
-    options = options or SchedulerOptions()
+    options = options or nova_options.SchedulerOptions()
     asked = _Builder(server, aggregates, options).build()
     specs, image = server.flavor.extra_specs, server.image or {}
     policy = specs.get("hw:cpu_policy") or image.get("hw_cpu_policy")
@@ -437,7 +252,7 @@ class _Builder:
         self,
         server: ServerSpec,
         aggregates: Sequence[HostAggregate],
-        options: SchedulerOptions,
+        options: nova_options.SchedulerOptions,
         *,
         pins_cpus: bool = True,
     ) -> None:
@@ -747,7 +562,11 @@ class _Builder:
 
 
 def _wrong_aliases(
-    aliases: PciAliases, requested: Sequence[tuple[str, int]], release: int, *, in_placement: bool
+    aliases: nova_options.PciAliases,
+    requested: Sequence[tuple[str, int]],
+    release: int,
+    *,
+    in_placement: bool,
 ) -> Iterator[str]:
     """What is wrong with the aliases of a nova.conf, for a flavor that requests some."""
     for name, _ in dict(requested).items():

@@ -24,7 +24,7 @@ from osc_placement.client import api, api_errors, wsgi
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import api as nova_api
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import show
@@ -124,7 +124,7 @@ def questions(
     yield (
         "flavor audit",
         lambda client: flavor_audit.audit(
-            client, nova, (), request.SchedulerOptions(), CONTEXT, compute
+            client, nova, (), nova_options.SchedulerOptions(), CONTEXT, compute
         ),
     )
     yield "health", functools.partial(checked, nova)

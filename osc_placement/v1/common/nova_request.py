@@ -12,7 +12,7 @@ from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
     from osc_placement.nova import api
-    from osc_placement.scheduling import request
+    from osc_placement.scheduling import nova_options
     from osc_placement.workflows.cloud import nova_request, nova_servers
 
 
@@ -109,14 +109,14 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
         command.usage_error(f"argument --availability-zone: needs {parsed_args.request_options}")
 
 
-def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
+def scheduler(parsed_args: argparse.Namespace) -> nova_options.SchedulerOptions:
     """The options of nova's scheduler. Errors: PlacementError for an invalid nova.conf."""
-    from osc_placement.scheduling import request
+    from osc_placement.scheduling import nova_options
 
     on: dict[str, Any] = {FILTERS[name]: True for name in parsed_args.filters}
-    options = request.SchedulerOptions(release=parsed_args.nova_release)
+    options = nova_options.SchedulerOptions(release=parsed_args.nova_release)
     if parsed_args.nova_conf is not None:
-        options = request.read_nova_conf(parsed_args.nova_conf, options)
+        options = nova_options.read_nova_conf(parsed_args.nova_conf, options)
     return dataclasses.replace(options, **on)
 
 

@@ -85,17 +85,17 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.nova import api, pci
-        from osc_placement.scheduling import request
+        from osc_placement.scheduling import nova_options
         from osc_placement.workflows.health import upgrade
 
         if not self.is_local:
             services.authenticate(self.app, "reads Placement and nova")
         cloud = services.NovaServices(self)
         opened = services.or_reasons(self)
-        options = request.SchedulerOptions()
+        options = nova_options.SchedulerOptions()
         configuration = None
         if parsed_args.nova_conf is not None:
-            options = request.read_nova_conf(parsed_args.nova_conf, options)
+            options = nova_options.read_nova_conf(parsed_args.nova_conf, options)
             configuration = pci.read_device_spec(parsed_args.nova_conf)
         version = api.maximum_version(opened.require_nova())
         step = upgrade.step_of(version, parsed_args.old, parsed_args.to, options)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, servers, values
-from osc_placement.scheduling import request, verdict
+from osc_placement.scheduling import nova_options, request, verdict
 from osc_placement.scheduling.answer import NotKnown
 from osc_placement.scheduling.case import Case, GroupMembers, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -138,7 +138,7 @@ def with_requests(
 def of_servers(
     services: RequestServices,
     listed: Mapping[str, values.Server],
-    options: request.SchedulerOptions,
+    options: nova_options.SchedulerOptions,
     compute: ServerHosts,
 ) -> dict[str, Case | str]:
     """The case of each server of ``listed`` (by UUID) without a way, or why there is none.

@@ -14,7 +14,7 @@ from osc_placement.nova import api as nova_api, flavors, servers, values
 from osc_placement.nova.flavors import NamedFlavor
 from osc_placement.scheduling import api_rules, case, request, traits
 from osc_placement.scheduling.answer import NotKnown
-from osc_placement.scheduling.request import SchedulerOptions
+from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.scheduling.server_hosts import ServerHosts
 
 

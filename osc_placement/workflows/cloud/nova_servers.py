@@ -13,7 +13,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, flavor, servers as nova_servers, values
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options, request
 from osc_placement.scheduling.case import Case, GroupMembers
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import cases, guest_search, nova_request, server_moves, servers
@@ -145,7 +145,7 @@ def needs_allocations(server: values.Server) -> bool:
 
 def observe(
     services: nova_request.RequestServices,
-    options: request.SchedulerOptions,
+    options: nova_options.SchedulerOptions,
     compute: ServerHosts,
     on_hosts: ServersOnHosts,
     uuids: Sequence[str],

@@ -17,7 +17,7 @@ from osc_placement.model import candidate
 from osc_placement.nova import flavors
 from osc_placement.nova.api import Nova, host_aggregates
 from osc_placement.nova.values import HostAggregate
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options, request
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_request, observe, selector, wide
@@ -114,7 +114,7 @@ def audit(
     client: api.Client,
     nova: Nova,
     names: Sequence[str],
-    options: request.SchedulerOptions,
+    options: nova_options.SchedulerOptions,
     context: ReadContext,
     compute: ServerHosts | None = None,
 ) -> list[AuditedFlavor]:

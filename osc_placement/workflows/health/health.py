@@ -26,7 +26,7 @@ from osc_placement.neutron.api import Neutron, RecordedNeutron
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options, request
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import compute_nodes, on_a_copy, problem, server_moves
 from osc_placement.workflows.cloud.context import ReadContext
@@ -363,7 +363,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
     nova = services.require_nova()
     compute = compute_nodes.read_server_hosts(nova)
     audited = flavor_audit.audit(
-        services.client, nova, (), request.SchedulerOptions(), context, compute
+        services.client, nova, (), nova_options.SchedulerOptions(), context, compute
     )
     problems = [
         HealthProblem(item.code.problem, item.id, item.name, "placement flavor audit")

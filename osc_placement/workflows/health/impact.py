@@ -24,7 +24,7 @@ from osc_placement.model import candidate
 from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, flavors, servers as nova_servers, values
 from osc_placement.plan.plan import Plan
-from osc_placement.scheduling import filters, request
+from osc_placement.scheduling import filters, nova_options, request
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.rule import Host
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -177,7 +177,7 @@ def impact(
     nova: nova_api.Nova,
     planned: Plan,
     path: pathlib.Path,
-    options: request.SchedulerOptions | None = None,
+    options: nova_options.SchedulerOptions | None = None,
 ) -> Impact:
     """The impact of the plan in the file ``path`` on every flavor and server of nova.
 
@@ -193,7 +193,7 @@ def compare(
     base: state.CloudState,
     changed: on_a_copy.After,
     nova: nova_api.Nova,
-    options: request.SchedulerOptions | None = None,
+    options: nova_options.SchedulerOptions | None = None,
 ) -> Impact:
     """The impact of a plan that was applied to a copy of ``base``.
 
@@ -226,10 +226,12 @@ def compare(
 
 
 def _rules(
-    base: state.CloudState, nova: nova_api.Nova, options: request.SchedulerOptions | None = None
+    base: state.CloudState,
+    nova: nova_api.Nova,
+    options: nova_options.SchedulerOptions | None = None,
 ) -> nova_request.Rules:
     with_trait = functools.partial(nova_request.with_trait_in, base)
-    return nova_request.observe_rules(nova, options or request.SchedulerOptions(), with_trait)
+    return nova_request.observe_rules(nova, options or nova_options.SchedulerOptions(), with_trait)
 
 
 def fits(
@@ -377,7 +379,7 @@ def _sum(first: FlavorFits, second: FlavorFits) -> FlavorFits:
 
 
 def _requests(
-    named: Iterable[flavors.NamedFlavor], options: request.SchedulerOptions
+    named: Iterable[flavors.NamedFlavor], options: nova_options.SchedulerOptions
 ) -> Iterator[tuple[flavors.NamedFlavor, request.NovaRequest | None, str]]:
     """Each flavor by name, with nova's request for it, or why nova refuses it."""
     for flavor in sorted(named, key=lambda flavor: flavor.name):
@@ -403,7 +405,7 @@ _HIDDEN = frozenset({"ComputeCapabilitiesFilter"})
 def _of_flavors(
     comparison: _Comparison,
     named: Iterable[flavors.NamedFlavor],
-    options: request.SchedulerOptions,
+    options: nova_options.SchedulerOptions,
     stranded: dict[str, list[values.Server]],
 ) -> Iterator[FlavorImpact]:
     for flavor, asked, refused in _requests(named, options):
@@ -425,7 +427,7 @@ def _stranded(
     comparison: _Comparison,
     servers: Iterable[values.Server],
     aggregates: Sequence[values.HostAggregate],
-    options: request.SchedulerOptions,
+    options: nova_options.SchedulerOptions,
 ) -> dict[str, list[values.Server]]:
     """``{name of a flavor: its stranded servers}``; servers that nova refuses now are left out."""
     roots = {item.name: uuid for uuid, item in comparison.before.providers.items()}

@@ -17,7 +17,7 @@ from osc_placement.model import inventory
 from osc_placement.nova import flavor, flavors, pci
 from osc_placement.plan import change
 from osc_placement.scheduling import releases, traits
-from osc_placement.scheduling.request import SchedulerOptions
+from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.context import ReadContext

@@ -18,7 +18,7 @@ from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavors, values
 from osc_placement.nova.flavor import Flavor
-from osc_placement.scheduling import releases, request, traits
+from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.workflows.cloud.hosts import HostSearch
 
 #: The smallest flavor: a request for it has what an image adds.
@@ -92,14 +92,14 @@ class ReleaseStep:
 
     old: int
     new: int
-    options: request.SchedulerOptions
+    options: nova_options.SchedulerOptions
 
     @property
     def titles(self) -> str:
         """``nova 31 (2025.1) to nova 34 (2026.2)``"""
         return f"{releases.title(self.old)} to {releases.title(self.new)}"
 
-    def of(self, release: int) -> request.SchedulerOptions:
+    def of(self, release: int) -> nova_options.SchedulerOptions:
         """The options of a release whose nova-computes are all of this release."""
         owner = release >= traits.OWNER_SINCE
         return dataclasses.replace(self.options, release=release, owner=owner)

@@ -9,13 +9,13 @@ import functools
 from osc_placement import errors
 from osc_placement.client import api as placement_api
 from osc_placement.nova import api, flavors
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options, request
 from osc_placement.workflows.cloud import nova_request
 from osc_placement.workflows.moving.places import Wanted
 
 
 def read(
-    client: placement_api.Client, nova: api.Nova, options: request.SchedulerOptions
+    client: placement_api.Client, nova: api.Nova, options: nova_options.SchedulerOptions
 ) -> dict[str, Wanted]:
     """``{flavor: nova's queries}`` by the newest release that this nova may be.
 

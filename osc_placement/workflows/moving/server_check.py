@@ -14,7 +14,7 @@ from osc_placement import errors
 from osc_placement.model import name
 from osc_placement.model.name import counted
 from osc_placement.nova import api, servers, values
-from osc_placement.scheduling import request, verdict
+from osc_placement.scheduling import nova_options, verdict
 from osc_placement.scheduling.answer import Answer, Verdict, among
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -31,8 +31,8 @@ class ServerCheckRequest:
 
     servers: Sequence[str] = ()
     hosts: Collection[str] = ()
-    scheduler: request.SchedulerOptions = dataclasses.field(
-        default_factory=request.SchedulerOptions
+    scheduler: nova_options.SchedulerOptions = dataclasses.field(
+        default_factory=nova_options.SchedulerOptions
     )
 
 

@@ -693,6 +693,6 @@ def test_a_healthy_cloud_at_rest_has_a_plain_yes(command: str, cloud: Cloud) -> 
 
 def filters_of_nova() -> list[str]:
     """The filters that nova enables by default."""
-    from osc_placement.scheduling import request
+    from osc_placement.scheduling import nova_options
 
-    return sorted(request.DEFAULT_FILTERS)
+    return sorted(nova_options.DEFAULT_FILTERS)

@@ -16,7 +16,7 @@ from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron.api import Port
 from osc_placement.nova import flavor
 from osc_placement.nova.values import HostAggregate
-from osc_placement.scheduling import request, traits
+from osc_placement.scheduling import nova_options, request, traits
 
 ALWAYS = (
     "resources=VCPU:4,MEMORY_MB:2048,DISK_GB:20&root_required=!COMPUTE_STATUS_DISABLED&limit=1000"
@@ -36,7 +36,9 @@ def spec(
 
 
 def parameters(server: request.ServerSpec, **options: Any) -> str:
-    found = request.request_to_placement(server, AGGREGATES, request.SchedulerOptions(**options))
+    found = request.request_to_placement(
+        server, AGGREGATES, nova_options.SchedulerOptions(**options)
+    )
     return query.encode(query.candidate_pairs(found.query)).removeprefix("?")
 
 
@@ -163,7 +165,7 @@ def test_what_is_not_known_is_listed() -> None:
     found = request.request_to_placement(
         request.ServerSpec(flavor.Flavor(1, 1, 1), availability_zone="moon"),
         AGGREGATES,
-        request.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
+        nova_options.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
     )
     assert [text.partition(":")[0] for text in found.assumptions] == [
         "the image has no properties that change the request",
@@ -196,8 +198,8 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         '[pci]\nalias = {"name": "gpu", "resource_class": "h100", "traits": "a"}\n'
         "[other]\nunknown = 1\n"
     )
-    found = request.read_nova_conf(path, request.SchedulerOptions(owner=True))
-    assert found == request.SchedulerOptions(
+    found = nova_options.read_nova_conf(path, nova_options.SchedulerOptions(owner=True))
+    assert found == nova_options.SchedulerOptions(
         max_placement_results=50,
         limit_tenants_to_placement_aggregate=True,
         owner=True,
@@ -205,11 +207,13 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         max_instances_per_host=50,
         allow_resize_to_same_host=False,
         pci_in_placement=True,
-        aliases={"gpu": [request.PciAlias("CUSTOM_H100", frozenset({"CUSTOM_A"}), has_ids=False)]},
+        aliases={
+            "gpu": [nova_options.PciAlias("CUSTOM_H100", frozenset({"CUSTOM_A"}), has_ids=False)]
+        },
     )
     path.write_text("[scheduler]\n")
-    found = request.read_nova_conf(path, found)
-    assert found.enabled_filters == request.DEFAULT_FILTERS
+    found = nova_options.read_nova_conf(path, found)
+    assert found.enabled_filters == nova_options.DEFAULT_FILTERS
 
 
 @pytest.mark.parametrize("text", ["[scheduler]\nmax_placement_results = many\n", "no section"])
@@ -217,7 +221,7 @@ def test_an_invalid_nova_conf_is_an_error_that_names_it(tmp_path: pathlib.Path, 
     path = tmp_path / "nova.conf"
     path.write_text(text)
     with pytest.raises(errors.PlacementError, match=str(path)):
-        request.read_nova_conf(path, request.SchedulerOptions())
+        nova_options.read_nova_conf(path, nova_options.SchedulerOptions())
 
 
 def by_release(specs: Mapping[str, str], image: Mapping[str, str], *releases: int) -> list[str]:
@@ -304,7 +308,7 @@ def test_releases_that_send_different_requests_are_told_apart() -> None:
 def test_a_release_that_refuses_a_flavor_is_named() -> None:
     specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-snp"}
     image = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
-    options = request.SchedulerOptions(owner=False)
+    options = nova_options.SchedulerOptions(owner=False)
     [found] = request.requests_by_release(spec(specs, image), (), options, releases=(33, 34))
     assert found.releases == (34,)
     assert "nova 33 refuses it" in found.not_checked[-1]
@@ -336,7 +340,7 @@ ALIASES = ('{"name": "gpu", "vendor_id": "10de", "product_id": "2330", "traits":
 
 
 def test_each_pci_device_is_a_group_of_its_own() -> None:
-    options = {"aliases": request.read_aliases(ALIASES), "pci_in_placement": True}
+    options = {"aliases": nova_options.read_aliases(ALIASES), "pci_in_placement": True}
     server = spec({"pci_passthrough:alias": "gpu:2"})
     text = parameters(server, **options)
     for number in (1, 2):
@@ -350,7 +354,7 @@ def test_each_pci_device_is_a_group_of_its_own() -> None:
     [
         ({}, "only nova.conf"),
         (
-            {"aliases": request.read_aliases(ALIASES)},
+            {"aliases": nova_options.read_aliases(ALIASES)},
             "only with [filter_scheduler]pci_in_placement",
         ),
     ],
@@ -359,14 +363,16 @@ def test_devices_that_are_not_in_the_query_are_not_checked(
     options: Mapping[str, Any], reason: str
 ) -> None:
     found = request.request_to_placement(
-        spec({"pci_passthrough:alias": "gpu:8"}), options=request.SchedulerOptions(**options)
+        spec({"pci_passthrough:alias": "gpu:8"}), options=nova_options.SchedulerOptions(**options)
     )
     assert any(reason in text for text in found.not_checked)
 
 
 def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match=r"\[pci\]alias has no h100"):
-        parameters(spec({"pci_passthrough:alias": "h100:8"}), aliases=request.read_aliases(ALIASES))
+        parameters(
+            spec({"pci_passthrough:alias": "h100:8"}), aliases=nova_options.read_aliases(ALIASES)
+        )
 
 
 @pytest.mark.parametrize(
@@ -381,7 +387,7 @@ def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
 def test_a_release_with_the_owner_filter_has_two_requests_if_nothing_tells_whether_it_is_on(
     owner: bool | None, releases: tuple[int, ...], titles: list[str]
 ) -> None:
-    options = request.SchedulerOptions(owner=owner)
+    options = nova_options.SchedulerOptions(owner=owner)
     found = request.requests_by_release(spec(), (), options, releases)
     assert [single.title for single in found] == titles
     for single in found:
@@ -392,7 +398,9 @@ def test_a_release_with_the_owner_filter_has_two_requests_if_nothing_tells_wheth
 
 
 def test_a_wrong_alias_that_the_flavor_does_not_request_is_refused_from_nova_31_on() -> None:
-    twice = request.read_aliases([*ALIASES, *(text.replace("gpu", "b") for text in ALIASES * 2)])
+    twice = nova_options.read_aliases(
+        [*ALIASES, *(text.replace("gpu", "b") for text in ALIASES * 2)]
+    )
     server = spec({"pci_passthrough:alias": "gpu:1"})
     options = {"aliases": twice, "pci_in_placement": True}
     assert "CUSTOM_PCI_10DE_2330" in parameters(server, release=30, **options)

@@ -13,7 +13,7 @@ import pytest
 from osc_placement.neutron.api import Port
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
-from osc_placement.scheduling import request, verdict
+from osc_placement.scheduling import nova_options, request, verdict
 from osc_placement.scheduling.answer import Answer, NotKnown, Verdict
 from osc_placement.scheduling.case import Case, Facts, GroupMembers, Way
 from osc_placement.scheduling.rule import Host, Rule
@@ -96,7 +96,7 @@ def ask(
         request.ServerSpec(**{"flavor": flavor, **wanted}),
         compute,
         fields.pop("releases", (34,)),
-        request.SchedulerOptions(**(options or {})),
+        nova_options.SchedulerOptions(**(options or {})),
         aggregates=aggregates,
         server=values.Server("s", **own),
         **{"facts": KnownFacts(), **fields},
@@ -116,7 +116,7 @@ class Row(NamedTuple):
 UNREAD = ServerHosts()
 NO_IMAGE = {"image": None}
 ALIASES = {
-    name: [request.PciAlias("CUSTOM_GPU", is_live_migratable=name == "moves")]
+    name: [nova_options.PciAlias("CUSTOM_GPU", is_live_migratable=name == "moves")]
     for name in ("gpu", "moves")
 }
 APART, TOGETHER = (

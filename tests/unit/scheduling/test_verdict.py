@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement.nova import api, flavor, values
-from osc_placement.scheduling import filters, request, verdict
+from osc_placement.scheduling import filters, nova_options, request, verdict
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import NOVA_NOT_READ
 from osc_placement.scheduling.verdict import RuleCheck, Says
@@ -81,7 +81,7 @@ def checked(
     spec = request.ServerSpec(flavor.Flavor(1, 1, 1, extra_specs=specs or {}), "f", **server)
     nova = nova or recorded()
     compute = compute_nodes.read_server_hosts(nova if reads_services else None)
-    scheduler = request.SchedulerOptions(enabled_filters=enabled, max_instances_per_host=limit)
+    scheduler = nova_options.SchedulerOptions(enabled_filters=enabled, max_instances_per_host=limit)
     uuid = server.get("uuid")
     case = Case(
         Way.BOOT,

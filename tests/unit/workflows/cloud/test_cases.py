@@ -13,7 +13,7 @@ import pytest
 
 from osc_placement import errors, microversion
 from osc_placement.nova import api as nova_api
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.case import Way
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import cases, compute_nodes, nova_request
@@ -223,7 +223,7 @@ class MovingCloud:
         """The hosts that can take the server. Errors: InvalidInput."""
         nova = nova or self.nova()
         self.compute = compute_nodes.read_server_hosts(nova)
-        scheduler = request.SchedulerOptions(release=33, allow_resize_to_same_host=same_host)
+        scheduler = nova_options.SchedulerOptions(release=33, allow_resize_to_same_host=same_host)
         options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
         services = nova_request.RequestServices(
             nova, fake_neutron.FakeNeutron, lambda: nova, lambda _: frozenset()

@@ -10,7 +10,7 @@ import pytest
 
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, flavors, values
-from osc_placement.scheduling import request, traits
+from osc_placement.scheduling import nova_options, traits
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import cases, nova_request, observe
@@ -67,7 +67,7 @@ def test_a_server_without_its_image_has_a_request_with_an_assumption(
         lambda: Glance(status),
         lambda _: frozenset(),
     )
-    scheduler = request.SchedulerOptions(query_placement_for_image_type_support=True)
+    scheduler = nova_options.SchedulerOptions(query_placement_for_image_type_support=True)
     options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
     for single in cases.read(services, options, ServerHosts()).requests:
         assert single.query.groups[0].resources == {"VCPU": 2, "MEMORY_MB": 16}
@@ -99,7 +99,7 @@ def test_nova_requires_the_owner_if_its_release_has_the_filter_and_a_host_has_th
         asked.append(trait)
         return frozenset({"root"} if has_owner else ())
 
-    options = request.SchedulerOptions(release=option)
+    options = nova_options.SchedulerOptions(release=option)
     rules = nova_request.observe_rules(api.RecordedNova(answers, "nova"), options, ask)
     assert rules.options.owner is owner
     is_of_34 = max(rules.releases) == 34
@@ -143,7 +143,7 @@ def test_nova_requires_the_owner_once_every_compute_node_has_it(
     answers = {"GET /v2.1/": {"version": {"version": "2.104"}}}
     rules = nova_request.observe_rules(
         api.RecordedNova(answers, "nova"),
-        request.SchedulerOptions(),
+        nova_options.SchedulerOptions(),
         lambda _: frozenset(owners),
         compute,
     )

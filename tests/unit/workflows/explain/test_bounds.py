@@ -10,7 +10,7 @@ import pytest
 
 from osc_placement.engine import state
 from osc_placement.model import constraint, inventory
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import nova_servers, observe_hosts
@@ -82,7 +82,7 @@ def _capacity(client: explained.CountingClient) -> None:
 
 def _flavors(client: explained.CountingClient) -> None:
     nova = test_flavor_audit.recorded(**test_flavor_audit.FLAVORS)
-    flavor_audit.audit(client, nova, (), request.SchedulerOptions(), CONTEXT)
+    flavor_audit.audit(client, nova, (), nova_options.SchedulerOptions(), CONTEXT)
 
 
 def _host_check(client: explained.CountingClient) -> None:

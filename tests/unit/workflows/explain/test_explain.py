@@ -20,7 +20,7 @@ from osc_placement.engine.candidates import report
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
 from osc_placement.nova import flavor, values
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options, request
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
@@ -461,7 +461,7 @@ def test_a_change_is_counted_with_all_rules_of_nova_after_it(
     )
     asked = request.request_to_placement(spec, aggregates)
     enabled = ("ComputeFilter", "AggregateMultiTenancyIsolation")
-    scheduler = request.SchedulerOptions(enabled_filters=enabled)
+    scheduler = nova_options.SchedulerOptions(enabled_filters=enabled)
     case = Case(Way.BOOT, spec, compute, options=scheduler, requests=(asked,))
     [found] = explain.explain(
         placement.client(VERSION),

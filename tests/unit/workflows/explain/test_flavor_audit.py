@@ -15,7 +15,7 @@ from osc_placement.client import api_errors, retry
 from osc_placement.engine import record, state
 from osc_placement.model import inventory
 from osc_placement.nova import api, flavors
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options, request
 from osc_placement.scheduling.server_hosts import NOVA_NOT_READ, ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import compute_nodes
@@ -94,7 +94,7 @@ def audited(
     roots: Iterable[str] = ROOTS,
     **options: Any,
 ) -> dict[str, audit.AuditedFlavor]:
-    scheduler = request.SchedulerOptions(**options)
+    scheduler = nova_options.SchedulerOptions(**options)
     found = audit.audit(client, nova, names, scheduler, CONTEXT, in_service(roots))
     return {each.name: each for each in found}
 
@@ -278,7 +278,7 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
     accepted = {base.providers[root].name for root in compute_services.accepted(states)}
     compute = compute_nodes.read_server_hosts(compute_services.nova(states))
     client = explained.seeded(placement, base)
-    whole = audit.audit(client, nova, [], request.SchedulerOptions(), CONTEXT, compute)
+    whole = audit.audit(client, nova, [], nova_options.SchedulerOptions(), CONTEXT, compute)
     empty = base.without_allocations()
     known = {each.name: each.flavor for each in flavors.flavors(nova)}
     for item in whole:
@@ -330,7 +330,7 @@ def test_what_placement_does_not_have_is_never_ok(
 
 
 def test_without_the_compute_services_a_flavor_is_not_ok(client: explained.CountingClient) -> None:
-    [found] = audit.audit(client, recorded(ok={}), (), request.SchedulerOptions(), CONTEXT)
+    [found] = audit.audit(client, recorded(ok={}), (), nova_options.SchedulerOptions(), CONTEXT)
     assert (str(found.code), found.hosts) == ("unknown", 2)
     assert found.reason.startswith(NOVA_NOT_READ)
 
@@ -346,7 +346,13 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
     nova = recorded(sound={"hw:sound_model": "virtio"}, plain={})
     recording = {**nova.recorded, "GET /v2.1/": {"version": {"version": "2.100"}}}
     found = audit.audit(
-        *(client, api.RecordedNova(recording, "2025"), (), request.SchedulerOptions(), CONTEXT),
+        *(
+            client,
+            api.RecordedNova(recording, "2025"),
+            (),
+            nova_options.SchedulerOptions(),
+            CONTEXT,
+        ),
         in_service(ROOTS),
     )
     assert [(single.name, single.releases, str(single.code)) for single in found] == [

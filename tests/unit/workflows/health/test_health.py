@@ -20,7 +20,7 @@ from osc_placement import errors, microversion, testing
 from osc_placement.client import api, api_errors, retry
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options
 from osc_placement.testing import traffic
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import compute_nodes
@@ -97,7 +97,7 @@ def subjects(areas: list[Area], name: str) -> set[tuple[str, str]]:
 
 def audited_flavors(client: api.Client, nova: nova_api.Nova) -> list[flavor_audit.AuditedFlavor]:
     hosts = compute_nodes.read_server_hosts(nova)
-    return flavor_audit.audit(client, nova, (), request.SchedulerOptions(), CONTEXT, hosts)
+    return flavor_audit.audit(client, nova, (), nova_options.SchedulerOptions(), CONTEXT, hosts)
 
 
 @pytest.mark.seeds(3, long=200)

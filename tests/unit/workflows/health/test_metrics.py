@@ -20,7 +20,7 @@ from osc_placement.client import api, api_errors, wsgi
 from osc_placement.model import allocation, candidate
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors
-from osc_placement.scheduling import request
+from osc_placement.scheduling import nova_options, request
 from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
@@ -127,7 +127,7 @@ def test_findings_and_flavors_are_those_of_the_commands() -> None:
         read.client,
         nova,
         (),
-        request.SchedulerOptions(),
+        nova_options.SchedulerOptions(),
         CONTEXT,
         compute_nodes.read_server_hosts(nova),
     )
@@ -177,7 +177,7 @@ def test_a_flavor_fits_on_a_host_as_often_as_claims_succeed() -> None:
             assert number == 0
             continue
         spec = request.ServerSpec(named[flavor], flavor)
-        asked = request.request_to_placement(spec, (), request.SchedulerOptions())
+        asked = request.request_to_placement(spec, (), nova_options.SchedulerOptions())
         assert claims(asked.queries, root) == number
         compared += 1
     assert compared > 20

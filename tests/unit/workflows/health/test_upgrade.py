@@ -14,7 +14,7 @@ from osc_placement.model import inventory, provider
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, flavor, flavors, pci, values
-from osc_placement.scheduling import releases, request, traits
+from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -24,7 +24,7 @@ from osc_placement.workflows.health.upgrade_requests import ReleaseStep, Workloa
 from tests.support import embedded
 
 UUID = "00000000-0000-4000-8000-{:012}"
-OPTIONS = request.SchedulerOptions()
+OPTIONS = nova_options.SchedulerOptions()
 CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 TPM = {"hw:tpm_version": "2.0"}
 TPM_TRAITS = ("COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS")

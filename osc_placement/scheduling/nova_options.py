@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of nova's scheduler that decide about hosts, and how a nova.conf sets them."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from osc_placement.model import json_text
+from osc_placement.model.name import CUSTOM_PREFIX
+from osc_placement.nova import configuration, flavor as flavors, topology
+from osc_placement.scheduling import traits
+
+_NOT_IN_A_NAME = re.compile("[^A-Z0-9_]+")
+
+_SECTION = "scheduler"
+_FILTER_SECTION = "filter_scheduler"
+_PCI_SECTION = "pci"
+_WORKAROUNDS = "workarounds"
+
+#: The filters that nova enables by default.
+DEFAULT_FILTERS = (
+    "ComputeFilter",
+    "ComputeCapabilitiesFilter",
+    "ImagePropertiesFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+)
+
+#: Nova's default limit of the servers of a host, for the filters of this number.
+DEFAULT_MAX_INSTANCES = 50
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PciAlias:
+    """What nova requests from Placement for one device of a ``[pci]alias``.
+
+    ``has_ids``: the alias has a vendor_id and a product_id. ``is_live_migratable``: its devices can
+    move with a running server.
+    """
+
+    resource_class: str
+    traits: frozenset[str] = frozenset()
+    has_ids: bool = True
+    is_live_migratable: bool = False
+
+
+#: ``{name: the aliases of this name}``
+PciAliases = Mapping[str, Sequence[PciAlias]]
+
+
+def read_aliases(texts: Iterable[str]) -> PciAliases:
+    """The PCI aliases of the JSON texts of ``[pci]alias``.
+
+    Raises ValueError for a text that is not the JSON object of an alias.
+    """
+    aliases: dict[str, list[PciAlias]] = collections.defaultdict(list)
+    for text in texts:
+        alias = json_text.parse(text)
+        try:
+            device = f"PCI_{alias.get('vendor_id')}_{alias.get('product_id')}"
+            requested = alias.get("resource_class") or device
+            names = filter(None, alias.get("traits", "").split(","))
+            read = PciAlias(
+                _standard_or_custom(requested, flavors.STANDARD_CLASSES),
+                frozenset(_standard_or_custom(each, traits.standard()) for each in names),
+                bool(alias.get("vendor_id") and alias.get("product_id")),
+                topology.is_true(str(alias.get("live_migratable", ""))),
+            )
+            aliases[alias["name"]].append(read)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"not a PCI alias: {text}") from error
+    return aliases
+
+
+def _standard_or_custom(text: str, standard: Container[str]) -> str:
+    """A standard name, or the normalized custom name."""
+    normalized = _NOT_IN_A_NAME.sub("_", text.upper())
+    if normalized in standard or normalized.startswith(CUSTOM_PREFIX):
+        return normalized
+    return f"{CUSTOM_PREFIX}{normalized}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """The release of nova, and the options of ``[scheduler]``, with nova's defaults.
+
+    Without a ``release`` the version of nova's API says it; without a nova it is the newest.
+
+    ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34); None
+    if that is not known. Nova.conf has no option for it. ``aliases``, and ``enabled_filters`` and
+    ``max_instances_per_host`` of ``[filter_scheduler]``, and ``allow_resize_to_same_host`` are None
+    without a nova.conf. ``disable_fallback_pcpu_query`` is an option of ``[workarounds]``.
+    """
+
+    max_placement_results: int = 1000
+    limit_tenants_to_placement_aggregate: bool = False
+    placement_aggregate_required_for_tenants: bool = False
+    query_placement_for_image_type_support: bool = False
+    enable_isolated_aggregate_filtering: bool = False
+    image_metadata_prefilter: bool = False
+    query_placement_for_routed_network_aggregates: bool = False
+    owner: bool | None = None
+    release: int | None = None
+    allow_resize_to_same_host: bool | None = None
+    pci_in_placement: bool = False
+    aliases: PciAliases | None = None
+    enabled_filters: tuple[str, ...] | None = None
+    max_instances_per_host: int | None = None
+    image_properties_default_architecture: str | None = None
+    aggregate_image_properties_isolation_namespace: str | None = None
+    aggregate_image_properties_isolation_separator: str = "."
+    isolated_hosts: frozenset[str] = frozenset()
+    isolated_images: frozenset[str] = frozenset()
+    restrict_isolated_hosts_to_isolated_images: bool = True
+    disable_fallback_pcpu_query: bool = False
+
+    def optional(self) -> dict[str, bool]:
+        """``{request filter that is off by default: whether it is on}``."""
+        return {
+            "tenant aggregates": self.limit_tenants_to_placement_aggregate,
+            "image type support": self.query_placement_for_image_type_support,
+            "isolated aggregates": self.enable_isolated_aggregate_filtering,
+            "image metadata": self.image_metadata_prefilter,
+            "routed networks": self.query_placement_for_routed_network_aggregates,
+        }
+
+
+#: The request filters that nova.conf turns on or off.
+FILTERS = (
+    "limit_tenants_to_placement_aggregate",
+    "placement_aggregate_required_for_tenants",
+    "query_placement_for_image_type_support",
+    "enable_isolated_aggregate_filtering",
+    "image_metadata_prefilter",
+    "query_placement_for_routed_network_aggregates",
+)
+
+
+#: The options of filters that are texts.
+_TEXTS = (
+    "image_properties_default_architecture",
+    "aggregate_image_properties_isolation_namespace",
+    "aggregate_image_properties_isolation_separator",
+)
+
+
+def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptions:
+    """``base`` with the options that a nova.conf sets. Errors: PlacementError names the file."""
+    from oslo_config import cfg
+
+    conf = cfg.ConfigOpts()
+    conf.register_opts(
+        [
+            cfg.IntOpt("max_placement_results", default=base.max_placement_results, min=1),
+            *(cfg.BoolOpt(name, default=getattr(base, name)) for name in FILTERS),
+        ],
+        group=_SECTION,
+    )
+    conf.register_opts(
+        [
+            cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS)),
+            cfg.BoolOpt("pci_in_placement", default=False),
+            cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1),
+            *(cfg.StrOpt(name, default=getattr(base, name)) for name in _TEXTS),
+            cfg.ListOpt("isolated_hosts", default=[]),
+            cfg.ListOpt("isolated_images", default=[]),
+            cfg.BoolOpt("restrict_isolated_hosts_to_isolated_images", default=True),
+        ],
+        group=_FILTER_SECTION,
+    )
+    fallback = cfg.BoolOpt("disable_fallback_pcpu_query", default=False)
+    conf.register_opts([fallback], group=_WORKAROUNDS)
+    conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
+    conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
+    with configuration.read(conf, path):
+        scheduler, section = conf[_SECTION], conf[_FILTER_SECTION]
+        return dataclasses.replace(
+            base,
+            **{name: getattr(scheduler, name) for name in ("max_placement_results", *FILTERS)},
+            enabled_filters=tuple(section.enabled_filters),
+            max_instances_per_host=section.max_instances_per_host,
+            allow_resize_to_same_host=conf.allow_resize_to_same_host,
+            pci_in_placement=section.pci_in_placement,
+            aliases=read_aliases(conf[_PCI_SECTION].alias),
+            **{name: getattr(section, name) for name in _TEXTS},
+            isolated_hosts=frozenset(section.isolated_hosts),
+            isolated_images=frozenset(section.isolated_images),
+            restrict_isolated_hosts_to_isolated_images=(
+                section.restrict_isolated_hosts_to_isolated_images
+            ),
+            disable_fallback_pcpu_query=conf[_WORKAROUNDS].disable_fallback_pcpu_query,
+        )
