@@ -116,7 +116,10 @@ def names_of(clients: Sequence[api.Client]) -> Mapping[str, str]:
 #: Allocation requests, each as canonical text: answers are compared as sets.
 Candidates = frozenset[str]
 
-_LOGGED = re.compile(r"(?:\"(?P<method>[A-Z]+) )?\S*/allocation_candidates\?(?P<query>[^\s\"']+)")
+#: A comma that follows the query, as in the log of nova-scheduler, is none of it.
+_LOGGED = re.compile(
+    r"(?:\"(?P<method>[A-Z]+) )?\S*/allocation_candidates\?(?P<query>[^\s\"']+)(?<!,)"
+)
 _LOGGED_VERSION = re.compile(r"\bmicroversion: (?P<version>\d+\.\d+)")
 _PLAIN = re.compile(r"\??(?P<query>[\w%]+=\S*)")
 

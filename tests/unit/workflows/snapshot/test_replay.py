@@ -48,11 +48,19 @@ COMBINED_LOG = (
 )
 
 
+NOVA_LOG = (
+    "2026-10-14 11:02:01.100 7 DEBUG nova.scheduler.client.report [req-1 u p - default default]"
+    f" Make a GET http request to /allocation_candidates?{QUERY}, request_id is req-2. get"
+    " report.py:295"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "text", "version"),
     [
         (WSGI_LOG, QUERY, "1.36"),
         (COMBINED_LOG, "resources=VCPU:1", ""),
+        (NOVA_LOG, QUERY, ""),
         ("resources=VCPU:1&limit=10", "resources=VCPU:1&limit=10", ""),
         ("?resources_COMPUTE=VCPU:1", "resources_COMPUTE=VCPU:1", ""),
         ("http://placement.example/allocation_candidates?resources=VCPU:1", "resources=VCPU:1", ""),
