@@ -98,9 +98,9 @@ def _shelved(case: Case, _: Host, __: int) -> str:
     """A shelved server that is still on its host, with a host or a zone."""
     if case.server is None or case.server.vm_state != "shelved":
         return ""
-    if case.target or case.spec.names_zone:
-        return f"it is shelved and still on {case.source}: nova takes neither host nor zone then"
-    return f"nova starts it on {case.source}, without the scheduler"
+    if not case.target and not case.spec.names_zone:
+        return ""
+    return f"it is shelved and still on {case.source}: nova takes neither host nor zone then"
 
 
 def _ironic(case: Case, _: Host, __: int) -> str:

@@ -92,14 +92,18 @@ def _rules(services: RequestServices, options: RequestOptions, compute: ServerHo
 def _moved(
     services: RequestServices, move: MoveRequest, case: Case, assumed: tuple[str, ...]
 ) -> Case:
-    """The case of a move, once nova-api does not refuse it. Errors: InvalidInput."""
+    """The case of a move for which nova chooses a host. Errors: InvalidInput."""
     server, hosts = case.server, case.compute.hosts
     if server is None or hosts is None:
         raise AssertionError("a move is that of a server, on hosts that were read")
     node = None if move.to_host is None else _target(move.to_host, server, hosts)
     case = dataclasses.replace(case, target=node.host if node else None)
     refusal = verdict.refusal(case)
-    errors.InputErrors(f"{label(server)}: {why}" for why in refusal.refused).check()
+    refused = list(refusal.refused)
+    if not refused and move.kind is Way.UNSHELVE and server.vm_state == "shelved":
+        # No refusal of nova, but there is no choice of a host to explain.
+        refused = [f"nova starts it on {case.source}, without the scheduler"]
+    errors.InputErrors(f"{label(server)}: {why}" for why in refused).check()
     may_stay = case.options.allow_resize_to_same_host if move.to_flavor else False
     doubts, notes = _earlier_moves(services.nova, server, hosts)
     case = dataclasses.replace(

@@ -10,7 +10,6 @@ from osc_placement.model import command_line
 from osc_placement.scheduling import verdict
 from osc_placement.scheduling.answer import Answer, Verdict
 from osc_placement.scheduling.case import Case, Way
-from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.servers import PlacedServer
 
@@ -109,8 +108,3 @@ def command(server: str, way: Way) -> str:
     if way is Way.LIVE_MIGRATE:
         return command_line.line("server migrate", server, options=[("--live-migration", None)])
     return command_line.line(f"server {way}", server)
-
-
-def is_dead(compute: ServerHosts, root: str) -> bool:
-    """Whether nova-compute of a host is not up."""
-    return compute.node(root) is not None and not compute.is_up(root)

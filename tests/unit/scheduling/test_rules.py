@@ -131,8 +131,8 @@ ROWS: Mapping[str, Row] = {
     "CellUnreachable": Row(ask(server={"known": False}), ask()),
     "IronicServer": Row(ask(compute=compute_of(kinds={SOURCE: ("ironic", 1)})), ask()),
     "InstanceInvalidState: shelved": Row(
+        ask(Way.UNSHELVE, target=TARGET, server={"vm_state": "shelved"}),
         ask(Way.UNSHELVE, server={"vm_state": "shelved"}),
-        ask(Way.UNSHELVE, server={"vm_state": "shelved_offloaded", "host": None}),
     ),
     "InstanceInvalidState: vm_state": Row(ask(server={"vm_state": "stopped"}), ask()),
     "InstanceInvalidState: task_state": Row(ask(server={"task_state": "migrating"}), ask()),
