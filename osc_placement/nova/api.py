@@ -78,7 +78,7 @@ class SessionNova:
     source = ""
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        self.connection = connection
         self._clock_offset: datetime.timedelta | None = None
         #: Within ``answers.reading_once()`` no request is sent twice.
         self.answers = transport.Answers(repeats=False)
@@ -101,7 +101,7 @@ class SessionNova:
 
     def _send(self, path: str, version: str) -> Any:
         answer, headers = service.send(
-            *(self._connection, "compute", "GET", path, NovaRefused),
+            *(self.connection, "compute", "GET", path, NovaRefused),
             microversion=version,
             skip_cache=True,
         )
@@ -113,7 +113,7 @@ class SessionNova:
         """The service types in the catalog."""
         # Not every authentication method has a catalog, and each fails with its own error.
         with contextlib.suppress(Exception):
-            return frozenset(str(entry["type"]) for entry in self._connection.service_catalog)
+            return frozenset(str(entry["type"]) for entry in self.connection.service_catalog)
         return frozenset()
 
 

@@ -85,6 +85,15 @@ class RecordedGlance:
         return self._nova.ask(path, "2")
 
 
+def glance_of(nova: api.Nova) -> Glance:
+    """Glance of the same cloud or recording. Errors: PlacementError if nova is neither."""
+    if isinstance(nova, api.RecordedNova):
+        return RecordedGlance(nova)
+    if isinstance(nova, api.SessionNova):
+        return SessionGlance(nova.connection)
+    raise errors.PlacementError("glance was not asked")
+
+
 def flavors(nova: api.Nova) -> list[NamedFlavor]:
     """Every flavor, public and private.
 

@@ -65,12 +65,9 @@ class NovaServices:
     @functools.cached_property
     def glance(self) -> flavors.Glance:
         """Glance of the same cloud or recording."""
-        from osc_placement.nova import api, flavors
+        from osc_placement.nova import flavors
 
-        if isinstance(self.nova, api.RecordedNova):
-            return flavors.RecordedGlance(self.nova)
-        shell: Any = self._command.app
-        return flavors.SessionGlance(shell.client_manager.sdk_connection)
+        return flavors.glance_of(self.nova)
 
     def has_service_role(self, nova_conf: pathlib.Path | None) -> bool:
         """Whether the user of ``[placement]`` in a nova.conf has the role service in its project.

@@ -144,25 +144,26 @@ def of_servers(
     listed: Mapping[str, values.Server],
     options: nova_options.SchedulerOptions,
     compute: ServerHosts,
+    ports: Mapping[str, Sequence[neutron_api.Port]] | None = None,
 ) -> dict[str, Case | str]:
     """The case of each server of ``listed`` (by UUID) without a way, or why there is none.
 
-    The disk format of images, and a root disk that is one of several volumes, are not read; the
-    groups are not known.
+    ``ports`` are those of the servers if they were read. The disk format of images, and a root disk
+    that is one of several volumes, are not read; the groups are not known.
     Requests: those of ``observe_rules``; to nova one for host aggregates; to neutron one per 64
-    servers; to glance one for each different image of which nova does not show the properties.
+    servers without ``ports``; to glance one for each different image of which nova does not show
+    the properties.
     """
-    attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
-    for port in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
-        attached[port.server_uuid].append(port)
+    attached = _attached(services, listed) if ports is None else ports
     aggregates = nova_api.host_aggregates(services.nova)
     rules = nova_request.observe_rules(services.nova, options, services.with_trait, compute)
     facts = services.facts()
     assumed = (rules.owner_note,) if rules.owner_note else ()
     cases: dict[str, Case | str] = {}
+    alike: dict[str, Case] = {}
     for uuid, server in listed.items():
         try:
-            spec = nova_request.spec_of(server, attached[uuid], facts)
+            spec = nova_request.spec_of(server, attached.get(uuid, ()), facts)
             case = Case(
                 Way.BOOT,
                 spec,
@@ -173,10 +174,23 @@ def of_servers(
                 server=server,
                 facts=facts,
             )
-            cases[uuid] = with_requests(case, assumed)
+            # Many servers have equal flavors and images.
+            key = repr(dataclasses.replace(spec, uuid=None, name=""))
+            if key not in alike:
+                alike[key] = with_requests(case, assumed)
+            cases[uuid] = dataclasses.replace(case, requests=alike[key].requests)
         except errors.InvalidInput as error:
             cases[uuid] = "; ".join(error.reasons)
     return cases
+
+
+def _attached(
+    services: RequestServices, listed: Iterable[str]
+) -> dict[str, list[neutron_api.Port]]:
+    attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
+    for port in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
+        attached[port.server_uuid].append(port)
+    return attached
 
 
 def read_group(nova: nova_api.Nova, uuid: str) -> GroupMembers | NotKnown | None:

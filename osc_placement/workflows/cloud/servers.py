@@ -106,16 +106,6 @@ def consumers_on(base: state.CloudState, root: str) -> Iterable[str]:
     return dict.fromkeys(each for uuid in base.tree[root] for each in base.consumers_of[uuid])
 
 
-def hosts_of_server(base: state.CloudState, uuid: str) -> set[str]:
-    """The root UUIDs of the trees in which a consumer has allocations, without shared ones."""
-    consumer = base.consumers.get(uuid)
-    return {
-        base.providers[each].root_uuid
-        for each in (consumer.allocations if consumer else ())
-        if standard.SHARING_TRAIT not in base.providers[each].traits
-    }
-
-
 def is_migration(consumer: record.ConsumerRecord, migrations: Collection[str]) -> bool:
     """Whether a consumer holds allocations for a migration.
 

@@ -428,30 +428,21 @@ def hosts_area(snapshot: CloudSnapshot) -> Area:
 def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnapshot) -> Area:
     """Servers whose host lacks a trait, or is in another zone or aggregate, than they require.
 
-    Requests: one listing per required trait, and the host aggregates.
+    Requests: those of ``admission.observe``.
     """
-    placed = {
-        uuid: node
-        for uuid, server in snapshot.servers.items()
-        if (node := admission.node_at_rest(snapshot, server)) is not None
-    }
-    admitted = admission.observe(
-        PlacementReader(services.client, context),
-        services.require_nova(),
-        snapshot,
-        [snapshot.servers[uuid] for uuid in placed],
-    )
+    reader = PlacementReader(services.client, context)
+    rules = admission.observe(reader, services.require_nova(), snapshot, snapshot.servers.values())
     problems = []
-    for uuid, node in placed.items():
+    for uuid, broken in rules.items():
         server = snapshot.servers[uuid]
-        for rule in admitted.broken(server, node):
+        for rule in broken:
             if rule.is_known:
-                text = f"{_short(server.name or uuid)} on {node.host}: {rule.text}"
+                text = f"{_short(server.name or uuid)} on {server.host}: {rule.text}"
                 show = f"allocation candidate explain --server {uuid}"
-                problems.append(HealthProblem(rule.code, uuid, text, show))
+                problems.append(HealthProblem(admission.CODES[rule.need], uuid, text, show))
     hidden = sum(not server.known for server in snapshot.servers.values())
     unread = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
-    return Area("servers", problems, counted(len(placed), "server"), unread=unread)
+    return Area("servers", problems, counted(len(rules), "server"), unread=unread)
 
 
 # The answer.

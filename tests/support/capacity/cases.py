@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from osc_placement.engine import state
+from osc_placement.engine import standard, state
 from osc_placement.model import candidate
 from osc_placement.nova import flavor, values
 from osc_placement.scheduling import request
 from osc_placement.scheduling.case import Case, GroupMembers, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving.places import Wanted
 
@@ -47,6 +46,16 @@ def wanted(query: candidate.CandidateQuery) -> Wanted:
     return Wanted(((query,),))
 
 
+def hosts_of_server(base: state.CloudState, uuid: str) -> set[str]:
+    """The root UUIDs of the trees in which a consumer has allocations, without shared ones."""
+    consumer = base.consumers.get(uuid)
+    return {
+        base.providers[each].root_uuid
+        for each in (consumer.allocations if consumer else ())
+        if standard.SHARING_TRAIT not in base.providers[each].traits
+    }
+
+
 def members(
     base: state.CloudState, groups: Iterable[values.ServerGroup]
 ) -> dict[str, GroupMembers]:
@@ -54,10 +63,7 @@ def members(
     return {
         group.uuid: GroupMembers(
             group,
-            {
-                uuid: next(iter(sorted(servers.hosts_of_server(base, uuid))), "")
-                for uuid in group.members
-            },
+            {uuid: next(iter(sorted(hosts_of_server(base, uuid))), "") for uuid in group.members},
         )
         for group in groups
     }

@@ -78,7 +78,7 @@ def placed(
     every = servers.servers_on(
         base, hosts_of(base), cases.of_servers(asked), cases.members(base, groups)
     )
-    return [each for each in every if each.root_uuid in servers.hosts_of_server(base, each.uuid)]
+    return [each for each in every if each.root_uuid in cases.hosts_of_server(base, each.uuid)]
 
 
 def moves_of(
@@ -147,7 +147,7 @@ def admits(
     group = groups.get(server.apart or server.together)
     if group is None:
         return True
-    there = sum(root in servers.hosts_of_server(base, member) for member in group.members)
+    there = sum(root in cases.hosts_of_server(base, member) for member in group.members)
     return there < group.most_per_host if server.apart else there > 0
 
 

@@ -19,6 +19,7 @@ from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova, clock_offset, service_types
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
+from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud.compute_nodes import host_names
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
@@ -33,7 +34,6 @@ from osc_placement.workflows.repair.allocations import (
     stuck,
     wrong,
 )
-from osc_placement.workflows.repair.allocations.admission import BrokenRule
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.observe import HealReader
 from osc_placement.workflows.repair.allocations.repair import (
@@ -227,7 +227,7 @@ def audit_cloud(
     reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
     selected = _find(snapshot, audit_context, request)
     not_checked = observe.unchecked_owners(snapshot, reader.request)
-    rules: dict[str, list[BrokenRule]] = {}
+    rules: dict[str, list[UnmetNeed]] = {}
     if missing.MISSING in request.only:
         try:
             rules = _admission(reader, snapshot, selected)
@@ -249,7 +249,7 @@ def audit_cloud(
 
 def _admission(
     reader: HealReader, snapshot: CloudSnapshot, selected: Iterable[AllocationFinding]
-) -> dict[str, list[BrokenRule]]:
+) -> dict[str, list[UnmetNeed]]:
     """``{uuid: the rules that its host breaks}`` of servers without allocations."""
     uuids = {item.subject.uuid for item in selected} & snapshot.servers.keys()
     uuids -= snapshot.allocations.keys()
@@ -259,7 +259,7 @@ def _admission(
 def _with_admission(
     selected: Iterable[AllocationFinding],
     snapshot: CloudSnapshot,
-    rules: Mapping[str, Sequence[BrokenRule]],
+    rules: Mapping[str, Sequence[UnmetNeed]],
 ) -> list[AllocationFinding]:
     return [
         missing.with_admission(item, snapshot.servers[uuid], rules[uuid])

@@ -16,9 +16,9 @@ from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair.allocations import admission, observe
-from osc_placement.workflows.repair.allocations.admission import BrokenRule
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.observe import HealReader
@@ -93,7 +93,7 @@ def _plan(
         for server in request.scope.select(snapshot.servers.values())
         if server.uuid not in snapshot.allocations
     ]
-    rules: Mapping[str, Sequence[BrokenRule]] = {}
+    rules: Mapping[str, Sequence[UnmetNeed]] = {}
     try:
         rules = reader.admission(snapshot, lacking)
     except errors.PlacementError as error:
@@ -136,7 +136,7 @@ _LEGALIZED = (
 def plan_heal(
     snapshot: CloudSnapshot,
     request: HealRequest,
-    rules: Mapping[str, Sequence[BrokenRule]] | None = None,
+    rules: Mapping[str, Sequence[UnmetNeed]] | None = None,
 ) -> plan.Plan:
     """The changes that give servers what they lack; every other server with its reason.
 
@@ -152,7 +152,7 @@ def plan_heal(
 
 
 def _by_rules(
-    decision: HealDecision, rules: Mapping[str, Sequence[BrokenRule]], *, only_allowed: bool
+    decision: HealDecision, rules: Mapping[str, Sequence[UnmetNeed]], *, only_allowed: bool
 ) -> HealDecision:
     """The decision about a server without allocations, with the rules that its host breaks.
 
@@ -161,7 +161,7 @@ def _by_rules(
     broken = rules.get(decision.server.uuid, ())
     if decision.repair is None or decision.before.allocations or not broken:
         return decision
-    why = admission.verdict(broken)
+    why = admission.in_words(broken)
     if only_allowed:
         reason = Reason(Code.NOT_ALLOWED, f"{why} (--only-allowed)")
         return HealDecision(decision.server, decision.before, reason)

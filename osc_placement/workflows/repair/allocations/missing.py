@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.cloud.server_moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import admission, expected, repair
-from osc_placement.workflows.repair.allocations.admission import BrokenRule
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
@@ -64,15 +64,15 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
 
 
 def with_admission(
-    finding: AllocationFinding, server: values.Server, rules: Sequence[BrokenRule]
+    finding: AllocationFinding, server: values.Server, rules: Sequence[UnmetNeed]
 ) -> AllocationFinding:
     """The finding with since when the server exists, and whether nova would choose its host."""
-    allowed = admission.verdict(rules)
+    allowed = admission.in_words(rules)
     if not rules and not server.shows_zone:
         allowed += ", but does not show its zone (compute API 2.96)"
     evidence = finding.evidence
     text = f"{evidence.text}; created {server.created[:19]}; {allowed}"
-    broken = [str(rule.code) for rule in rules if rule.is_known]
+    broken = [str(admission.CODES[rule.need]) for rule in rules if rule.is_known]
     fields = {"created": server.created, "broken_rules": broken}
     return dataclasses.replace(
         finding, evidence=Evidence(evidence.cause, text, {**evidence.fields, **fields})

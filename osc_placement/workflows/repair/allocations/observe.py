@@ -26,6 +26,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
+from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.observe import is_file, whole_state
@@ -201,21 +202,9 @@ class HealReader:
 
     def admission(
         self, snapshot: CloudSnapshot, servers: Iterable[values.Server]
-    ) -> dict[str, list[admission.BrokenRule]]:
-        """``{uuid: the rules that its host does not meet}`` of servers at rest.
-
-        Requests: those of ``admission.observe``, none without such a server.
-        """
-        placed = {
-            server.uuid: (server, node)
-            for server in servers
-            if (node := admission.node_at_rest(snapshot, server)) is not None
-        }
-        if not placed:
-            return {}
-        listed = [server for server, _ in placed.values()]
-        admitted = admission.observe(self._reader, self._nova, snapshot, listed)
-        return {uuid: admitted.broken(*pair) for uuid, pair in placed.items()}
+    ) -> dict[str, list[UnmetNeed]]:
+        """What ``admission.observe`` says of servers. Requests: those of ``admission.observe``."""
+        return admission.observe(self._reader, self._nova, snapshot, servers)
 
     def read_parts(self, after: str = "") -> Iterator[tuple[Scope, CloudSnapshot]]:
         """The hosts that have servers, 64 at a time in the order of their names.

@@ -241,12 +241,10 @@ def admits(
                 each
                 for member in own.members
                 if member != uuid
-                for each in servers.hosts_of_server(base, member)
+                for each in cases.hosts_of_server(base, member)
             )
             if own.policy == "affinity":
-                return any(
-                    root in servers.hosts_of_server(before, member) for member in own.members
-                )
+                return any(root in cases.hosts_of_server(before, member) for member in own.members)
             return hosts[root] < own.most_per_host
     return True
 
@@ -334,7 +332,7 @@ def assert_kept(
     before: state.CloudState,
 ) -> None:
     for server in moved:
-        (root,) = servers.hosts_of_server(after, server.uuid)
+        (root,) = cases.hosts_of_server(after, server.uuid)
         assert admits(after, server.uuid, root, groups, before)
 
 

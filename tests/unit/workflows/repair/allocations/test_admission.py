@@ -115,11 +115,11 @@ def test_the_migration_warns_as_heal_does() -> None:
 
 
 def test_a_request_that_is_not_known_is_no_yes() -> None:
-    specs = {"hw:mem_page_size": "odd"}
+    specs = {"trait1:HW_CPU_X86_AVX2": "required"}
     nova = recorded(flavor_specs=specs, pinned_availability_zone="az2")
     text, broken = evidence(nova)
     assert broken == []
-    assert "not checked whether nova would choose its host: nova refuses the flavor" in text
+    assert "not checked whether nova would choose its host: Placement refuses the query" in text
     planned = healed(nova, only_allowed=True)
     assert NAME not in {item.subject.name for item in planned.changes}
 

@@ -106,6 +106,7 @@ def test_requests_grow_with_hosts_and_not_with_servers(hosts: int, servers: int)
         "POST /allocations": -(-lacking // 64) + -(-ownerless // 64),
     }
     assert collections.Counter(run.nova.requests) == {
+        "/": 1,
         "/os-services": 1,
         "/os-hypervisors/detail": 1,
         # For the plan, and just before the first write.
