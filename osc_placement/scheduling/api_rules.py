@@ -353,6 +353,11 @@ def _zone(case: Case, host: Host, _: int) -> str:
     raise NotKnown(ZONE_HIDDEN)
 
 
+def _request(case: Case, _: Host, __: int) -> str:
+    """A flavor and an image of which nova, or Placement, refuses the request."""
+    return case.why_no_request
+
+
 def _api(name: str, check: Check, ways: frozenset[Way], since: int = 27, until: int = 34) -> Rule:
     return Rule(name, Stage.API, check, ways, since, until)
 
@@ -380,6 +385,7 @@ API_RULES: tuple[Rule, ...] = (
     _api("FlavorNotFound", _disabled_flavor, _RESIZE),
     _api("CannotResizeDisk", _smaller_disk, _RESIZE),
     _api("OperationNotSupportedForVTPM: secret", _tpm_secret, _RESIZE, since=33),
+    Rule("request", Stage.QUERY, _request),
 )
 
 #: What nova refuses about the target, whatever its filters say.

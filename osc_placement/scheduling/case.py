@@ -76,7 +76,8 @@ class Case:
     server. ``target`` is the host that the operator names. ``group`` is None for a server in no
     group; a NotKnown says why it is not known.
     ``is_disabled``: the flavor of a resize is disabled. ``source_fails``: the question is about the
-    failure of the server's host. ``may_stay``: a resize may stay on its host.
+    failure of the server's host. ``may_stay``: a resize may stay on its host. ``why_no_request`` is
+    why nova or Placement refuses the request, if there is none.
     """
 
     way: Way
@@ -95,6 +96,7 @@ class Case:
     source_fails: bool = False
     may_stay: bool = False
     facts: Facts = dataclasses.field(default_factory=Facts)
+    why_no_request: str = ""
 
     @property
     def image(self) -> Mapping[str, str]:

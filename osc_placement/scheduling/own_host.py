@@ -50,7 +50,7 @@ def unmet_needs(
     ``tree`` are the providers of the host and those that share with it; ``having`` has every trait
     of the queries.
     """
-    why = case.spec.why_no_image
+    why = case.spec.why_no_image or case.why_no_request
     unread = [UnmetNeed(Need.TRAIT, why, is_known=False)] if why else []
     return [*_of_queries(case, host, tree, having), *_of_filters(case, host), *unread]
 

@@ -139,6 +139,13 @@ def with_requests(
     )
 
 
+def _with_requests_or_reason(case: Case, assumed: Sequence[str]) -> Case:
+    try:
+        return with_requests(case, assumed)
+    except errors.InvalidInput as error:
+        return dataclasses.replace(case, why_no_request="; ".join(error.reasons))
+
+
 def of_servers(
     services: RequestServices,
     listed: Mapping[str, values.Server],
@@ -146,7 +153,7 @@ def of_servers(
     compute: ServerHosts,
     ports: Mapping[str, Sequence[neutron_api.Port]] | None = None,
 ) -> dict[str, Case | str]:
-    """The case of each server of ``listed`` (by UUID) without a way, or why there is none.
+    """The case of each server of ``listed`` (by UUID) without a way; of a hidden one, why not.
 
     ``ports`` are those of the servers if they were read. The disk format of images, and a root disk
     that is one of several volumes, are not read; the groups are not known.
@@ -177,8 +184,11 @@ def of_servers(
             # Many servers have equal flavors and images.
             key = repr(dataclasses.replace(spec, uuid=None, name=""))
             if key not in alike:
-                alike[key] = with_requests(case, assumed)
-            cases[uuid] = dataclasses.replace(case, requests=alike[key].requests)
+                alike[key] = _with_requests_or_reason(case, assumed)
+            like = alike[key]
+            cases[uuid] = dataclasses.replace(
+                case, requests=like.requests, why_no_request=like.why_no_request
+            )
         except errors.InvalidInput as error:
             cases[uuid] = "; ".join(error.reasons)
     return cases

@@ -17,12 +17,14 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 class HostAnswers:
     """The hosts (root UUIDs) that do not take a server, and why; those where facts are not known.
 
-    Hosts in neither mapping take it, as far as Placement has room.
+    Hosts in neither mapping take it, as far as Placement has room. ``only_live`` are refused to a
+    live migration, and not to a cold one.
     """
 
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     key: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+    only_live: frozenset[str] = frozenset()
 
 
 #: Of a server of which nova was not asked.
@@ -61,7 +63,11 @@ class HostVerdicts:
                 if it.answer is Answer.UNKNOWN
             }
             hosts = frozenset(refused), frozenset(unknown)
-            self._answers[key] = HostAnswers(refused, unknown, hosts)
+            only_live = frozenset[str]()
+            if refused and case.way is Way.LIVE_MIGRATE:
+                cold = self.of(dataclasses.replace(case, way=Way.MIGRATE))
+                only_live = hosts[0] - cold.refused.keys()
+            self._answers[key] = HostAnswers(refused, unknown, hosts, only_live)
         return self._answers[key]
 
 

@@ -171,7 +171,7 @@ def observe(
             " 'openstack placement allocation audit' says what they are"
         )
     groups, problem = _groups(services.nova, on_hosts.servers, known)
-    newest = [case.requests[0] for case in known.values()]
+    newest = [case.requests[0] for case in known.values() if case.requests]
     return KnownServers(
         known,
         groups,

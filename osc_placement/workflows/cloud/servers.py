@@ -85,7 +85,9 @@ def servers_on(
                 continue
             own = _own_allocations(base, root, consumer.allocations)
             case = known.get(uuid)
-            queries = queries_of(case) if case else ((query_of(base, root, own),),)
+            queries = (
+                queries_of(case) if case and case.requests else ((query_of(base, root, own),),)
+            )
             group = group_of.get(uuid)
             apart = group.uuid if group and group.policy == "anti-affinity" else ""
             together = group.uuid if group and not apart else ""

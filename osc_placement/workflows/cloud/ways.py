@@ -99,6 +99,9 @@ def leaving(
         if choice.way is Way.MIGRATE and case.server and case.server.vm_state != "stopped":
             cold[server.key] = "; ".join(choice.refused)
         answers = hosts.of(dataclasses.replace(case, way=choice.way))
+        by_cold = choice.verdicts.get(Way.MIGRATE)
+        if answers.only_live and by_cold and by_cold.answer is Answer.NO:
+            answers = dataclasses.replace(answers, only_live=frozenset())
         moving.append(dataclasses.replace(server, way=choice.way, answers=answers))
     return Leaving(moving, held, doubtful, cold)
 

@@ -11,8 +11,9 @@ from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.model import candidate, constraint
 from osc_placement.model.name import and_more
 from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.case import Way
 from osc_placement.search import placing
-from osc_placement.workflows.cloud import options, servers
+from osc_placement.workflows.cloud import options, servers, ways
 from osc_placement.workflows.moving.places import Moves
 
 #: Seconds for each attempt to name fewer servers that do not fit.
@@ -202,12 +203,15 @@ _SHARED = (
 
 
 def _why_refused(moves: Moves, server: servers.PlacedServer, roots: Collection[str]) -> str:
-    """``cmp-1, cmp-2 (why)``, for each reason."""
+    """``cmp-1, cmp-2 (why)``, for each reason; and the command, if a cold move is possible."""
     by_reason: dict[str, list[str]] = {}
     for root in sorted(roots, key=lambda root: moves.base.providers[root].name):
         why = server.answers.refused.get(root, "")
         by_reason.setdefault(f" ({why})" * bool(why), []).append(moves.base.providers[root].name)
-    return "; ".join(f"{and_more(names)}{why}" for why, names in by_reason.items())
+    texts = [f"{and_more(names)}{why}" for why, names in by_reason.items()]
+    if not server.answers.only_live.isdisjoint({*roots} - moves.refused):
+        texts.append(f"not live, but cold: {ways.command(server.uuid, Way.MIGRATE)}")
+    return "; ".join(texts)
 
 
 def _serving(

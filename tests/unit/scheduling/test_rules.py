@@ -182,6 +182,7 @@ ROWS: Mapping[str, Row] = {
         ask(Way.RESIZE, specs=TPM, old=TPM),
         ask(Way.RESIZE, specs={**TPM, SECRET: "deployment"}, old=TPM, releases=(33,)),
     ),
+    "request": Row(ask(why_no_request="nova refuses the flavor"), ask()),
     # The filters
     "ComputeFilter": Row(ask(host=DOWN), ask(), ask(compute=UNREAD)),
     "AggregateInstanceExtraSpecsFilter": Row(

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drain, make-room, host check and capacity never differ from explain: random clouds.
+
+``explain --server S --for WAY --to-host H`` is nova's own request for this server and host. Each
+step that a plan prints is asked for in the state in which it begins; after it the cloud is as the
+step leaves it.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from osc_placement.testing.cloud import uuid_of
+from tests.support import functional_cloud
+from tests.support.peer import target as targets
+from tests.support.peer.shell import OpenStack
+
+pytestmark = pytest.mark.seeds(5, long=150)
+
+HOSTS = tuple(f"h{number}" for number in range(5))
+RELEASE = ("--nova-release", "32")
+EXPLAIN = "allocation candidate explain"
+#: Exit codes of explain: a host can, none can, not known; nova refuses the server itself.
+YES, NO, UNKNOWN, REFUSED = 0, 3, 4, 1
+WAYS = {"live": "live-migrate", "cold": "migrate"}
+SPECS: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {},
+    {"resources:VGPU": "1"},
+    {"resources:VGPU": "1", "trait:CUSTOM_T1": "required"},
+    {"resources1:VGPU": "1", "resources2:VGPU": "1", "group_policy": "none"},
+    {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"},
+    {"hw:mem_encryption": "true"},
+    {"hw:mem_encryption": "true", "trait1:CUSTOM_T1": "required"},
+    {"aggregate_instance_extra_specs:rack": "r1"},
+)
+IMAGES: tuple[dict[str, str], ...] = ({}, {}, {"hw_architecture": "aarch64"})
+FLAVORS: dict[str, dict[str, str]] = {
+    "f": {}, "g": {"resources__VGPU": "1"},
+    "t": {"resources__VGPU": "1", "trait__CUSTOM_T1": "required"},
+}  # fmt: skip
+ENCRYPTED = {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}
+
+
+class Cloud:
+    """Hosts with cards, perhaps a shared pool, dead hosts, two racks and a project's aggregate."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        self.is_shared = draw.random() < 0.3
+        self.rack = {host: draw.choice(("r1", "r2")) for host in HOSTS}
+        self.arch = {host: draw.choice(("x86_64", "x86_64", "x86_64", "aarch64")) for host in HOSTS}
+        self.version = {host: draw.choice((8002000, 8002000, 7002000)) for host in HOSTS}
+        self.card = {host: draw.choice((None, "CUSTOM_T1", "CUSTOM_T2")) for host in HOSTS}
+        self.state: dict[str, dict[str, Any]] = {
+            host: draw.choice(({}, {}, {}, {"state": "down"}, {"status": "disabled"}))
+            for host in HOSTS
+        }
+        self.tenant = draw.choice((None, None, "p"))
+        self.servers: dict[str, dict[str, Any]] = {}
+        self.on: dict[str, str] = {}
+        for number in range(7):
+            self._add(f"s{number}")
+        members = draw.sample(sorted(self.servers), draw.choice((0, 2, 3)))
+        policy = draw.choice(("affinity", "anti-affinity", "soft-affinity"))
+        self.groups = [
+            {"id": uuid_of("group"), "name": "db", "policy": policy, "rules": {},
+             "members": [uuid_of(name) for name in members]}
+        ] if members else []  # fmt: skip
+
+    def _add(self, name: str) -> None:
+        draw = self.draw
+        host, specs, image = draw.choice(HOSTS), dict(draw.choice(SPECS)), draw.choice(IMAGES)
+        vcpus = draw.choice((1, 2, 3))
+        flavor = {"vcpus": vcpus, "ram": 8, "disk": 2, "ephemeral": 0, "swap": 0,
+                  "extra_specs": specs, "original_name": "f"}  # fmt: skip
+        used = sum(it["flavor"]["vcpus"] for it in self.servers.values() if it["_host"] == host)
+        if used + vcpus > 8 or ("VGPU" in str(specs) and not self._takes_card(host, specs)):
+            return
+        state, power = draw.choice((*[("active", 1)] * 4, ("stopped", 4), ("paused", 3)))
+        image = {**image, **(ENCRYPTED if "hw:mem_encryption" in specs else {})}
+        self.servers[name] = functional_cloud.server(
+            uuid_of(name), host, name=name, flavor=flavor, _host=host, tenant_id=draw.choice("pq"),
+            image={"id": uuid_of("image"), "properties": image},
+            **{"OS-EXT-STS:vm_state": state, "OS-EXT-STS:power_state": power},
+        )  # fmt: skip
+
+    def _takes_card(self, host: str, specs: dict[str, str]) -> bool:
+        with_card = [
+            it for it in self.servers.values() if it["_host"] == host and "VGPU" in str(it)
+        ]
+        needs_t1 = "trait:CUSTOM_T1" in specs
+        return self.card[host] in (("CUSTOM_T1",) if needs_t1 else ("CUSTOM_T1", "CUSTOM_T2")) and (
+            not with_card
+        )
+
+    def placement(self) -> testing.Cloud:
+        """Placement's half, by where each server is now."""
+        cloud = testing.Cloud()
+        for host in HOSTS:
+            own = {} if self.is_shared else {"DISK_GB": 20}
+            traits = ["COMPUTE_STATUS_DISABLED"] if "status" in self.state[host] else []
+            traits += ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_CRB"]
+            traits += ["HW_CPU_X86_AMD_SEV"] if self.card[host] is None else []
+            cloud.host(host, VCPU=8, MEMORY_MB=64, aggregates=["pool", self.rack[host]],
+                       traits=traits, **own)  # fmt: skip
+            if self.card[host] is None:
+                cloud.child(host, f"{host}-sev", MEM_ENCRYPTION_CONTEXT=4,
+                            traits=["HW_CPU_X86_AMD_SEV"])  # fmt: skip
+            else:
+                cloud.child(host, f"{host}-card", VGPU=2, traits=[self.card[host]])
+        if self.is_shared:
+            cloud.host("pool0", DISK_GB=100, aggregates=["pool"],
+                       traits=["MISC_SHARES_VIA_AGGREGATE"])  # fmt: skip
+        for name, server in self.servers.items():
+            host, flavor = server["_host"], server["flavor"]
+            amounts = {host: {"VCPU": flavor["vcpus"], "MEMORY_MB": 8}}
+            amounts.setdefault("pool0" if self.is_shared else host, {})["DISK_GB"] = 2
+            cards = sum(
+                int(amount) for key, amount in flavor["extra_specs"].items() if "VGPU" in key
+            )
+            if "hw:mem_encryption" in flavor["extra_specs"] and self.card[host] is None:
+                amounts[f"{host}-sev"] = {"MEM_ENCRYPTION_CONTEXT": 1}
+            if cards:
+                amounts[f"{host}-card"] = {"VGPU": cards}
+            cloud.server(name, amounts, type="unknown")
+        return cloud
+
+    def nova(self) -> dict[str, Any]:
+        """Nova's answers, by where each server is now."""
+        nodes = {
+            host: {"cpu_info": {"arch": self.arch[host]}, "hypervisor_type": "QEMU",
+                   "hypervisor_version": self.version[host]}
+            for host in HOSTS
+        }  # fmt: skip
+        tenant = {"filter_tenant_id": self.tenant} if self.tenant else {}
+        aggregates = [
+            {"id": number, "name": rack, "uuid": uuid_of(rack),
+             "metadata": {"rack": rack, **tenant},
+             "hosts": [f"nova-{host}" for host in HOSTS if self.rack[host] == rack]}
+            for number, rack in enumerate(("r1", "r2"))
+        ]  # fmt: skip
+        listed = [{k: v for k, v in it.items() if k != "_host"} for it in self.servers.values()]
+        return {
+            **functional_cloud.nova_of(
+                *HOSTS, servers=listed, services=self.state, nodes=nodes,
+                flavors=[functional_cloud.flavor(name, 2, **it) for name, it in FLAVORS.items()],
+            ),
+            "GET /v2.1/os-aggregates": {"aggregates": aggregates},
+            "GET /v2.1/os-server-groups": {"server_groups": self.groups},
+        }  # fmt: skip
+
+    def servers_of(self, host: str) -> list[str]:
+        """The names of the servers on a host."""
+        return [name for name, server in self.servers.items() if server["_host"] == host]
+
+    def move(self, name: str, host: str) -> None:
+        """Where a server is after a step."""
+        self.servers[name].update(
+            {"_host": host, "OS-EXT-SRV-ATTR:host": f"nova-{host}",
+             "OS-EXT-SRV-ATTR:hypervisor_hostname": host}
+        )  # fmt: skip
+
+
+class Commands:
+    """The commands on a cloud in its present state."""
+
+    def __init__(self, cloud: Cloud, folder: pathlib.Path) -> None:
+        self.cloud, self._folder, self._number = cloud, folder, 0
+        self.show()
+
+    def show(self) -> None:
+        """Write the present state for the commands."""
+        self._number += 1
+        target = targets.OnFile(self._folder / f"placement-{self._number}.sqlite")
+        target.load(self.cloud.placement().document())
+        self._openstack = OpenStack(target)
+        path = str(self._folder / f"nova-{self._number}.json")
+        self._nova = functional_cloud.nova_recording(self.cloud.nova(), path)
+
+    def json(self, command: str, *arguments: str) -> tuple[int, Any]:
+        """Exit code and JSON of a command; REFUSED without JSON."""
+        options = (*arguments, *RELEASE, *self._nova, "-f", "json")
+        outcome = self._openstack.run(command, *options)
+        assert outcome.code in (YES, NO, UNKNOWN, REFUSED), outcome
+        if not outcome.stdout:
+            return outcome.code, outcome.stderr
+        return outcome.code, json.loads(outcome.stdout)
+
+    def explained(self, name: str, way: str, host: str = "") -> int:
+        """The exit code of explain for a server of the cloud."""
+        to_host = ("--to-host", f"nova-{host}") if host else ()
+        code, self.last = self.json(EXPLAIN, "--server", uuid_of(name), "--for", way, *to_host)
+        return code
+
+
+@pytest.fixture
+def commands(seed: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    monkeypatch.chdir(tmp_path)
+    return Commands(Cloud(random.Random(f"two commands {seed}")), tmp_path)
+
+
+def check_steps(commands: Commands, code: int, planned: Any) -> None:
+    """Each step is accepted where it begins; one that is not known is said (``not_checked``)."""
+    for move in planned["moves"] or ():
+        host = move["to"].removeprefix("nova-")
+        answer = commands.explained(move["name"], WAYS[move["way"]], host)
+        allowed = (YES, UNKNOWN) if planned["not_checked"] else (YES,)
+        assert answer in allowed, (move, answer, code, commands.last)
+        commands.cloud.move(move["name"], host)
+        commands.show()
+
+
+def test_each_step_of_drain_is_accepted_by_explain(commands: Commands) -> None:
+    host = commands.cloud.draw.choice(HOSTS)
+    code, planned = commands.json("placement host drain", host)
+    if isinstance(planned, str):
+        assert "nova-compute is down" in planned
+        for name in commands.cloud.servers_of(host):
+            for way in WAYS.values():
+                assert commands.explained(name, way) in (NO, REFUSED)
+        return
+    check_steps(commands, code, planned)
+
+
+def test_each_step_of_make_room_is_accepted_by_explain(commands: Commands) -> None:
+    flavor = commands.cloud.draw.choice(sorted(FLAVORS))
+    code, planned = commands.json("placement capacity make-room", "--flavor", flavor)
+    if not isinstance(planned, str):
+        check_steps(commands, code, planned)
+
+
+def test_a_server_without_another_host_has_none_in_explain(commands: Commands) -> None:
+    host = commands.cloud.draw.choice(HOSTS)
+    code, answer = commands.json("placement host check", host)
+    for row in answer["unplaced"] or ():
+        name = row["name"]
+        ways = ("evacuate",) if "state" in commands.cloud.state[host] else tuple(WAYS.values())
+        answers = {way: commands.explained(name, way) for way in ways}
+        if "cold: openstack server migrate" in str(row["reasons"]):
+            assert answers.pop("migrate") in (YES, UNKNOWN), row["reasons"]
+        assert YES not in answers.values(), (row["reasons"], answers, code)
+
+
+def test_the_hosts_of_capacity_are_those_of_explain(commands: Commands) -> None:
+    for flavor in FLAVORS:
+        _, rows = commands.json("placement capacity show", "--flavor", flavor, "--by", "host")
+        _, explained = commands.json(EXPLAIN, "--flavor", flavor)
+        fitting = {row["part"] for row in rows if row["fits"]}
+        assert fitting == {row["host"] for row in explained if row["section"] == "candidate"}
