@@ -250,6 +250,7 @@ def _service(item: Mapping[str, Any]) -> values.ComputeService:
         is_up=item["state"] == "up" and not item.get("forced_down"),
         is_enabled=item["status"] == "enabled",
         is_forced_down=bool(item.get("forced_down")),
+        disabled_reason=item.get("disabled_reason") or "",
         uuid=str(item.get("id", "")),
     )
 

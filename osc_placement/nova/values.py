@@ -85,6 +85,7 @@ class ComputeService:
     """A nova-compute service; ``is_up``: it reports to nova and is not forced down.
 
     ``is_reachable`` is False when its cell is down; the other fields are unknown then.
+    ``disabled_reason`` is the operator's, empty without one.
     """
 
     host: str
@@ -92,6 +93,7 @@ class ComputeService:
     is_enabled: bool = True
     is_reachable: bool = True
     is_forced_down: bool = False
+    disabled_reason: str = ""
     uuid: str = dataclasses.field(default="", compare=False)
 
 

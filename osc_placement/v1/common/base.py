@@ -410,6 +410,14 @@ def settings_of(shell: object) -> dict[str, Any]:
     return settings
 
 
+def cloud_name(shell: object) -> str:
+    """The operator's name of the cloud, of --os-cloud or OS_CLOUD; empty without one."""
+    manager = getattr(shell, "client_manager", None)
+    name = getattr(getattr(manager, "_cli_options", None), "name", None)
+    # openstacksdk calls a cloud without a name "defaults".
+    return "" if name in (None, "defaults", "envvars") else str(name)
+
+
 def _check(version: microversion.Microversion, required: Iterable[tuple[str, str]]) -> None:
     """Raise an error for missing features: for each option the one with the highest version."""
     missing: dict[str, str] = {}

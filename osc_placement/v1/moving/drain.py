@@ -6,17 +6,18 @@ from __future__ import annotations
 import argparse
 import datetime
 import pathlib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors
+from osc_placement.model import command_line
 from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.nova.api import Nova
     from osc_placement.workflows.cloud import nova_servers
     from osc_placement.workflows.moving import document, follow, plan
-    from osc_placement.workflows.moving.places import Wanted
 
 
 class DrainHosts(base.ReportShowOne):
@@ -31,10 +32,11 @@ class DrainHosts(base.ReportShowOne):
     If servers stay, the answer has what prevents each of them, the smallest changes after which
     it could move, and the most of these hosts that can be emptied.
 
-    --script prints the steps as a script that checks each of them. --continue reads what became of
-    a plan, and plans the rest anew. --verify-empty says whether nova and Placement agree that the
-    hosts are empty. A server that moves now, or that nova does not move, has no step; the reason
-    is shown. Only reads.
+    --script writes the steps as a script that looks at each server before and after its step, and
+    can be run again at any time. --continue reads what became of a plan, and plans the rest anew.
+    --verify-empty says whether nova and Placement agree that the hosts are empty, and that no
+    server comes there. A server that moves now, or that nova does not move, has no step; the
+    reason is shown. Changes nothing in the cloud.
     """
 
     names_database = False
@@ -46,7 +48,7 @@ class DrainHosts(base.ReportShowOne):
         services.NOT_CHECKED: "unknown: a fact that can refuse a step was not checked",
     }
     example = """\
-openstack placement host drain cmp-0001 --parallel 2 --plan-out drain.json
+openstack placement host drain cmp-1 --plan-out drain.json --script drain.sh
 openstack placement host drain --continue drain.json --verify-empty"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -65,7 +67,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
             "Keep capacity free: if any <count> other hosts fail, their servers must find room as"
             " they do now. Needs every record, as in placement capacity show --keep",
         )
-        arguments.add_file(parser, "--plan-out", "Write the plan to this file")
+        shown.add_plan_options(parser)
         arguments.add_file(
             parser,
             "--continue",
@@ -73,9 +75,8 @@ openstack placement host drain --continue drain.json --verify-empty"""
             " and those that are given now",
         )
         arguments.add_flag(
-            parser, "--verify-empty", "Show whether the hosts are empty by nova and by Placement"
+            parser, "--verify-empty", "Show what is left on the hosts, by nova and by Placement"
         )
-        arguments.add_flag(parser, "--script", "Also show the steps as a script; needs --plan-out")
         arguments.add_flag(
             parser, "--back", "Also show the commands that bring the hosts back into service"
         )
@@ -85,157 +86,168 @@ openstack placement host drain --continue drain.json --verify-empty"""
         nova_request.add_scheduler_options(parser, checks=False)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        from osc_placement.workflows.moving import document, flavor_queries, follow
-
+        self._check_usage(parsed_args)
         former = self._former(parsed_args)
-        path = parsed_args.plan_out
-        if parsed_args.script and path is None:
-            self.usage_error("argument --script: needs --plan-out, the plan that it follows")
         client = self.connect()
-        if former is not None and not client.target.identity.may_be(former.identity):
-            raise errors.PlacementError(
-                f"the plan is for {former.target}, and this is {client.target}: select its cloud"
-            )
+        if former is not None:
+            former.check_target(client.target)
         opened = services.NovaServices(self).nova
         nova = nova_request.reader_of(self, parsed_args, opened)
-        flavors = flavor_queries.read(client, opened, nova_request.scheduler(parsed_args))
-        drain = self._plan(parsed_args, former, client, nova, flavors)
-        fields: dict[str, Any] = {}
-        shown: list[tables.Table] = []
-        self.summary = [f"Not checked: {text}" for text in drain.plan.not_checked]
-        self.summary += [f"Note: {text}" for text in drain.notes]
-        if former is not None:
-            followed = follow.follow(former, drain, nova.compute)
-            fields["steps"] = rows.lines([_followed_row(step) for step in followed])
-            shown.append(_table("Steps of the plan", [_followed_row(step) for step in followed]))
-            self.summary += [f"Changed: {text}" for text in follow.changes(former, drain.plan)]
         if parsed_args.verify_empty:
-            states = follow.host_states(drain, nova.compute)
-            fields["hosts"] = rows.lines([_host_row(state) for state in states])
-            shown.append(_table("Hosts", [_host_row(state) for state in states]))
-            self.summary += [f"To repair: {text}" for text in follow.leftovers(states)]
-            code = 0 if all(state.is_empty for state in states) else 3
+            fields = self._verified(parsed_args, former, client, nova)
         else:
-            fields |= _fields(drain)
-            shown += _tables(drain)
-            code = 0 if drain.plan.is_complete else 3
-        # What can refuse a step cannot hide a server.
-        unchecked = () if parsed_args.verify_empty else drain.plan.not_checked
-        self.exit_code = services.NOT_CHECKED if code == 0 and unchecked else code
-        if parsed_args.plan_out is not None:
-            document.write(parsed_args.plan_out, drain.plan)
-        self._add_scripts(parsed_args, drain, path, fields, shown)
-        self.answer = shown
+            drain = self._planned(parsed_args, former, client, opened, nova)
+            fields = self._followed(former, drain, nova) if former is not None else {}
+            fields |= self._shown(parsed_args, drain, nova)
         return tuple(fields), tuple(fields.values())
 
-    def _former(self, parsed_args: argparse.Namespace) -> document.DrainPlan | None:
-        path: pathlib.Path | None = getattr(parsed_args, "continue")
-        if path is None:
-            if not parsed_args.hosts:
-                self.usage_error("name a host, or give --continue")
-            return None
-        if parsed_args.hosts:
+    def _check_usage(self, parsed_args: argparse.Namespace) -> None:
+        is_continued = getattr(parsed_args, "continue") is not None
+        if is_continued and parsed_args.hosts:
             self.usage_error("argument --continue: not allowed with hosts; the plan has them")
+        if not is_continued and not parsed_args.hosts:
+            self.usage_error("name a host, or give --continue")
+        shown.check_plan_options(self, parsed_args)
+
+    def _former(self, parsed_args: argparse.Namespace) -> document.MovePlan | None:
         from osc_placement.workflows.moving import document
 
-        return document.load(path)
+        path: pathlib.Path | None = getattr(parsed_args, "continue")
+        return None if path is None else document.load(path)
 
-    def _plan(
+    def _verified(
         self,
         parsed_args: argparse.Namespace,
-        former: document.DrainPlan | None,
-        client: Any,
+        former: document.MovePlan | None,
+        client: api.Client,
         nova: nova_servers.NovaReader,
-        flavors: Mapping[str, Wanted],
-    ) -> plan.Drain:
-        from osc_placement.workflows.moving import document, plan
+    ) -> dict[str, Any]:
+        """What is left on the hosts."""
+        from osc_placement.workflows.moving import follow
 
-        before = document.DrainOptions() if former is None else former.options
-        options = document.DrainOptions(
-            parsed_args.parallel or before.parallel,
-            tuple(dict.fromkeys((*before.avoid, *parsed_args.avoid))),
-            only_live=parsed_args.only_live or before.only_live,
-            keep=parsed_args.keep or before.keep,
-        )
+        hosts = dict.fromkeys(parsed_args.hosts, "")
+        again = command_line.line("placement host drain", *hosts)
+        if former is not None:
+            hosts = dict(zip(former.nodes, former.hosts, strict=True))
+            path = str(getattr(parsed_args, "continue"))
+            again = command_line.line("placement host drain", options=[("--continue", path)])
+        with self.reading() as context:
+            states = follow.verify_empty(client, hosts, again, nova, context)
+        left = [leftover for state in states for leftover in state.left]
+        commands = dict.fromkeys(leftover.command for leftover in left if leftover.command)
+        self.answer = [
+            shown.table("Hosts", [_host_row(state) for state in states]),
+            shown.table("Left", [_left_row(leftover) for leftover in left]),
+            tables.Table("Commands", tables.COMMANDS, [(text,) for text in commands]),
+        ]
+        self.exit_code = 0 if all(state.is_empty for state in states) else 3
+        if all(state.is_gone for state in states):
+            self.summary = ["Nothing is left: neither nova nor Placement has the hosts"]
+        return {
+            "hosts": rows.lines(map(_host_row, states)),
+            "left": rows.lines(leftover._asdict() for leftover in left),
+        }
+
+    def _planned(
+        self,
+        parsed_args: argparse.Namespace,
+        former: document.MovePlan | None,
+        client: api.Client,
+        opened: Nova,
+        nova: nova_servers.NovaReader,
+    ) -> plan.Drain:
+        """The plan, and its file."""
+        from osc_placement.workflows.moving import document, flavor_queries, plan
+
+        options = document.DrainOptions() if former is None else former.options
         request = plan.DrainRequest(
             parsed_args.hosts if former is None else former.nodes,
-            options,
-            flavors,
-            () if former is None else [move.server for move in former.moves],
+            options.merged(
+                parsed_args.parallel,
+                parsed_args.avoid,
+                only_live=parsed_args.only_live,
+                keep=parsed_args.keep,
+            ),
+            flavor_queries.read(client, opened, nova_request.scheduler(parsed_args)),
+            former,
             parsed_args.timeout,
+            base.cloud_name(self.app),
         )
         with self.reading() as context:
             return plan.plan(client, request, nova, context, datetime.datetime.now(tz=datetime.UTC))
 
-    def _add_scripts(
-        self,
-        parsed_args: argparse.Namespace,
-        drain: plan.Drain,
-        path: pathlib.Path | None,
-        fields: dict[str, Any],
-        shown: list[tables.Table],
-    ) -> None:
+    def _followed(
+        self, former: document.MovePlan, drain: plan.Drain, nova: nova_servers.NovaReader
+    ) -> dict[str, Any]:
+        """What became of the plan that is continued."""
+        from osc_placement.workflows.moving import follow
+
+        steps = follow.follow(former, drain.read, nova.compute)
+        self.answer = [
+            shown.table("Steps of the plan", [shown.followed_row(step) for step in steps])
+        ]
+        self.summary = [f"Changed: {text}" for text in follow.changes(former, drain.plan)]
+        return {"steps": rows.lines(map(shown.followed_fields, steps))}
+
+    def _shown(
+        self, parsed_args: argparse.Namespace, drain: plan.Drain, nova: nova_servers.NovaReader
+    ) -> dict[str, Any]:
+        """The new plan, its script, and the way back."""
         from osc_placement.workflows.moving import script
 
-        lines: dict[str, list[str]] = {}
-        if parsed_args.script:
-            lines["script"] = list(script.lines(drain.plan, str(path)))
+        not_checked = drain.plan.not_checked
+        self.exit_code = services.NOT_CHECKED if not_checked else 0
+        if not drain.plan.is_complete:
+            self.exit_code = 3
+        self.summary = [
+            *self.summary,
+            *(f"Not checked: {text}" for text in not_checked),
+            *(f"Note: {text}" for text in drain.notes),
+            *shown.write_plan(parsed_args, drain.plan),
+        ]
+        fields, answer = _fields(drain), _tables(drain)
         if parsed_args.back:
-            lines["back"] = script.back_lines(drain.plan)
-        for name, text in lines.items():
-            fields[name] = rows.Script(text)
-            shown.append(tables.Table(name.capitalize(), (name,), [(line,) for line in text]))
-
-
-def _followed_row(step: follow.FollowedStep) -> dict[str, Any]:
-    return {
-        "state": str(step.state),
-        "server": step.move.server,
-        "name": step.move.name,
-        "host": step.host,
-        "target": step.move.target,
-        "advice": step.advice,
-    }
+            lines = list(script.back_lines(drain.plan, nova.compute))
+            fields["back"] = rows.Script(lines)
+            answer.append(tables.Table("Back", tables.COMMANDS, [(line,) for line in lines]))
+        self.answer = [*self.answer, *answer]
+        return fields
 
 
 def _host_row(state: follow.HostState) -> dict[str, Any]:
+    return {"host": state.host, "empty": state.is_empty, "gone": state.is_gone}
+
+
+def _left_row(leftover: follow.Leftover) -> dict[str, Any]:
     return {
-        "host": state.host,
-        "empty": state.is_empty,
-        "servers": list(state.servers),
-        "consumers": list(state.consumers),
+        "left": leftover.name or leftover.uuid,
+        "where": f"on {leftover.host}",
+        "why": leftover.reason,
     }
 
 
-def _move_rows(planned: document.DrainPlan) -> list[dict[str, Any]]:
-    return [
-        {
-            "wave": move.wave,
-            "server": move.server,
-            "name": move.name,
-            "way": move.way,
-            "from": move.source,
-            "to": move.target,
-            "why": move.why,
-        }
-        for move in planned.moves
-    ]
-
-
-def _blocked_rows(drain: plan.Drain) -> list[dict[str, Any]]:
-    roots = dict(zip(drain.plan.hosts, drain.plan.nodes, strict=True))
+def _blocked_fields(drain: plan.Drain) -> list[dict[str, Any]]:
     return [
         {
             "server": server.server,
             "name": server.name,
             "host": server.host,
             "reasons": list(server.reasons),
-            "changes": [
-                each.text for each in drain.changes.get((server.server, roots[server.host]), ())
-            ],
+            "changes": drain.changes_of(server),
         }
         for server in drain.plan.blocked
     ]
+
+
+def _blocked_rows(drain: plan.Drain) -> list[dict[str, Any]]:
+    """Each reason once, with the servers that it holds."""
+    by_reason: dict[tuple[str, ...], dict[str, Any]] = {}
+    for server in drain.plan.blocked:
+        changes = drain.changes_of(server)
+        key = (server.host, *server.reasons, "", *changes)
+        row = {"stay": [], "where": f"on {server.host}", "why": server.reasons, "changes": changes}
+        by_reason.setdefault(key, row)["stay"].append(server.name or server.server)
+    return list(by_reason.values())
 
 
 def _most(drain: plan.Drain) -> dict[str, Any]:
@@ -250,28 +262,23 @@ def _fields(drain: plan.Drain) -> dict[str, Any]:
     return {
         "complete": planned.is_complete,
         "hosts": rows.lines(planned.hosts),
-        "moves": rows.lines(_move_rows(planned)),
-        "blocked": rows.lines(_blocked_rows(drain)),
+        "disabled_before": rows.lines(host.to_dict() for host in planned.disabled),
+        "moves": rows.lines(map(shown.move_fields, planned.moves)),
+        "blocked": rows.lines(_blocked_fields(drain)),
         **_most(drain),
         "not_checked": rows.lines(planned.not_checked),
     }
 
 
-def _table(title: str, listed: list[dict[str, Any]]) -> tables.Table:
-    columns = tuple(listed[0]) if listed else ()
-    cells = [
-        tuple(rows.lines(cell) if isinstance(cell, list) else cell for cell in row.values())
-        for row in listed
-    ]
-    return tables.Table(title, columns, cells)
-
-
 def _tables(drain: plan.Drain) -> list[tables.Table]:
+    from osc_placement.workflows.moving import document
+
     planned = drain.plan
     answer = {
         "empties the hosts": planned.is_complete,
         "hosts": list(planned.hosts),
         "steps": len(planned.moves),
+        "to copy": document.size(planned.moves),
         "servers that stay": len(planned.blocked),
     }
     if drain.most is not None:
@@ -282,7 +289,8 @@ def _tables(drain: plan.Drain) -> list[tables.Table]:
             else f"{bound}0"
         )
     return [
-        _table("Answer", [answer]),
-        *([_table("Steps", _move_rows(planned))] if planned.moves else []),
-        *([_table("Servers that stay", _blocked_rows(drain))] if planned.blocked else []),
+        shown.table("Answer", [answer]),
+        shown.table("Disabled before the plan", [host.to_dict() for host in planned.disabled]),
+        shown.table("Steps", [shown.move_row(move) for move in planned.moves]),
+        shown.table("Servers that stay", _blocked_rows(drain)),
     ]

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement.model import command_line
 from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.moving import room_plan
+    from osc_placement.client import api
+    from osc_placement.nova.api import Nova
+    from osc_placement.workflows.cloud import nova_request as cloud_request
+    from osc_placement.workflows.moving import document, room_plan
 
 
 class MakeRoom(base.ReportShowOne):
@@ -46,19 +50,47 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         arguments.add_count(
             parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
         )
-        arguments.add_flag(parser, "--script", "Also show the moves as a script")
+        shown.add_plan_options(parser)
+        arguments.add_file(parser, "--continue", "Only show what became of the steps of this plan")
         nova_request.add_options(parser, several=True, checks=False)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        from osc_placement.workflows.cloud import cases
-        from osc_placement.workflows.moving import room_plan, script
-
+        shown.check_plan_options(self, parsed_args)
+        opened = nova_request.opened(self)
+        if getattr(parsed_args, "continue") is not None:
+            return self._followed(parsed_args, opened.nova)
         nova_request.check(self, parsed_args)
         if len(parsed_args.flavor) != 1:
             self.usage_error("give one --flavor")
+        return self._planned(parsed_args, opened)
+
+    def _followed(self, parsed_args: argparse.Namespace, opened: Nova) -> base.Fields:
+        """What became of a plan."""
+        from osc_placement.workflows.moving import document, follow
+
+        plan = document.load(getattr(parsed_args, "continue"))
+        client = self.connect()
+        plan.check_target(client.target)
+        nova = nova_request.reader_of(self, parsed_args, opened)
+        with self.reading() as context:
+            read = follow.observe_plan(client, plan, nova, context)
+        steps = follow.follow(plan, read, nova.compute)
+        over = (follow.FollowedState.DONE, follow.FollowedState.DELETED)
+        if any(step.state not in over for step in steps):
+            self.exit_code = 3
+            self.summary = [f"To plan anew: {plan.anew}"]
+        self.answer = [shown.table("Steps of the plan", [*map(shown.followed_row, steps)])]
+        return ("steps",), (rows.lines(map(shown.followed_fields, steps)),)
+
+    def _planned(
+        self, parsed_args: argparse.Namespace, opened: cloud_request.RequestServices
+    ) -> base.Fields:
+        """The plan, and its files."""
+        from osc_placement.workflows.cloud import cases
+        from osc_placement.workflows.moving import room_plan
+
         (flavor,) = parsed_args.flavor
         client = self.connect()
-        opened = nova_request.opened(self)
         nova = nova_request.reader_of(self, parsed_args, opened.nova)
         case = cases.read(opened, nova_request.server_options(parsed_args, flavor), nova.compute)
         (asked, *older) = case.requests
@@ -70,11 +102,13 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         not_checked = [*plan.not_checked, *asked.not_checked]
         if older:
             not_checked.append(f"the rules of other releases than {asked.title}")
+        self.exit_code = 3 if plan.moves is None else services.NOT_CHECKED if not_checked else 0
         self.summary = [
             *(f"Assumed: {text}" for text in asked.assumptions),
             *(f"Not checked: {text}" for text in not_checked),
+            *(shown.write_plan(parsed_args, self._document(parsed_args, plan, client))),
         ]
-        self.exit_code = 3 if plan.moves is None else services.NOT_CHECKED if not_checked else 0
+        self.answer = _tables(plan, flavor)
         fields = {
             "fits": plan.fits,
             "moves": None if plan.moves is None else rows.lines(_rows(plan)),
@@ -83,18 +117,24 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
             "is_smallest": plan.is_smallest,
             "not_checked": rows.lines(not_checked),
         }
-        self.answer = _tables(plan, flavor)
-        if parsed_args.script and plan.moves is not None:
-            lines = list(script.move_lines(plan.moves, _command(flavor, parsed_args.count)))
-            fields["script"] = rows.Script(lines)
-            self.answer += [tables.Table("Script", ("script",), [(line,) for line in lines])]
         return tuple(fields), tuple(fields.values())
 
+    def _document(
+        self, parsed_args: argparse.Namespace, plan: room_plan.RoomPlan, client: api.Client
+    ) -> document.MovePlan:
+        from osc_placement.workflows.moving import document
 
-def _command(flavor: str, count: int) -> str:
-    """The command that looks again after a stop of the script."""
-    options = (("--flavor", flavor), ("--count", str(count)))
-    return command_line.line("placement capacity make-room", options=options)
+        (flavor,) = parsed_args.flavor
+        options = (("--flavor", flavor), ("--count", str(parsed_args.count)))
+        command = "placement capacity make-room"
+        return document.MovePlan(
+            (), (), plan.moves or (),
+            target=str(client.target),
+            identity=client.target.identity,
+            cloud=base.cloud_name(self.app),
+            command=command,
+            anew=command_line.line(command, options=options),
+        )  # fmt: skip
 
 
 def _rows(plan: room_plan.RoomPlan) -> list[dict[str, Any]]:
@@ -107,9 +147,7 @@ def _rows(plan: room_plan.RoomPlan) -> list[dict[str, Any]]:
 def _tables(plan: room_plan.RoomPlan, flavor: str) -> list[tables.Table]:
     number = "none found" if plan.moves is None else len(plan.moves)
     answer = (flavor, plan.fits, number, plan.at_least)
-    shown = [tables.Table("Answer", ("flavor", "fits now", "moves", "at least"), [answer])]
-    if plan.moves:
-        listed = _rows(plan)
-        cells = [tuple(row.values()) for row in listed]
-        shown.append(tables.Table("Moves, one after the other", tuple(listed[0]), cells))
-    return shown
+    return [
+        tables.Table("Answer", ("flavor", "fits now", "moves", "at least"), [answer]),
+        shown.table("Steps", [shown.move_row(move) for move in plan.moves or ()]),
+    ]

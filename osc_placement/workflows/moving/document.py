@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain plan as one value, from and to its file.
+"""A plan of moves as one value, from and to its file.
 
 The file is for ``--continue``: it says what was meant. What really happened is read from nova and
 Placement each time, so a plan that is lost can be made again.
@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -19,9 +19,12 @@ from osc_placement.client import transport
 from osc_placement.model import json_text
 from osc_placement.plan import file, forms
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 #: The first field of a file of this kind.
-KIND = "drain_plan"
+KIND = "move_plan"
+
+#: The reason that the script of a plan gives for a host that it disables.
+REASON = "drain"
 
 _NOWHERE = transport.Identity()
 
@@ -30,19 +33,24 @@ _NOWHERE = transport.Identity()
 class PlannedMove(forms.JsonObject):
     """One step: a server (UUID and name), and nova's names of its source and its target.
 
-    ``way`` is ``live``, or ``cold``: with a stop of the guest and a confirmation. Steps of one
-    ``wave`` may run at the same time. ``why`` says why this target. ``allocations`` are those that
-    nova claims there.
+    ``way`` is ``live``, or ``cold``: with a stop of the guest and a confirmation; ``status`` is
+    nova's for the server when it was planned. Steps of one ``wave`` may run at the same time.
+    ``why`` says why this target. ``allocations`` are those that nova claims there.
     """
 
     wave: int
     server: str
     name: str
     way: str
+    status: str
     source: str
     target: str
     why: str
     allocations: forms.Allocations
+
+    def amount(self, name: str) -> int:
+        """What nova claims of a resource class."""
+        return sum(amounts.get(name, 0) for amounts in self.allocations.values())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,6 +61,14 @@ class BlockedServer(forms.JsonObject):
     name: str
     host: str
     reasons: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DisabledHost(forms.JsonObject):
+    """A host (nova's name) that was disabled before the plan, with the reason that nova shows."""
+
+    host: str
+    reason: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,13 +83,26 @@ class DrainOptions(forms.JsonObject):
     only_live: bool = False
     keep: int = 0
 
+    def merged(
+        self, parallel: int | None, avoid: Iterable[str], *, only_live: bool, keep: int | None
+    ) -> DrainOptions:
+        """These options with those that are given now: hosts to avoid are added."""
+        return DrainOptions(
+            parallel or self.parallel,
+            tuple(dict.fromkeys((*self.avoid, *avoid))),
+            only_live=only_live or self.only_live,
+            keep=keep or self.keep,
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DrainPlan(forms.JsonObject):
-    """The steps that empty ``hosts`` (nova's names), and the servers that stay.
+class MovePlan(forms.JsonObject):
+    """Steps, the hosts that they empty (nova's names), if any, and the servers that stay there.
 
-    ``nodes`` are the UUIDs of the root providers of the hosts. ``created`` (UTC, ISO 8601) and
-    ``identity`` say when and for which cloud.
+    ``nodes`` are the UUIDs of the root providers of the hosts; ``disabled`` are those of them that
+    were disabled before the first plan. ``created`` (UTC, ISO 8601) and ``identity`` say when and
+    for which cloud, ``cloud`` is the operator's name for it. ``command`` continues the plan, and
+    ``anew`` is the command line of another one for the same purpose.
     """
 
     hosts: tuple[str, ...]
@@ -85,44 +114,68 @@ class DrainPlan(forms.JsonObject):
     created: str = ""
     target: str = ""
     identity: transport.Identity = _NOWHERE
+    disabled: tuple[DisabledHost, ...] = ()
+    cloud: str = ""
+    command: str = "placement host drain"
+    anew: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What no other plan has; a file of the plan contains it."""
+        return _digest(self.to_dict())
 
     @property
     def is_complete(self) -> bool:
         """Whether the steps empty the hosts."""
         return not self.blocked
 
+    def check_target(self, target: transport.Target) -> None:
+        """Refuse another cloud than that of the plan. Errors: PlacementError."""
+        if not target.identity.may_be(self.identity):
+            raise errors.PlacementError(
+                f"the plan is for {self.target}, and this is {target}: select its cloud"
+            )
 
-def write(path: pathlib.Path, plan: DrainPlan) -> None:
+
+def size(moves: Iterable[PlannedMove]) -> str:
+    """How much moves copy at most: ``4 GB, 20 GB disk``; disks on shared storage stay there."""
+    listed = list(moves)
+    memory = sum(move.amount("MEMORY_MB") for move in listed) / 1024
+    disk = sum(move.amount("DISK_GB") for move in listed)
+    return f"{memory:.3g} GB" + (f", {disk} GB disk" if disk else "")
+
+
+def write(path: pathlib.Path, plan: MovePlan) -> None:
     """Write the file, mode 0600. Errors: PlacementError for an existing file of another kind."""
     if file.is_of_another_kind(path, KIND.encode()):
         raise errors.PlacementError(
-            f"{path} exists and is not a drain plan. Nothing was written. Give another path"
+            f"{path} exists and is not a plan of moves. Nothing was written. Give another path"
         )
     document = plan.to_dict()
     content = {KIND: FORMAT_VERSION, **document, "digest": _digest(document)}
     file.replace(path, [json.dumps(content, indent=1), "\n"])
 
 
-def load(path: pathlib.Path) -> DrainPlan:
+def load(path: pathlib.Path) -> MovePlan:
     """The plan of a file. Errors: PlacementError for anything else."""
     try:
         document = json_text.read(path)
     except OSError as error:
         raise errors.PlacementError(f"{path} cannot be read: {error.strerror}") from error
     except json_text.NotJson as error:
-        raise errors.PlacementError(f"{path} is not a drain plan: {error}") from error
+        raise errors.PlacementError(f"{path} is not a plan of moves: {error}") from error
     if not isinstance(document, dict):
-        raise errors.PlacementError(f"{path} is not a drain plan: it is no JSON object")
+        raise errors.PlacementError(f"{path} is not a plan of moves: it is no JSON object")
     return read(path, document)
 
 
-def read(path: pathlib.Path, document: Mapping[str, Any]) -> DrainPlan:
+def read(path: pathlib.Path, document: Mapping[str, Any]) -> MovePlan:
     """The plan in a file's JSON. Errors: PlacementError for anything else, also an edited plan."""
     content = dict(document)
     version, digest = content.pop(KIND, None), content.pop("digest", None)
     if version is None:
         raise errors.PlacementError(
-            f"{path} is not a drain plan: openstack placement host drain --plan-out writes one"
+            f"{path} is not a plan of moves: 'openstack placement host drain --plan-out' writes one"
         )
     if version != FORMAT_VERSION:
         raise errors.PlacementError(
@@ -132,9 +185,9 @@ def read(path: pathlib.Path, document: Mapping[str, Any]) -> DrainPlan:
     if digest != _digest(content):
         raise errors.PlacementError(f"{path} was changed or damaged: make the plan again")
     try:
-        return DrainPlan.from_dict(content)
+        return MovePlan.from_dict(content)
     except (LookupError, TypeError, ValueError) as error:
-        raise errors.PlacementError(f"{path} is not a drain plan: {error}") from error
+        raise errors.PlacementError(f"{path} is not a plan of moves: {error}") from error
 
 
 def _digest(document: Mapping[str, Any]) -> str:

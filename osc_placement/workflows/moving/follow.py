@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from osc_placement import errors
+from osc_placement.client import api, lookup
 from osc_placement.model import command_line
 from osc_placement.nova import values
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
     guest_search,
     nova_servers,
+    observe,
+    observe_hosts,
     server_moves,
     servers,
 )
+from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.server_moves import Phase
 from osc_placement.workflows.moving import document
-from osc_placement.workflows.moving.plan import Drain
 
 
 class FollowedState(enum.StrEnum):
@@ -49,46 +54,94 @@ class FollowedStep:
     advice: str = ""
 
 
-def follow(plan: document.DrainPlan, drain: Drain, compute: ServerHosts) -> list[FollowedStep]:
-    """The state of each step; ``drain`` was read with the servers of ``plan``."""
-    reading = nova_servers.reading_of(drain.read.base, drain.read.on_hosts, compute)
+def check_nova(problems: Iterable[str]) -> None:
+    """Refuse a nova that hides its hosts, servers or migrations: a host may look empty then."""
+    if text := "; ".join(problems):
+        raise errors.PlacementError(f"a plan of moves needs nova: {text}")
+
+
+def observe_plan(
+    client: api.Client,
+    plan: document.MovePlan,
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+) -> observe_hosts.HostsRead:
+    """The servers of a plan, and the hosts that they leave. Requests: those of ``observe_on``."""
+    hosts = plan.nodes or tuple(dict.fromkeys(move.source for move in plan.moves))
+    return observe_on(client, hosts, nova, context, [move.server for move in plan.moves])
+
+
+def observe_on(
+    client: api.Client,
+    hosts: Sequence[str],
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+    others: Collection[str] = (),
+) -> observe_hosts.HostsRead:
+    """The servers on hosts, and others wherever they are.
+
+    Requests: those of ``observe_hosts.read``; on a database file only those to nova and neutron.
+    Errors: PlacementError, also for a nova that hides something.
+    """
+    check_nova(nova.compute.not_checked)
+    with observe.whole_state(client) as base:
+        if base is None:
+            read = observe_hosts.read(client, hosts, (), nova, context, (), others)
+        else:
+            read = observe_hosts.of_state(base, hosts, (), nova, others)
+    check_nova(filter(None, [read.on_hosts.problem]))
+    return read
+
+
+def follow(
+    plan: document.MovePlan, read: observe_hosts.HostsRead, compute: ServerHosts
+) -> list[FollowedStep]:
+    """The state of each step; ``read`` has the servers of ``plan``."""
+    reading = nova_servers.reading_of(read.base, read.on_hosts, compute)
     return [_followed(plan, move, reading) for move in plan.moves]
 
 
 def _followed(
-    plan: document.DrainPlan, move: document.PlannedMove, reading: server_moves.MovesReading
+    plan: document.MovePlan, move: document.PlannedMove, reading: server_moves.MovesReading
 ) -> FollowedStep:
     server = reading.servers.get(move.server)
     if server is None:
         return FollowedStep(move, FollowedState.DELETED, "", "nova has this server no more")
-    state, advice = _state(plan, move, server, reading)
-    return FollowedStep(move, state, server.host or "", advice)
+    host = server.host or ""
+    if now := _in_motion(reading, server):
+        return FollowedStep(move, now.state, host, ": ".join(filter(None, now[1:])))
+    if host == move.target:
+        return FollowedStep(move, FollowedState.DONE, host)
+    if host in (plan.hosts or (move.source,)):
+        return FollowedStep(move, FollowedState.WAITS, host)
+    return FollowedStep(move, FollowedState.ELSEWHERE, host, f"planned: {move.target}")
 
 
-def _state(
-    plan: document.DrainPlan,
-    move: document.PlannedMove,
-    server: values.Server,
-    reading: server_moves.MovesReading,
-) -> tuple[FollowedState, str]:
+class Motion(NamedTuple):
+    """Why a server is not at rest, and the command or the sentence that ends it."""
+
+    state: FollowedState
+    reason: str
+    command: str = ""
+
+
+def _in_motion(reading: server_moves.MovesReading, server: values.Server) -> Motion | None:
+    """Why a server is not at rest; None if it is."""
     now = server_moves.move_of(reading, server)
     if now.phase is Phase.DISAGREES:
-        return FollowedState.DISAGREES, f"{now.why()}: {guest_search.next_step(reading, now)}"
+        return Motion(FollowedState.DISAGREES, now.why(), guest_search.next_step(reading, now))
     if now.phase is Phase.WAITING:
-        return FollowedState.CONFIRM, command_line.line("server migration confirm", server.uuid)
+        confirm = command_line.line("server migration confirm", server.uuid)
+        return Motion(FollowedState.CONFIRM, now.why(), confirm)
     if not now.is_settled:
-        return FollowedState.MOVING, now.why()
+        return Motion(FollowedState.MOVING, now.why())
     if server.status == "ERROR":
         reset = command_line.line("server set", server.uuid, options=server_moves.RESET)
-        return FollowedState.ERROR, f"the move failed: if the guest runs, {reset}"
-    if server.host == move.target:
-        return FollowedState.DONE, ""
-    if server.host in plan.hosts:
-        return FollowedState.WAITS, ""
-    return FollowedState.ELSEWHERE, f"planned: {move.target}"
+        return Motion(FollowedState.ERROR, "the move failed: if the guest runs", reset)
+    return None
 
 
-def changes(before: document.DrainPlan, now: document.DrainPlan) -> Iterator[str]:
+def changes(before: document.MovePlan, now: document.MovePlan) -> Iterator[str]:
     """What a new plan does otherwise, one sentence for each server."""
     planned = {move.server: move for move in before.moves}
     for move in now.moves:
@@ -102,38 +155,96 @@ def changes(before: document.DrainPlan, now: document.DrainPlan) -> Iterator[str
             yield f"{server.name or server.server}: stays: {'; '.join(server.reasons)}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostState:
-    """What is on a drained host: servers by nova, and consumers in Placement."""
+class Leftover(NamedTuple):
+    """What is left on a host: a server, a consumer or nova-compute, and what ends it."""
 
     host: str
-    servers: tuple[str, ...]
-    consumers: tuple[str, ...]
+    name: str
+    uuid: str
+    reason: str
+    command: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostState:
+    """What is left on a drained host; ``is_gone``: neither nova nor Placement has it."""
+
+    host: str
+    left: tuple[Leftover, ...] = ()
+    is_gone: bool = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether nova and Placement agree that nothing is there."""
-        return not self.servers and not self.consumers
+        """Whether nova and Placement agree that nothing is there, and nothing comes there."""
+        return not self.left
 
 
-def host_states(drain: Drain, compute: ServerHosts) -> list[HostState]:
-    """What nova and Placement have on each host of the plan."""
-    read = drain.read
-    stand = nova_servers.standing(read.base, read.on_hosts, compute)
-    on_hosts = [*stand.resting, *stand.held, *stand.doubtful]
-    return [
-        HostState(
-            host,
-            tuple(sorted({uuid for uuid, own in on_hosts if own == root})),
-            tuple(sorted(servers.consumers_on(read.base, root))),
-        )
-        for root, host in zip(drain.plan.nodes, drain.plan.hosts, strict=True)
+def verify_empty(
+    client: api.Client,
+    hosts: Mapping[str, str],
+    again: str,
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+) -> list[HostState]:
+    """What is left on each host, ``{name or UUID of its root provider: nova's name}``.
+
+    ``again`` is the command that plans the rest. Requests: those of ``observe_hosts.read``, and
+    those of ``find_providers`` for hosts that nova does not have. Errors: PlacementError.
+    """
+    check_nova(nova.compute.not_checked)
+    absent = [root for root, host in hosts.items() if host and nova.compute.node(root) is None]
+    gone = set(absent) - lookup.find_providers(client, absent).keys()
+    states = [
+        HostState(hosts[root], tuple(_enabled(hosts[root], nova.compute)), is_gone=True)
+        for root in hosts
+        if root in gone
     ]
+    named = [root for root in hosts if root not in gone]
+    if not named:
+        return states
+    read = observe_on(client, named, nova, context)
+    return [*states, *_host_states(read, nova.compute, again)]
 
 
-def leftovers(states: Sequence[HostState]) -> Iterator[str]:
-    """The command for allocations on hosts that have no server any more."""
-    for state in states:
-        if state.consumers and not state.servers:
-            options = (("--repair", None), ("--host", state.host))
-            yield command_line.line("placement allocation audit", options=options)
+def _host_states(
+    read: observe_hosts.HostsRead, compute: ServerHosts, again: str
+) -> Iterator[HostState]:
+    stand = nova_servers.standing(read.base, read.on_hosts, compute)
+    reading = nova_servers.reading_of(read.base, read.on_hosts, compute)
+    why = {**dict.fromkeys(stand.resting, "it is there"), **stand.held, **stand.doubtful}
+    for root in read.roots:
+        node = compute.node(root)
+        host = node.host if node else read.base.providers[root].name
+        on_host = sorted(uuid for uuid, own in why if own == root)
+        left = [*_enabled(host, compute)]
+        for uuid in on_host:
+            server = reading.servers[uuid]
+            now = _in_motion(reading, server)
+            command = now.command if now else again
+            left.append(Leftover(host, server.name, uuid, why[uuid, root], command))
+        for uuid in sorted(set(servers.consumers_on(read.base, root)).difference(on_host)):
+            left.append(_consumer(reading, host, uuid))
+        yield HostState(host, tuple(left))
+
+
+def _enabled(host: str, compute: ServerHosts) -> Iterator[Leftover]:
+    """Nova-compute of a host, while it lets servers come."""
+    service = compute.service_of(host)
+    if service is not None and service.is_reachable and service.is_enabled:
+        options = [("--disable", None), ("--disable-reason", document.REASON)]
+        command = command_line.line("compute service set", host, "nova-compute", options=options)
+        yield Leftover(host, "nova-compute", "", "it is enabled, so servers may come", command)
+
+
+def _consumer(reading: server_moves.MovesReading, host: str, uuid: str) -> Leftover:
+    """A consumer with allocations on a host on which it is no server."""
+    server, migration = reading.servers.get(uuid), reading.migrations.get(uuid)
+    reason = "nova lists neither a server nor a migration of this UUID"
+    if migration is not None:
+        server = reading.servers.get(migration.server_uuid)
+        reason = f"its {migration.type} is {migration.status}, and has allocations here"
+    elif server is not None:
+        reason = f"nova has it on {server.host}, and it has allocations here"
+    options = (("--repair", None), ("--host", host))
+    audit = command_line.line("placement allocation audit", options=options)
+    return Leftover(host, server.name if server else "", uuid, reason, audit)

@@ -32,6 +32,7 @@ from osc_placement.workflows.explain import changes as changes_of_hosts, set_bac
 from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.moving import (
     document,
+    follow,
     most,
     places,
     reserve_plan,
@@ -64,15 +65,22 @@ _KINDS = 10
 class DrainRequest:
     """``hosts`` are names or UUIDs; ``flavors`` is ``{name: nova's queries}``.
 
-    A plan keeps the last place for each of the flavors, where it can. ``others`` are UUIDs of
-    servers to read beside those of the hosts.
+    A plan keeps the last place for each of the flavors, where it can. ``former`` is the plan that
+    is continued: its servers are read beside those of the hosts. ``cloud`` is the operator's name
+    of the cloud.
     """
 
     hosts: Sequence[str]
     options: document.DrainOptions = dataclasses.field(default_factory=document.DrainOptions)
     flavors: Mapping[str, places.Wanted] = dataclasses.field(default_factory=dict)
-    others: Collection[str] = ()
+    former: document.MovePlan | None = None
     seconds: float = 60.0
+    cloud: str = ""
+
+    @property
+    def others(self) -> list[str]:
+        """The servers to read wherever they are."""
+        return [move.server for move in self.former.moves] if self.former else []
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,13 +92,18 @@ class Drain:
     emptied together. ``notes`` are sentences.
     """
 
-    plan: document.DrainPlan
+    plan: document.MovePlan
     read: observe_hosts.HostsRead
     changes: Mapping[tuple[str, str], Sequence[SmallestChange]] = dataclasses.field(
         default_factory=dict
     )
     most: most.MostHosts | None = None
     notes: tuple[str, ...] = ()
+
+    def changes_of(self, server: document.BlockedServer) -> list[str]:
+        """The changes after which a server that stays could move, as sentences."""
+        root = self.plan.nodes[self.plan.hosts.index(server.host)]
+        return [change.text for change in self.changes.get((server.server, root), ())]
 
 
 def plan(
@@ -110,10 +123,7 @@ def plan(
     servers.
     Errors: InvalidInput for hosts that nova does not have or that are down, and for all hosts.
     """
-    if nova.compute.hosts is None:
-        raise errors.PlacementError(
-            f"a drain plan needs nova: {'; '.join(nova.compute.not_checked)}"
-        )
+    follow.check_nova(nova.compute.not_checked)
     target = client.target
     with contextlib.ExitStack() as stack:
         if request.options.keep and not observe.is_file(client):
@@ -129,8 +139,7 @@ def plan(
             read = observe_hosts.of_state(base, request.hosts, (), nova, request.others)
             if request.options.keep:
                 everywhere = observe_hosts.known_servers(base, nova)
-        if read.on_hosts.problem:
-            raise errors.PlacementError(f"a drain plan needs nova: {read.on_hosts.problem}")
+        follow.check_nova(filter(None, [read.on_hosts.problem]))
         _check(read, nova.compute, request.options.keep)
         drain = _decide(read, request, nova.compute, everywhere)
     stamped = dataclasses.replace(
@@ -138,8 +147,24 @@ def plan(
         created=now.astimezone(datetime.UTC).isoformat(timespec="seconds"),
         target=str(target),
         identity=target.identity,
+        disabled=_disabled(drain.plan.hosts, nova.compute, request.former),
+        cloud=request.cloud,
     )
     return dataclasses.replace(drain, plan=stamped)
+
+
+def _disabled(
+    hosts: Sequence[str], compute: ServerHosts, former: document.MovePlan | None
+) -> tuple[document.DisabledHost, ...]:
+    """The hosts that somebody disabled before the first plan, whose script disables the others."""
+    if former is not None:
+        return former.disabled
+    services = (compute.service_of(host) for host in hosts)
+    return tuple(
+        document.DisabledHost(service.host, service.disabled_reason)
+        for service in services
+        if service is not None and not service.is_enabled
+    )
 
 
 def _check(read: observe_hosts.HostsRead, compute: ServerHosts, failures: int) -> None:
@@ -184,7 +209,7 @@ def _decide(
     schedule, notes, doubts = _scheduled(found, question, request, everywhere)
     doubts = (*doubts, *_of_targets(found, schedule))
     blocked = question.blocked | _reasons(found, roots, schedule)
-    plan = document.DrainPlan(
+    plan = document.MovePlan(
         tuple(map(question.host, roots)),
         tuple(roots),
         tuple(map(question.planned, schedule.steps)),
@@ -329,6 +354,7 @@ class _Question:
             step.server.uuid,
             self.name(step.server.uuid),
             "live" if step.server.way is Way.LIVE_MIGRATE else "cold",
+            self._read.on_hosts.servers[step.server.uuid].status,
             self.host(step.server.root_uuid),
             self.host(step.option.root_uuid),
             step.why,

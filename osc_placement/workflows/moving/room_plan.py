@@ -133,6 +133,7 @@ def _decide(
                 move.server.uuid,
                 on_hosts.servers[move.server.uuid].name,
                 "live",
+                on_hosts.servers[move.server.uuid].status,
                 host(move.server.root_uuid),
                 host(move.option.root_uuid),
                 "",

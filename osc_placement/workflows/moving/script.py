@@ -1,126 +1,240 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain plan as a script of ``openstack`` commands, which stops at the first surprise. Pure.
+"""A plan of moves as a script of ``openstack`` commands, which can be left alone. Pure.
 
-``openstack server migrate --wait`` ends with 0 also if the migration failed, and never if it
-hangs. So each step has a limit (``seconds``, an hour unless the environment sets it), and after it
-the script looks where the server is.
+The script asks nova about each server before it does anything with it, and follows the move by the
+server and its newest migration until both are at an end: ``openstack server migrate --wait`` ends
+with 0 also if the migration failed, and never for a server that is paused. So it may be killed in
+any line, and run again.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
 
+from osc_placement import errors
 from osc_placement.model import command_line
-from osc_placement.workflows.moving.document import DrainPlan, PlannedMove
+from osc_placement.plan import file
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.moving.document import REASON, MovePlan, PlannedMove, size
 
-_VERSION = ("--os-compute-api-version", "2.56")
+#: Characters of a line, and of a server's name in it.
+_WIDTH = 120
+_MOST_OF_A_NAME = 40
+_SHEBANG = "#!/usr/bin/env bash"
 
-_HEAD = """\
-#!/usr/bin/env bash
-set -euo pipefail
-# The longest time for one move.
-seconds=${seconds:-3600}
+_FUNCTIONS = """\
+# The longest time for one move, and the time between two looks, in seconds.
+seconds=${seconds:-3600} pause=${pause:-5} wave=0 jobs=()
+over='none completed done confirmed reverted error failed cancelled'
 stop() {
-    echo "$1. The script stops here:" >&2
-    echo "$resume" >&2
+    printf '%s. The script stops here:\\n%s\\n' "$1" "$again" >&2
     exit 1
 }
-# failed EXIT-CODE NAME: stop because a move was refused, or took too long.
-failed() {
-    if [ "$1" = 124 ]; then stop "$2: still moving after $seconds s"; fi
-    stop "$2: nova refuses the move"
+# show: the host, the task and the status of $server, one a line.
+show() {
+    timeout 300 openstack server show -f value -c OS-EXT-SRV-ATTR:host -c OS-EXT-STS:task_state \\
+        -c status -- "$server"
 }
-# arrived SERVER HOST NAME: wait up to 60 s for the end of the move; stop unless it is there.
-arrived() {
-    local host status task
-    for _ in $(seq 30); do
-        { read -r host && read -r task && read -r status; } < <(openstack server show -f value \\
-            -c OS-EXT-SRV-ATTR:host -c OS-EXT-STS:task_state -c status -- "$1") ||
-            stop "$3: nova does not show it"
-        if [ "$task" = None ] && [ "$status" != VERIFY_RESIZE ]; then break; fi
-        sleep 2
+# moves: the target, the status and the type of its migrations, the newest first.
+moves() {
+    timeout 300 openstack server migration list --os-compute-api-version=2.59 -f value \\
+        -c 'Dest Compute' -c Status -c Type --server="$server"
+}
+# look: set host, task and status of $server, and to, state and type of its newest migration.
+look() {
+    local shown migrations why
+    for _ in 1 2 3 4 5 6; do
+        if shown=$(show) && migrations=$(moves); then
+            mapfile -t shown <<<"$shown"
+            host=${shown[0]} task=${shown[1]-} status=${shown[2]-}
+            read -r to state type <<<"${migrations:-nowhere none migration}"
+            return
+        fi
+        why=$(show 2>&1) || if [[ $why =~ [Nn]o\\ [Ss]erver\\ (found|with) ]]; then
+            status=DELETED
+            return
+        fi
+        sleep "$pause"
     done
-    if [ "$host" = "$2" ] && [ "$task" = None ] && [ "$status" != ERROR ]; then return; fi
-    stop "$3 is on $host, $status, task $task; planned: $2"
+    stop "$name: nova does not show it"
+}
+# step NUMBER WAY SOURCE TARGET SERVER NAME SIZE STATUS...: one move, unless it is done.
+step() {
+    local number=$1 way=$2 source=$3 target=$4 server=$5 name=$6 size=$7 planned=" ${*:8} "
+    local host='' task='' status='' to='' state='' type='' where asked='' confirmed=''
+    local kind=migration limit=$((SECONDS + seconds)) live=()
+    if [ "$way" = live ]; then kind=live-migration live=(--live-migration); fi
+    echo "wave $wave of $waves: $name -> $target ($size), $number of $steps"
+    while true; do
+        look
+        where="$name is on $host, $status, task $task, its newest $type to $to: $state"
+        where="$where; planned: $way from $source,$planned, to $target"
+        if [ "$status" = DELETED ]; then
+            echo "$name: nova has it no more"
+            return
+        elif [ "$status" = ERROR ]; then
+            stop "$where"
+        elif [ "$status" = VERIFY_RESIZE ] && [ "$task" = None ]; then
+            if [ "$type $to $host" != "$kind $target $target" ]; then stop "$where"; fi
+            case $state in
+                error | failed | cancelled | reverted) stop "$where" ;;
+                finished)
+                    if [ -z "$confirmed" ]; then
+                        timeout 300 openstack server migration confirm "$server" ||
+                            stop "$name: nova refuses the confirmation"
+                        confirmed=yes
+                    fi
+                    ;;
+            esac
+        elif ! [[ " $over " == *" $state "* ]]; then
+            if [ "$type $to" != "$kind $target" ]; then stop "$where"; fi
+        elif [ "$task" != None ]; then
+            true # Something short, such as a snapshot, or the begin of a move.
+        elif [ "$host" = "$target" ]; then
+            return
+        elif [ "$host" = "$source" ] && [ -z "$asked" ] && [[ $planned == *" $status "* ]]; then
+            asked="nova refuses the move: "
+            timeout 300 openstack server migrate --os-compute-api-version=2.56 \\
+                ${live[@]+"${live[@]}"} --host="$target" "$server" && asked="the move failed: "
+        else
+            stop "$asked$where"
+        fi
+        if [ "$SECONDS" -ge "$limit" ]; then stop "$name: not there after $seconds s: $where"; fi
+        sleep "$pause"
+    done
+}
+# begin STEP...: a step of this wave, beside its others. together: wait for all of them.
+begin() {
+    step "$@" &
+    jobs+=($!)
+}
+together() {
+    local job failed=''
+    for job in ${jobs[@]+"${jobs[@]}"}; do wait "$job" || failed=yes; done
+    jobs=()
+    if [ -n "$failed" ]; then exit 1; fi
+}
+# disable HOST: no server comes to it any more. The reason of somebody else stays.
+disable() {
+    local status
+    status=$(timeout 300 openstack compute service list --host="$1" --service=nova-compute \\
+        -f value -c Status) || stop "$1: nova does not show nova-compute"
+    if [ "$status" = disabled ]; then return; fi
+    timeout 300 openstack compute service set --disable --disable-reason="$reason" "$1" \\
+        nova-compute || stop "$1: nova does not disable nova-compute"
 }
 """
 
+_CHECKS = """\
+if ! [ -r "$plan" ]; then stop "$plan cannot be read"; fi
+exec 9<"$plan"
+flock -n 9 || stop "Another script of this plan runs"
+grep -qF "$digest" "$plan" || stop "$plan has another plan than this script"
+trap 'for job in ${jobs[@]+"${jobs[@]}"}; do kill "$job" || true; done 2>/dev/null' EXIT
+code=0
+why=$(followed 2>&1 >/dev/null) || code=$?
+case $code in
+    0) echo "Nothing is left to do" && exit ;;
+    3) ;;
+    *) stop "$why" ;;
+esac
+"""
 
-def lines(plan: DrainPlan, path: str) -> Iterator[str]:
-    """The lines of the script; ``path`` is that of the plan, for the line to continue with."""
-    yield from _start(_drain(("--continue", path)))
+
+def lines(plan: MovePlan, path: pathlib.Path) -> Iterator[str]:
+    """The lines of the script; ``path`` is that of the plan."""
+    again = [("--continue", str(path.absolute()))]
+    yield from (_SHEBANG, "# It can be run again at any time: it asks nova before each step.")
+    yield "set -euo pipefail"
+    yield from _environment(plan)
+    yield f"plan={command_line.quote(str(path.absolute()))}"
+    yield f"digest={plan.digest}"
+    yield f"again={command_line.quote(command_line.line(plan.command, options=again))}"
+    yield f"steps={len(plan.moves)} waves={max((move.wave for move in plan.moves), default=0)}"
+    yield f"reason={REASON}"
+    yield from _FUNCTIONS.splitlines()
+    check = " --verify-empty" if plan.hosts else ""
+    yield f'followed() {{ openstack {plan.command} --continue="$plan"{check}; }}'
+    yield from _CHECKS.splitlines()
+    for disabled in plan.disabled:
+        yield from _comment(f"{disabled.host} stays disabled: {disabled.reason}")
+    of_others = {disabled.host for disabled in plan.disabled}
     for host in plan.hosts:
-        yield _set_service(host, ("--disable", None), ("--disable-reason", "drain"))
+        if host not in of_others:
+            yield from _wrapped(["disable", host])
     yield from _waves(plan.moves)
     for server in plan.blocked:
-        yield f"# Stays on {_comment(server.host)}: {server.server} ({_comment(server.name)})"
-    yield _drain(("--verify-empty", None), ("--continue", path))
+        yield from _comment(f"Stays on {server.host}: {server.server} ({server.name})")
+    yield "followed"
 
 
-def move_lines(moves: Sequence[PlannedMove], resume: str) -> Iterator[str]:
-    """The lines of a script for moves alone; ``resume`` is the command after a stop."""
-    yield from _start(resume)
-    yield from _waves(moves)
+def write(path: pathlib.Path, plan: MovePlan, plan_path: pathlib.Path) -> None:
+    """Write the script, executable. Errors: PlacementError for an existing file of another kind."""
+    if file.is_of_another_kind(path, _SHEBANG.encode()):
+        raise errors.PlacementError(
+            f"{path} exists and is not a script. Nothing was written. Give another path"
+        )
+    file.replace(path, (f"{line}\n" for line in lines(plan, plan_path)), mode=0o700)
 
 
-def _start(resume: str) -> Iterator[str]:
-    yield from _HEAD.splitlines()
-    yield f"resume={command_line.quote(resume)}"
+def _environment(plan: MovePlan) -> Iterator[str]:
+    """What selects the cloud of the plan for all commands of the script."""
+    named = {"OS_CLOUD": plan.cloud, "OS_REGION_NAME": plan.identity.region}
+    for name, value in named.items():
+        if value:
+            yield f"export {name}={command_line.quote(value)}"
 
 
 def _waves(moves: Sequence[PlannedMove]) -> Iterator[str]:
-    for number, of_wave in itertools.groupby(moves, key=lambda move: move.wave):
-        wave = list(of_wave)
-        yield f"# Wave {number}: {', '.join(_comment(move.name) for move in wave)}"
-        yield from _wave(wave)
+    numbered = enumerate(moves, 1)
+    for wave, of_wave in itertools.groupby(numbered, key=lambda item: item[1].wave):
+        yield f"wave={wave}"
+        for number, move in of_wave:
+            yield from _wrapped(["begin", str(number), *_words(move)])
+        yield "together"
 
 
-def back_lines(plan: DrainPlan) -> list[str]:
-    """The commands that bring the hosts back into service."""
-    return [_set_service(host, ("--enable", None)) for host in plan.hosts]
-
-
-def _drain(*options: command_line.Option) -> str:
-    return command_line.line("placement host drain", options=options)
-
-
-def _set_service(host: str, *options: command_line.Option) -> str:
-    return command_line.line("compute service set", host, "nova-compute", options=options)
-
-
-def command(move: PlannedMove) -> str:
-    """The command that begins a step."""
-    live = [("--live-migration", None)] if move.way == "live" else []
-    options = (_VERSION, *live, ("--host", move.target), ("--wait", None))
-    return command_line.line("server migrate", move.server, options=options)
-
-
-def _wave(moves: Sequence[PlannedMove]) -> Iterator[str]:
-    if len(moves) == 1:
-        yield _step(moves[0])
-        return
-    yield "jobs=()"
-    for move in moves:
-        yield f"{{ {_step(move)}; }} & jobs+=($!)"
-    yield 'for job in "${jobs[@]}"; do wait "$job"; done'
-
-
-def _step(move: PlannedMove) -> str:
-    confirm = command_line.line("server migration confirm", move.server)
+def _words(move: PlannedMove) -> list[str]:
     name = move.name or move.server
-    # Not with "&&": bash goes on after a list whose first command fails.
-    steps = [
-        f"{text} || failed $? {command_line.quote(name)}"
-        for text in (
-            f'timeout "$seconds" {command(move)}',
-            *([] if move.way == "live" else [confirm]),
-        )
-    ]
-    arrived = map(command_line.quote, (move.server, move.target, name))
-    return "; ".join([*steps, f"arrived {' '.join(arrived)}"])
+    if len(name) > _MOST_OF_A_NAME:
+        name = f"{name[:_MOST_OF_A_NAME]}..."
+    planned = ("ACTIVE", "PAUSED") if move.way == "live" else (move.status,)
+    return [move.way, move.source, move.target, move.server, name, size([move]), *planned]
 
 
-def _comment(name: str) -> str:
-    """A name that cannot end the comment."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+def _wrapped(words: Iterable[str]) -> Iterator[str]:
+    """A command, in lines of at most ``_WIDTH`` characters where its words permit it."""
+    line = ""
+    for word in map(command_line.quote, words):
+        if len(line) + len(word) + 3 > _WIDTH:
+            yield f"{line} \\"
+            line = "   "
+        line = f"{line} {word}" if line else word
+    yield line
+
+
+def _comment(text: str) -> Iterator[str]:
+    """A comment that no name can end."""
+    safe = "".join(letter if letter.isprintable() else "?" for letter in text)
+    yield f"# {safe}"[:_WIDTH]
+
+
+def back_lines(plan: MovePlan, compute: ServerHosts) -> Iterator[str]:
+    """What brings the hosts back into service, as lines of a shell; no server moves back.
+
+    A host that somebody disabled, before the plan or since then, stays as it is.
+    """
+    disabled = {service.host: service.reason for service in plan.disabled}
+    yield "# No server moves back: this only lets new ones come."
+    for host in plan.hosts:
+        service = compute.service_of(host)
+        if service is not None and not service.is_enabled and service.disabled_reason != REASON:
+            disabled[host] = service.disabled_reason
+        if host in disabled:
+            yield from _comment(f"{host} stays disabled: {disabled[host] or 'without a reason'}")
+        else:
+            yield command_line.line(
+                "compute service set", host, "nova-compute", options=[("--enable", None)]
+            )

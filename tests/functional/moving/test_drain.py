@@ -47,9 +47,11 @@ NONE = State(cloud_of(HOSTS), nova_of(*HOSTS))
 LIVE_AND_COLD = State(TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *STOPPED_S1]))
 BOTH_LIVE = State(TWO, nova_of(*HOSTS, servers=on("old", "s0", "s1")))
 PLANNED = LIVE_AND_COLD._replace(before=[f"{DRAIN} old --plan-out plan.json --parallel 2"])
+BROKEN = {"old": {"status": "disabled", "disabled_reason": "broken RAM, ticket 4711"}}
+BY_SCRIPT = {"old": {"status": "disabled", "disabled_reason": "drain"}}
 FOLLOWED = State(
     cloud_of(HOSTS, s0="last 3"),
-    nova_of(*HOSTS, servers=on("last", "s0")),
+    nova_of(*HOSTS, servers=on("last", "s0"), services=BY_SCRIPT),
     first=BOTH_LIVE._replace(before=[f"{DRAIN} old --plan-out plan.json"]),
 )
 
@@ -91,10 +93,14 @@ def make_wrong_files() -> None:
     text, plan = path.read_text(), document.load(path)
     pathlib.Path("edited.json").write_text(text.replace("nova-old", "nova-new"))
     pathlib.Path("damaged.json").write_text("[")
+    older = text.replace(f'"move_plan": {document.FORMAT_VERSION}', '"move_plan": 1')
+    pathlib.Path("older.json").write_text(older)
     url = "http://other.example.org"
     other = dataclasses.replace(plan, identity=transport.Identity(url), target=url)
     document.write(pathlib.Path("other.json"), other)
-    document.write(pathlib.Path("gone.json"), dataclasses.replace(plan, nodes=(S3,)))
+    document.write(
+        pathlib.Path("gone.json"), dataclasses.replace(plan, nodes=(S3,), hosts=("nova-gone",))
+    )
 
 
 STATES = {
@@ -125,6 +131,16 @@ STATES = {
     ),
     # One is where it was planned, a user deleted the other one.
     "followed": FOLLOWED,
+    # Somebody enabled the host again.
+    "enabled again": FOLLOWED._replace(nova=nova_of(*HOSTS, servers=on("last", "s0"))),
+    # After "compute service delete".
+    "retired": FOLLOWED._replace(
+        cloud=cloud_of(HOSTS[1:], s0="last 3"), nova=nova_of(*HOSTS[1:], servers=on("last", "s0"))
+    ),
+    "still there": FOLLOWED._replace(
+        cloud=TWO, nova=nova_of(*HOSTS, servers=on("old", "s0", "s1"), services=BY_SCRIPT)
+    ),
+    "broken": State(TWO, nova_of(*HOSTS, servers=on("old", "s0", "s1"), services=BROKEN)),
     # A leftover in Placement alone is not empty.
     "leftover": FOLLOWED._replace(cloud=cloud_of(HOSTS, s0="last 3", s3="old 1")),
     "newer on last": hypervisors(old=8, new=6, last=8),
@@ -199,16 +215,35 @@ TABLE = [
     Row(CONTINUE, "full, planned", 3, {"moves": []}),
     Row(CONTINUE, "followed", 0,
         {"steps": [{"server": S0, "state": "done"}, {"server": S1, "state": "deleted"}]}),
-    Row(f"{CONTINUE} --verify-empty", "followed", 0, {"hosts": [{"empty": True}]}),
-    Row(f"{CONTINUE} --verify-empty", "leftover", 3, {"hosts": [{"consumers": [S3]}]}),
+    Row(f"{CONTINUE} --verify-empty", "followed", 0, {"hosts": [{"empty": True}], "left": []}),
+    Row(f"{DRAIN} old --verify-empty", "followed", 0, {"hosts": [{"empty": True}], "left": []}),
+    Row(f"{CONTINUE} --verify-empty", "enabled again", 3,
+        {"hosts": [{"empty": False}],
+         "left": [{"name": "nova-compute", "command": ("service set --disable", "nova-old")}]}),
+    Row(f"{CONTINUE} --verify-empty", "leftover", 3,
+        {"left": [{"uuid": S3, "reason": ("neither a server nor a migration",),
+                   "command": ("placement allocation audit --repair --host=nova-old",)}]}),
+    Row(f"{CONTINUE} --verify-empty", "still there", 3,
+        {"left": [{"uuid": S1, "name": "s1", "command": (CONTINUE.replace(" plan", "=plan"),)},
+                  {"uuid": S0, "name": "s0"}]}),
+    Row(f"{CONTINUE} --verify-empty", "moving", 3,
+        {"left": [{"name": "nova-compute"},
+                  {"uuid": S0, "reason": ("its live-migration is running",)}, {"uuid": S3}]}),
+    Row(f"{CONTINUE} --verify-empty", "retired", 0,
+        {"hosts": [{"gone": True, "empty": True}]}, "Nothing is left"),
+    Row(f"{DRAIN} old --back", "broken", 0,
+        {"disabled_before": [{"host": "nova-old", "reason": "broken RAM, ticket 4711"}],
+         "back": [("No server moves back",), ("nova-old stays disabled: broken RAM",)]}),
+    Row(f"{CONTINUE} --back", "followed", 0,
+        {"disabled_before": [], "back": [..., ("--enable nova-old nova-compute",)]}),
     Row(f"{DRAIN} old", "newer on last", 0, {"moves": [{"server": S0, "to": "nova-last"}, {}]}),
     Row(f"{DRAIN} old", "older elsewhere", 3,
         {"moves": [{"server": S1}],
          "blocked": [{"server": S0, "reasons": [OLDER], "changes": []}]}),
-    Row(f"{DRAIN} old", "no migrations", 1, "a drain plan needs nova"),
-    Row(f"{DRAIN} old", "no servers", 1, "a drain plan needs nova"),
-    Row(f"{CONTINUE} --verify-empty", "no migrations", 1, "a drain plan needs nova"),
-    Row(f"{CONTINUE} --verify-empty", "no servers", 1, "a drain plan needs nova"),
+    Row(f"{DRAIN} old", "no migrations", 1, "a plan of moves needs nova"),
+    Row(f"{DRAIN} old", "no servers", 1, "a plan of moves needs nova"),
+    Row(f"{CONTINUE} --verify-empty", "no migrations", 1, "a plan of moves needs nova"),
+    Row(f"{CONTINUE} --verify-empty", "no servers", 1, "a plan of moves needs nova"),
     Row(f"{DRAIN} old", "without allocations", 3,
         {"blocked": [{"server": S1, "reasons": ("'openstack placement allocation heal'",)},
                      {"server": S0, "reasons": ("'openstack placement allocation audit'",)}]}),
@@ -226,12 +261,17 @@ TABLE = [
 ]
 REFUSED = [
     Row(DRAIN, "wrong", 2, "name a host, or give --continue"),
+    Row(f"{DRAIN} old --script drain.sh", "wrong", 2, "argument --script: needs --plan-out"),
+    Row(f"{DRAIN} old --plan-out new.json --script other.json", "wrong", 1,
+        "other.json exists and is not a script. Nothing was written"),
+    Row(f"{DRAIN} --continue older.json", "wrong", 1, "older.json has format 1, and this version"),
+    Row(f"{DRAIN} --continue gone.json --verify-empty", "wrong", 0, "Nothing is left"),
     Row(f"{CONTINUE} old", "wrong", 2, "argument --continue: not allowed with hosts"),
     Row(f"{DRAIN} nohost", "wrong", 1, "nohost"),
     Row(f"{DRAIN} old new last", "wrong", 1, "none is left as a target"),
     Row(f"{DRAIN} new", "wrong", 1, "openstack server evacuate"),
     Row(f"{DRAIN} last", "wrong", 1, "openstack server evacuate"),
-    Row(f"{DRAIN} --continue damaged.json", "wrong", 1, "is not a drain plan"),
+    Row(f"{DRAIN} --continue damaged.json", "wrong", 1, "is not a plan of moves"),
     Row(f"{DRAIN} --continue edited.json", "wrong", 1, "was changed or damaged"),
     Row(f"{DRAIN} --continue other.json", "wrong", 1,
         "the plan is for http://other.example.org, and this is"),

@@ -29,11 +29,15 @@ STATES = {
     "rebooting": with_servers(**{"OS-EXT-STS:task_state": "rebooting"}),
 }
 MOVE = {"server": SMALL, "to": "nova-two"}
-SCRIPT = (
-    'timeout \\"$seconds\\" openstack server migrate ',
-    f"arrived {SMALL} nova-two ",
-    "resume='openstack placement capacity make-room --flavor=full --count=1'",
+WRITTEN = f"{ROOM} --flavor full --plan-out room.json --script room.sh"
+FOLLOWED = f"{ROOM} --continue room.json"
+PLANNED = STATES["active"]._replace(before=[WRITTEN])
+MOVED = State(
+    cloud_of(("one", "two"), small="two 2", large="two 5"),
+    nova_of("one", "two", servers=[server(SMALL, "two"), server(LARGE, "two")]),
+    first=PLANNED,
 )
+STATES |= {"planned": PLANNED, "moved": MOVED}
 
 # fmt: off
 TABLE = [
@@ -42,12 +46,17 @@ TABLE = [
     Row(f"{ROOM} --flavor full", "active", 0, {"fits": 0, "moves": [MOVE], "at_least": 1}),
     Row(f"{ROOM} --flavor full --count 2", "active", 3, {"moves": None, "is_proven": False}),
     Row(f"{ROOM} --flavor huge --max-moves 2", "active", 3, {"moves": None, "at_least": 3}),
-    Row(f"{ROOM} --flavor full --script", "active", 0, {"script": SCRIPT}),
+    Row(WRITTEN, "active", 0, {"moves": [MOVE]}, "The script: room.sh"),
+    Row(FOLLOWED, "planned", 3, {"steps": [{"server": SMALL, "state": "waits"}]},
+        "To plan anew: openstack placement capacity make-room --flavor=full --count=1"),
+    Row(FOLLOWED, "moved", 0, {"steps": [{"server": SMALL, "state": "done"}]}),
     Row(f"{ROOM} --flavor full", "stopped", 3, {"moves": None}),
     Row(f"{ROOM} --flavor full", "rebooting", 3, {"moves": None}),
 ]
 REFUSED = [
     Row(ROOM, "active", 2, "give one --flavor"),
+    Row(f"{ROOM} --flavor full --script room.sh", "active", 2, "--script: needs --plan-out"),
+    Row(f"{ROOM} --continue nothing.json", "active", 1, "nothing.json cannot be read"),
     Row(f"{ROOM} --flavor full --flavor fits", "active", 2, "give one --flavor"),
     Row(f"{ROOM} --flavor nothing", "active", 1, "nothing"),
     Row(f"{ROOM} --flavor full --count 0", "active", 2, "--count"),

@@ -296,7 +296,7 @@ def of_drain(snapshot: CloudSnapshot) -> list[str]:
 def _followed(snapshot: CloudSnapshot) -> follow.FollowedStep:
     source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
     step = document.PlannedMove(1, SERVER, "", "live", source, target, "", {})
-    plan = document.DrainPlan((source,), (moving_cloud.provider_uuid(source),), (step,))
+    plan = document.MovePlan((source,), (moving_cloud.provider_uuid(source),), (step,))
     read = dataclasses.replace(_read(snapshot), roots=plan.nodes)
     (followed,) = follow.follow(plan, Drain(plan, read), ServerHosts(snapshot.hosts))
     return followed
