@@ -3,37 +3,50 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from typing import Any
+
 import pytest
 
-from lab import install, place
-from osc_placement.scheduling import releases
+from lab import place, release_tables
+from osc_placement.scheduling import nova_options, releases
+from osc_placement.workflows.health import upgrade_checks
+from osc_placement.workflows.health.upgrade_requests import ReleaseStep
 from osc_placement.workflows.repair import status
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
-#: Nova's names of releases; later ones are those that OpenStack has beside the number.
-ALIASES = {
-    "Yoga": 25, "Zed": 26, "Antelope": 27, "Bobcat": 28, "Caracal": 29, "Dalmatian": 30,
-    "Epoxy": 31, "Flamingo": 32, "Gazpacho": 33, "Hibiscus": 34,
-}  # fmt: skip
+
+@pytest.fixture(scope="module")
+def facts() -> dict[int, dict[str, Any]]:
+    return release_tables.facts(place.find())
 
 
-NEWEST = max(releases.NAMES)
-RELEASES = [
-    release if release >= NEWEST - 3 else pytest.param(release, marks=pytest.mark.long)
-    for release in releases.NAMES
-]
+def test_the_tables_lack_nothing_and_invent_nothing(facts: dict[int, dict[str, Any]]) -> None:
+    """``tools/release-tables`` writes the file."""
+    assert json.loads(release_tables.PATH.read_text()) == release_tables.tables(facts)
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_the_tables_equal_what_the_installed_release_says(release: int) -> None:
-    measured = install.ask_release(place.find(), release, "release_facts.py")
-    oldest = ALIASES[measured["oldest"]]
-    assert oldest == releases.OLDEST_COMPUTE.get(release, oldest)
-    assert measured["minimum"] == str(status.NOVA_NEEDS)
-    written = {name for name, since in releases.WRITTEN_SINCE.items() if since <= release}
-    assert written == releases.WRITTEN_SINCE.keys() & set(measured["traits"])
-    assert measured["encryption"] is (release >= releases.ENCRYPTION_PROVIDERS_SINCE)
-    assert measured["models"] is (release >= releases.SNP_SINCE)
-    refused = "requires pci.report_in_placement" in measured["one_time_use"]
-    assert refused is (release >= releases.ONE_TIME_USE_SINCE)
+def test_what_a_release_does_at_its_start_is_what_the_installed_release_does(
+    facts: dict[int, dict[str, Any]],
+) -> None:
+    for release, measured in facts.items():
+        assert measured["minimum"] == str(status.NOVA_NEEDS)
+        assert measured["encryption"] is (release >= releases.ENCRYPTION_PROVIDERS_SINCE)
+        assert measured["models"] is (release >= releases.SNP_SINCE)
+        refused = "requires pci.report_in_placement" in measured["one_time_use"]
+        assert refused is (release >= releases.ONE_TIME_USE_SINCE)
+        assert measured["workaround"]
+
+
+def test_a_step_fails_if_and_only_if_the_new_services_refuse_the_old_computes(
+    facts: dict[int, dict[str, Any]],
+) -> None:
+    """``oldest`` is where nova's raise_if_old_compute ends to raise."""
+    pairs = list(itertools.combinations(sorted(facts), 2))
+    assert len(pairs) == 28
+    for old, new in pairs:
+        outcome = upgrade_checks.step(ReleaseStep(old, new, nova_options.SchedulerOptions()))
+        is_refused = facts[old]["version"] < facts[new]["oldest"]
+        assert (outcome.result == "failure") is is_refused, (old, new, outcome)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names of nova's releases, and what a release brings that a cloud notices. Pure.
 
-lab/tests/test_upgrade.py compares the tables with the installed releases of nova.
+``tools/release-tables`` writes ``releases.json`` from the installed releases of nova, and
+lab/tests/test_upgrade.py compares it with them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-
-from osc_placement.scheduling import traits
+from importlib import resources
 
 #: ``{release of nova: its name}``
 NAMES: Mapping[int, str] = {
@@ -22,26 +23,25 @@ NAMES: Mapping[int, str] = {
     34: "2026.2",
 }
 
-#: ``{trait that nova requires: the first release whose nova-compute writes it}``
-WRITTEN_SINCE: Mapping[str, int] = {
-    "COMPUTE_ADDRESS_SPACE_EMULATED": 28,
-    "COMPUTE_ADDRESS_SPACE_PASSTHROUGH": 28,
-    "COMPUTE_NET_VIRTIO_PACKED": 29,
-    "COMPUTE_SECURITY_STATELESS_FIRMWARE": 30,
-    "COMPUTE_SECURITY_TPM_CRB": 30,
-    "COMPUTE_SECURITY_TPM_TIS": 30,
-    "COMPUTE_SOUND_MODEL_VIRTIO": 32,
-    "HW_CPU_X86_AMD_SEV_ES": 32,
-    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_DEPLOYMENT": 33,
-    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST": 33,
-    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER": 33,
-    "HW_CPU_X86_AMD_SEV_SNP": 34,
-    "HW_CPU_X86_INTEL_TDX": 34,
-    traits.OWNER: 34,
-}
+_ROWS = json.loads((resources.files(__package__) / "releases.json").read_text("utf-8"))
 
-#: ``{release: the oldest release of nova-compute beside which its other services start}``
-OLDEST_COMPUTE: Mapping[int, int] = {28: 27, 29: 27, 30: 29, 31: 29, 32: 31, 33: 31, 34: 33}
+#: ``{release: the service version of its nova-compute}``; some releases share one.
+COMPUTE_VERSION: Mapping[int, int] = {release: _ROWS[str(release)]["version"] for release in NAMES}
+#: ``{release: the least service version of a nova-compute beside which its services start}``
+OLDEST_VERSION: Mapping[int, int] = {release: _ROWS[str(release)]["oldest"] for release in NAMES}
+#: ``{release: the least os-traits that it needs}``
+OS_TRAITS: Mapping[int, str] = {release: _ROWS[str(release)]["os_traits"] for release in NAMES}
+#: ``{release: the least QEMU of its libvirt driver}``
+QEMU: Mapping[int, str] = {release: _ROWS[str(release)]["qemu"] for release in NAMES}
+
+#: ``{trait: the first release whose nova-compute may write it}``, without those of nova 27.
+WRITTEN_SINCE: Mapping[str, int] = {
+    trait: release for release in NAMES for trait in _ROWS[str(release)]["written"]
+}
+#: The same of the traits that nova's scheduler may require.
+REQUIRED_SINCE: Mapping[str, int] = {
+    trait: release for release in NAMES for trait in _ROWS[str(release)]["required"]
+}
 
 #: From this release on nova-compute has a provider for each model of memory encryption.
 ENCRYPTION_PROVIDERS_SINCE = 32
@@ -50,7 +50,7 @@ SNP_SINCE = 34
 #: From this release on nova knows one-time-use devices, and requires that Placement has them.
 ONE_TIME_USE_SINCE = 32
 #: From this release on Placement has ``[workarounds]optimize_for_wide_provider_trees``.
-WIDE_TREES_SINCE = 32
+WIDE_TREES_SINCE = 33
 
 
 def parse(text: str) -> int:
@@ -68,11 +68,25 @@ def title(release: int) -> str:
 
 
 def new_traits(old: int, new: int) -> frozenset[str]:
-    """The traits that nova-compute of the new release writes, and of the old one does not."""
+    """The traits that nova-compute of the new release may write, and of the old one does not."""
     return frozenset(name for name, since in WRITTEN_SINCE.items() if old < since <= new)
+
+
+def newly_required(old: int, new: int) -> frozenset[str]:
+    """The traits that the scheduler of the new release may require, and of the old one does not."""
+    return frozenset(name for name, since in REQUIRED_SINCE.items() if old < since <= new)
+
+
+def starts(old: int, new: int) -> bool:
+    """Whether the services of ``new`` start beside nova-computes of ``old``."""
+    return COMPUTE_VERSION[old] >= OLDEST_VERSION[new]
+
+
+def is_supported(old: int, new: int) -> bool:
+    """Whether nova supports the step: one release, or from one ``.1`` to the next."""
+    return new - old == 1 or (new - old == 2 and NAMES[old].endswith(".1"))
 
 
 def way(old: int, new: int) -> int:
     """The newest release that an upgrade to ``new`` can pass through as its first step."""
-    reachable = [to for to, oldest in OLDEST_COMPUTE.items() if oldest <= old < to <= new]
-    return max(reachable)
+    return max(to for to in NAMES if old < to <= new and is_supported(old, to) and starts(old, to))

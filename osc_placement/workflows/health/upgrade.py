@@ -143,9 +143,10 @@ class UpgradeReader:
 
     @functools.cached_property
     def having(self) -> Mapping[str, frozenset[str]]:
-        """``{new trait: the providers that have it}``."""
+        """``{new trait: the providers that have it}``, without those that none has."""
         new = releases.new_traits(self.upgrade.old, self.upgrade.new)
-        return {name: self._with_trait(name) for name in sorted(new & self.known_traits)}
+        used = self._services.client.list_traits(associated=True)
+        return {name: self._with_trait(name) for name in sorted(new.intersection(used))}
 
     def _with_trait(self, name: str) -> frozenset[str]:
         return lookup.providers_with_trait(self._services.client, name)
@@ -315,7 +316,8 @@ def examine(reader: UpgradeReader, services: health.HealthServices) -> list[Upgr
 
     Requests: those of ``allocation_audit.read_cloud``, ``mirror.plan_mirror`` and
     ``CloudReader.read`` for all queries, each different one once; one listing for each new trait
-    and one of all traits; to nova one per 1000 flavors; to glance one per page of images.
+    that a provider has, and two of all traits; to nova one per 1000 flavors; to glance one per page
+    of images.
     """
     with health.read_once(services):
         return [UpgradeRow(code, title, _run(run, reader)) for code, title, run in CHECKS]

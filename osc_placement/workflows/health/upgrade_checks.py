@@ -74,29 +74,37 @@ def placement_api(observed: status.CloudStatus) -> Outcome:
 
 
 def trait_names(known: Collection[str], upgrade: ReleaseStep) -> Outcome:
-    """Traits that the new nova-compute writes, and Placement does not know."""
-    new = releases.new_traits(upgrade.old, upgrade.new)
+    """Traits that the new nova writes or requires, and Placement does not know.
+
+    Placement refuses all traits of a provider if it does not know one.
+    """
+    steps = upgrade.old, upgrade.new
+    new = releases.new_traits(*steps) | releases.newly_required(*steps)
     missing = sorted(new.difference(known))
     if not missing:
         return Outcome.success(f"Placement knows all {counted(len(new), 'new trait')}")
     text = f"Placement does not know {and_more(missing, _NAMES)}"
-    return Outcome(Readiness.WARNING, (text, "upgrade Placement before nova"), missing)
+    advice = (
+        f"nova {upgrade.new} needs os-traits {releases.OS_TRAITS[upgrade.new]}: upgrade Placement"
+        " before nova"
+    )
+    return Outcome(Readiness.WARNING, (text, advice), missing)
 
 
 def step(upgrade: ReleaseStep) -> Outcome:
     """Whether the new services start beside nova-computes of the present release."""
-    oldest = releases.OLDEST_COMPUTE[upgrade.new]
-    new = releases.title(upgrade.new)
-    if upgrade.old >= oldest:
-        return Outcome.success(f"{new} starts beside nova-computes of {releases.title(oldest)}")
-    return Outcome(
-        Readiness.FAILURE,
-        (
-            f"the services of {new} do not start beside a nova-compute older than"
-            f" {releases.title(oldest)}",
-            f"upgrade to {releases.title(releases.way(upgrade.old, upgrade.new))} first",
-        ),
-    )
+    old, new = upgrade.old, upgrade.new
+    version, least = releases.COMPUTE_VERSION[old], releases.OLDEST_VERSION[new]
+    beside = f"beside nova-computes of {releases.title(old)}"
+    versions = f"service version {version}, the least is {least}"
+    first = f"upgrade to {releases.title(releases.way(old, new))} first"
+    if not releases.starts(old, new):
+        text = f"the services of {releases.title(new)} do not start {beside}: {versions}"
+        return Outcome(Readiness.FAILURE, (text, first))
+    text = f"{releases.title(new)} starts {beside}: {versions}"
+    if releases.is_supported(old, new):
+        return Outcome.success(text)
+    return Outcome(Readiness.WARNING, ("nova does not support this step", first, text))
 
 
 def one_release(cloud: ComputeCloud, having: Mapping[str, Collection[str]]) -> Outcome:
