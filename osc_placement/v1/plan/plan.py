@@ -233,8 +233,6 @@ class _PlanFileCommand(plan_command.PlanCommand):
         from osc_placement.workflows.repair.allocations import preconditions
 
         options = super().apply_options(run, parsed_args)
-        if options.dry_run:
-            return options
         if self._plan.needs_neutron:
             options = dataclasses.replace(options, neutron=run.services.neutron)
         if self._plan.has_preconditions and not self.undoes:
