@@ -26,13 +26,6 @@ _ATTACHMENTS = "2.88"
 #: The first version with the shares of a server.
 _SHARES = "2.97"
 
-#: ``(field, policy rule)``: nova leaves out a field of a server or of its flavor, without an
-#: error, when the rule refuses it. A missing field must not be read as "on no host".
-_HIDDEN_BY = (
-    ("OS-EXT-SRV-ATTR:host", "os_compute_api:os-extended-server-attributes"),
-    ("extra_specs", "os_compute_api:os-flavor-extra-specs:index"),
-)
-
 
 def servers(nova: api.Nova, **filters: str) -> list[values.Server]:
     """Every server of every project, without deleted, soft-deleted and hidden ones.
@@ -115,7 +108,7 @@ def _server(item: Mapping[str, Any]) -> values.Server:
     if "flavor" not in item:
         # The cell of the server is down: nova shows little more than its UUID.
         return values.Server(item["id"], project_id=item.get("tenant_id"), known=False)
-    _check_rights(item)
+    api.check_shown({*item, *item["flavor"]}, "/servers/detail", *api.HIDDEN_BY)
     image = item.get("image") or {}
     return values.Server(
         uuid=item["id"],
@@ -141,16 +134,6 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         created=item["created"],
         updated=item["updated"],
     )
-
-
-def _check_rights(item: Mapping[str, Any]) -> None:
-    """Refuse a server with hidden fields. Errors: NovaRefused with status 403."""
-    present = {*item, *item["flavor"]}
-    for key, rule in _HIDDEN_BY:
-        if key not in present:
-            raise api.NovaRefused(
-                403, f"nova hides {key}; the policy rule {rule} shows it", url="/servers/detail"
-            )
 
 
 def _properties(properties: Mapping[str, str] | None) -> Mapping[str, str] | None:
