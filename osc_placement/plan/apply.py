@@ -136,8 +136,14 @@ class _Job:
             _describe(writer, self._described(path, undo_path))
             run = self._execute(writer)
             _describe(writer, {"unfinished": _is_unfinished(run)})
+            has_changed = any(state in _APPLIED for state in writer.entries.values())
         report = self._report(run, path)
-        return report if undo_path is None else self._narrow_undo(report, undo_path)
+        if undo_path is None:
+            return report
+        if not has_changed:
+            undo_path.unlink(missing_ok=True)
+            return report
+        return self._narrow_undo(report, undo_path)
 
     def _write_plan(self) -> pathlib.Path | None:
         """Write the plan file if one is requested or needed; return the path for the report."""

@@ -524,14 +524,14 @@ def _line(code: str, problems: Sequence[HealthProblem], *, muted: bool) -> Healt
     if not problems:
         return HealthLine(Severity.OK, code)
     severity, meaning = problems[0].code.severity, problems[0].code.meaning
-    shows = list(dict.fromkeys(item.show for item in problems))
+    shows = list(dict.fromkeys(f"openstack {item.show}" for item in problems if item.show))
     return HealthLine(
         Severity.MUTED if muted else severity,
         code,
         frozenset(item.subject for item in problems),
         problems[0].text,
         "; ".join(shows) if len(shows) <= _MOST_SHOWS else shows[0],
-        next((item.repair for item in problems if item.repair), ""),
+        next((f"openstack {item.repair}" for item in problems if item.repair), ""),
         meaning=meaning,
     )
 
