@@ -83,7 +83,8 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise MissingPackage(f"{what} needs more packages ({error}): {_install(extra)}") from error
+        text = f"{what} needs more packages ({error.name}): {_install(extra)}"
+        raise MissingPackage(text) from error
 
 
 def _install(extra: str) -> str:

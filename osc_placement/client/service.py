@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import keystoneauth1.session
 
-from osc_placement import address, errors
-from osc_placement.client import api_errors, transport
+from osc_placement import errors
+from osc_placement.client import api_errors, failures, transport
 from osc_placement.model import json_text
 
 LOG = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def send(
     except errors.PlacementError:
         raise
     except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
-        reason = address.in_message(str(error))
+        reason = failures.text_of(error)
         if method not in transport.READS and transport.was_sent(error):
             text = f"{refused.service}, {method} {path.partition('?')[0]}: {reason}"
             raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
@@ -142,8 +142,19 @@ def parsing(service: str, path: str) -> Iterator[None]:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise errors.PlacementError(
-            f"{service}'s response to {path.partition('?')[0]} lacks a field: {error!r}"
+            f"{service}'s response to {path.partition('?')[0]} lacks a field{_field(error)}"
         ) from error
+
+
+class _WrongType(TypeError):
+    """A field has a value of another type."""
+
+
+def _field(error: BaseException) -> str:
+    """The end of a message: the field that an error names, if it is not the text of Python."""
+    if isinstance(error, KeyError):
+        return f": {error.args[0]}"
+    return f": {error}" if isinstance(error, _WrongType | ValueError) else ", or has another form"
 
 
 def checked(value: T) -> T:
@@ -155,7 +166,7 @@ def checked(value: T) -> T:
         kind: Any = type(value)
         for name, has_type in _tests(kind):
             if not has_type(getattr(value, name)):
-                raise TypeError(f"{name} is {getattr(value, name)!r:.60}")
+                raise _WrongType(f"{name} is {getattr(value, name)!r:.60}")
     return value
 
 

@@ -28,7 +28,7 @@ import urllib3
 import urllib3.exceptions
 
 from osc_placement import address, errors, microversion
-from osc_placement.client import api_errors, retry
+from osc_placement.client import api_errors, failures, retry
 from osc_placement.client.local import LocalPlacement
 from osc_placement.model import json_text
 
@@ -365,7 +365,7 @@ class Transport:
             return api_errors.Unauthorized(401, text, method=method, url=url)
         if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
             return api_errors.ConnectionFailed(address.in_message(str(error)))
-        reason = _short(error)
+        reason = failures.text_of(error)
         if is_timeout(error):
             reason = self._slow(error)
         if method not in READS and was_sent(error):
@@ -384,7 +384,7 @@ class Transport:
     def _slow(self, error: BaseException) -> str:
         if not was_sent(error):
             return f"no connection within {CONNECT_TIMEOUT:g} s"
-        if any(isinstance(cause, TooSlow) for cause in _causes(error)):
+        if any(isinstance(cause, TooSlow) for cause in failures.causes_of(error)):
             limit = WHOLE_RESPONSE * self._timeout
             return (
                 f"no complete response within {limit:g} s, {WHOLE_RESPONSE} times"
@@ -515,14 +515,6 @@ def is_too_large(error: BaseException) -> bool:
     return isinstance(error.__context__, ResponseTooLarge)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and the errors that it was raised from."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
-
-
 def was_sent(error: BaseException) -> bool:
     """Whether the request may have reached a server, judged by the cause of the error."""
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
@@ -536,17 +528,9 @@ def was_sent(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> object:
-    """urllib3's reason in requests' error in keystoneauth's error; None without one."""
-    cause = error.__context__
-    return getattr(cause.args[0], "reason", None) if cause is not None and cause.args else None
-
-
-def _short(error: keystoneauth1.exceptions.ClientException) -> str:
-    """The error's text without urllib3's repetition of it, and the reason."""
-    reason, text = _reason(error), str(error)
-    if reason is not None:
-        text = f"{text.partition(': HTTP')[0]}: {str(reason).rpartition(': ')[2]}"
-    return address.in_message(text)
+    """urllib3's reason in one of the causes of keystoneauth's error; None without one."""
+    reasons = (getattr(cause, "reason", None) for cause in failures.causes_of(error))
+    return next((reason for reason in reasons if isinstance(reason, Exception)), None)
 
 
 class TooSlow(requests.exceptions.ReadTimeout):
@@ -597,11 +581,13 @@ class Session(requests.Session):
             # That of the request was checked before.
             text = "the address of its proxy (http_proxy, https_proxy) is not valid"
             raise requests.exceptions.InvalidURL(text) from None
+        except requests.exceptions.RequestException as error:
+            # keystoneauth puts its text into the message of every failed request and login.
+            raise _explained(error, request) from error
         except (ValueError, http.client.HTTPException) as error:
-            if isinstance(error, requests.exceptions.RequestException):
-                raise
             # http.client raises them for a damaged head or chunk.
-            raise requests.exceptions.ConnectionError(error, request=request) from error
+            failed = requests.exceptions.ConnectionError(error, request=request)
+            raise _explained(failed, request) from error
         _check_redirect(request, response)
         return response
 
@@ -635,6 +621,14 @@ def prepare(session: keystoneauth1.session.Session) -> None:
 def is_prepared(session: Any) -> bool:
     """Whether the redirects and responses of keystoneauth's session are checked."""
     return isinstance(getattr(session, "session", None), Session)
+
+
+def _explained(
+    error: requests.exceptions.RequestException, request: requests.PreparedRequest
+) -> requests.exceptions.RequestException:
+    """An error of the same class with a text for an operator."""
+    error.request = error.request or request
+    return type(error)(failures.text_of(error), request=request)
 
 
 def _whole(timeout: Any) -> float:

@@ -17,6 +17,9 @@ from osc_placement.model import name as names
 #: A value of an option; None for an option without one.
 Option = tuple[str, str | None]
 
+#: Subjects of a command line that a table shows.
+_MOST_SUBJECTS = 3
+
 #: A name that is read in one way only, by a person, a shell and a parser of options.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,199}")
 
@@ -36,6 +39,17 @@ def words(subjects: Iterable[str], options: Iterable[Option] = ()) -> list[str]:
 def line(command: str, *subjects: str, options: Iterable[Option] = ()) -> str:
     """The command line of a command of ``openstack``, whose name needs no quotes."""
     return " ".join(["openstack", command, *map(quote, words(subjects, options))])
+
+
+def brief(command: str) -> str:
+    """A recorded command line for people: of many subjects the first ones, and their number."""
+    parts = command.split(" ")
+    options = [number for number, word in enumerate(parts) if word.startswith("-")]
+    subjects = parts[options[-1] + 1 :] if options else []
+    if len(subjects) <= _MOST_SUBJECTS:
+        return command
+    shown = parts[: len(parts) - len(subjects) + _MOST_SUBJECTS]
+    return f"{' '.join(shown)} ... ({len(subjects)} names)"
 
 
 def quote(word: str) -> str:

@@ -11,16 +11,19 @@ import contextlib
 import datetime
 import email.utils
 import json
+import logging
 import pathlib
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api_errors, service, transport
 from osc_placement.model import json_text, recording
 from osc_placement.nova import values
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -55,6 +58,10 @@ class Nova(Protocol):
         """Send one GET. Errors: NovaRefused; PlacementError when nova cannot be reached."""
 
 
+#: Who may read servers, services and flavors of all projects.
+_NEEDED = "an admin of the project"
+
+
 class NovaRefused(service.ServiceRefused):
     """Nova answered with an error status."""
 
@@ -69,7 +76,7 @@ class NovaRefused(service.ServiceRefused):
     def __str__(self) -> str:
         if self.status != 403:
             return super().__str__()
-        return f"{super().__str__()}: by default this needs an admin of the project"
+        return f"{super().__str__()}: by default this needs {_NEEDED}"
 
 
 class SessionNova:
@@ -362,6 +369,22 @@ def ask_best(nova: Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
     )
 
 
+#: ``{field: policy rule}``: nova leaves out a field of a server or of a flavor, without an error,
+#: when the rule refuses it. A missing field must not be read as "on no host".
+HIDDEN_BY = {
+    "OS-EXT-SRV-ATTR:host": "os_compute_api:os-extended-server-attributes",
+    "extra_specs": "os_compute_api:os-flavor-extra-specs:index",
+}
+
+
+def check_shown(present: Collection[str], url: str, *fields: str) -> None:
+    """Refuse an item without these fields. Errors: NovaRefused with status 403."""
+    for field in fields:
+        if field not in present:
+            text = f"nova hides {field}; the policy rule {HIDDEN_BY[field]} shows it"
+            raise NovaRefused(403, text, url=url)
+
+
 @contextlib.contextmanager
 def collected(input_errors: errors.InputErrors) -> Iterator[None]:
     """Turn a request of the block that a policy refuses (403) into one of ``input_errors``.
@@ -377,8 +400,11 @@ def collected(input_errors: errors.InputErrors) -> Iterator[None]:
 
 
 def missing(error: api_errors.ApiError) -> str:
-    """The message for a request that a policy refused."""
+    """The message for a request that a policy refused, the same for all requests of a service.
+
+    The log at -v has the request and its rule.
+    """
     refused_by = error.service if isinstance(error, service.ServiceRefused) else "placement"
-    rule = error.rule if isinstance(error, NovaRefused | api_errors.Forbidden) else None
-    named = f", {rule}" if rule else ""
-    return f"missing permission in {refused_by}{named}; nothing was changed: {error}"
+    LOG.info("%s refuses a request: %s", refused_by, error)
+    needed = "the role admin or service" if refused_by == "placement" else _NEEDED
+    return f"missing permission in {refused_by}: by default this needs {needed} (the rules: -v)"

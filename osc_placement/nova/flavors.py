@@ -159,6 +159,7 @@ def images(glance: Glance) -> list[Image]:
 
 
 def _flavor(item: Mapping[str, Any]) -> NamedFlavor:
+    api.check_shown(item, "/flavors/detail", "extra_specs")
     return NamedFlavor(
         item["id"],
         item["name"],

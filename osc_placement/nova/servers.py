@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import functools
+import re
 import urllib.parse
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import lookup, service
-from osc_placement.model import shared
+from osc_placement.model import name, shared
+from osc_placement.model.name import counted
 from osc_placement.nova import api, flavor, values
 
 #: Compute API microversions, the preferred one first: 2.98 adds image properties, 2.96 the
@@ -20,18 +22,15 @@ _SERVERS = ("2.98", "2.96", "2.69", "2.47")
 #: 2.80 adds a migration's owner, 2.59 its UUID and pages.
 _MIGRATIONS = ("2.80", "2.59")
 
+#: Nova's filter by name is a regular expression: only of a name with these characters the answer
+#: has each server of this name.
+_IN_FILTER = re.compile(r"[A-Za-z0-9_.-]+")
+
 #: From 2.89 the response leaves out some attachments.
 _ATTACHMENTS = "2.88"
 
 #: The first version with the shares of a server.
 _SHARES = "2.97"
-
-#: ``(field, policy rule)``: nova leaves out a field of a server or of its flavor, without an
-#: error, when the rule refuses it. A missing field must not be read as "on no host".
-_HIDDEN_BY = (
-    ("OS-EXT-SRV-ATTR:host", "os_compute_api:os-extended-server-attributes"),
-    ("extra_specs", "os_compute_api:os-flavor-extra-specs:index"),
-)
 
 
 def servers(nova: api.Nova, **filters: str) -> list[values.Server]:
@@ -65,6 +64,37 @@ def find_servers(nova: api.Nova, uuids: Collection[str]) -> dict[str, values.Ser
     else:
         listed = [item for uuid in sorted(uuids) for item in servers(nova, uuid=uuid)]
     return {item.uuid: item for item in listed if item.uuid in uuids}
+
+
+def named(nova: api.Nova, texts: Collection[str]) -> dict[str, values.Server]:
+    """``{uuid: server}`` of the servers with these names or UUIDs.
+
+    Requests: those of ``find_servers``; with a name one GET for each of up to five texts.
+    Errors: InvalidInput for a text that no server has, or several.
+    """
+    by_uuid = {name.canonical_uuid(text) for text in texts if name.is_uuid(text)}
+    names = [text for text in texts if not name.is_uuid(text)]
+    if len(names) > lookup.MAX_SINGLE_REQUESTS or not all(map(_IN_FILTER.fullmatch, names)):
+        listed = servers(nova)
+    else:
+        listed = [item for text in names for item in servers(nova, name=text)]
+        listed += find_servers(nova, by_uuid).values()
+    input_errors = errors.InputErrors()
+    chosen: dict[str, values.Server] = {}
+    for text in texts:
+        matching = {
+            server.uuid: server
+            for server in listed
+            if text == server.name
+            or (name.is_uuid(text) and name.canonical_uuid(text) == server.uuid)
+        }
+        if len(matching) != 1:
+            count = f"{counted(len(matching), 'server')} with" if matching else "no server with"
+            uuids = f": {', '.join(sorted(matching))}" if matching else ""
+            input_errors.add(f"nova has {count} the name or UUID {text!r}{uuids}")
+        chosen |= matching
+    input_errors.check()
+    return chosen
 
 
 def deleted_servers(nova: api.Nova) -> list[values.Server]:
@@ -115,7 +145,7 @@ def _server(item: Mapping[str, Any]) -> values.Server:
     if "flavor" not in item:
         # The cell of the server is down: nova shows little more than its UUID.
         return values.Server(item["id"], project_id=item.get("tenant_id"), known=False)
-    _check_rights(item)
+    api.check_shown({*item, *item["flavor"]}, "/servers/detail", *api.HIDDEN_BY)
     image = item.get("image") or {}
     return values.Server(
         uuid=item["id"],
@@ -141,16 +171,6 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         created=item["created"],
         updated=item["updated"],
     )
-
-
-def _check_rights(item: Mapping[str, Any]) -> None:
-    """Refuse a server with hidden fields. Errors: NovaRefused with status 403."""
-    present = {*item, *item["flavor"]}
-    for key, rule in _HIDDEN_BY:
-        if key not in present:
-            raise api.NovaRefused(
-                403, f"nova hides {key}; the policy rule {rule} shows it", url="/servers/detail"
-            )
 
 
 def _properties(properties: Mapping[str, str] | None) -> Mapping[str, str] | None:

@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import pathlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
@@ -101,8 +101,6 @@ def undo_plan(
 def _check(plan: plan_module.Plan, client: api.Client, options: Options) -> None:
     """Refuse a plan that cannot be applied here. Sends nothing. Errors: PlanRefused."""
     plan_module.check_target(plan, client.target, client.origin)
-    if options.dry_run:
-        return
     if options.check_precondition is None and plan.has_preconditions:
         raise plan_module.PlanRefused(
             "the plan depends on the state of servers in nova, and nova is not available"
@@ -129,24 +127,23 @@ class _Job:
         refusal = removal_limit.refusal(self.plan, self.options.allow)
         if refusal:
             LOG.info("nothing was changed: %s", refusal)
-            return dataclasses.replace(
-                self._report(self._refused(refusal), path), halted=refusal.text
-            )
+            return self._report(self._refused(refusal), path)
         if self.options.dry_run or not self.plan.changes:
-            return self._report(self._expected(), path)
+            return self._report(self._rehearse(), path)
         registry.check_rights(self.client, self.plan.changes)
         undo_path = self._write_undo()
         with self._journal() as writer:
             _describe(writer, self._described(path, undo_path))
             run = self._execute(writer)
             _describe(writer, {"unfinished": _is_unfinished(run)})
-        report = dataclasses.replace(
-            self._report(run.results, path),
-            limited=run.limited,
-            interrupted=run.interrupted,
-            halted=run.halted,
-        )
-        return report if undo_path is None else self._narrow_undo(report, undo_path)
+            has_changed = any(state in _APPLIED for state in writer.entries.values())
+        report = self._report(run, path)
+        if undo_path is None:
+            return report
+        if not has_changed:
+            undo_path.unlink(missing_ok=True)
+            return report
+        return self._narrow_undo(report, undo_path)
 
     def _write_plan(self) -> pathlib.Path | None:
         """Write the plan file if one is requested or needed; return the path for the report."""
@@ -219,7 +216,9 @@ class _Job:
         self.options.progress.note(ended.event)
         self.options.progress.advance()
 
-    def _context(self, writer: journal.JournalWriter) -> attempt.RunContext:
+    def _context(
+        self, writer: journal.JournalWriter, *, dry_run: bool = False
+    ) -> attempt.RunContext:
         options = self.options
         return attempt.RunContext(
             base.Services(self.client, options.neutron),
@@ -231,46 +230,67 @@ class _Job:
             allow=frozenset({*self.plan.allow, *options.allow}),
             check_precondition=options.check_precondition or (lambda _: ""),
             on_retry=options.progress.note,
+            dry_run=dry_run,
         )
 
-    def _expected(self) -> list[result.ChangeResult]:
-        """What a run would do. Requests: one read per change that the journal lists as done."""
-        path = journal.path_of(self.plan, self.client.target)
-        memory = journal.MemoryJournal(journal.read_entries(path))
-        context = self._context(memory)
-        results = []
-        for item in self.plan.changes:
-            is_done = memory.entries.get(item.key) is self.direction.done
-            results.append(
-                attempt.check_again(item, context)
-                if is_done
-                else result.of_change(item, result.Status.PLANNED)
-            )
-        return results
+    @property
+    def _is_old(self) -> bool:
+        """Whether the cloud may have changed since the plan was made."""
+        return self.path is not None or self.direction is attempt.Direction.UNDO
 
-    def _refused(self, refusal: reasons.Reason) -> list[result.ChangeResult]:
-        """The results of a plan that is refused as a whole. Requests: as ``_expected``."""
-        return [
+    def _rehearse(self) -> executor.Run:
+        """What a run would do.
+
+        Requests: those of a dry run of ``executor.execute`` for the dry run of a plan file and of
+        an undo. For a new plan, which was just read, one read per change that the journal lists as
+        done.
+        """
+        entries = journal.read_entries(journal.path_of(self.plan, self.client.target))
+        checked = [
+            item
+            for item in self.plan.changes
+            if (self.options.dry_run and self._is_old)
+            or entries.get(item.key) is self.direction.done
+        ]
+        self.options.progress.start("checking", len(checked))
+        run = executor.execute(
+            checked,
+            self._context(journal.MemoryJournal(entries), dry_run=True),
+            dataclasses.replace(self.options.limits, max_count=None),
+            on_result=lambda _: self.options.progress.advance(),
+        )
+        keys = {item.key for item in checked}
+        others = [item for item in self.plan.changes if item.key not in keys]
+        run.results += [result.of_change(item, result.Status.PLANNED) for item in others]
+        return run
+
+    def _refused(self, refusal: reasons.Reason) -> executor.Run:
+        """The results of a plan that is refused as a whole. Requests: as ``_rehearse``."""
+        run = self._rehearse()
+        run.halted = refusal.text
+        run.results = [
             dataclasses.replace(
                 item, status=result.Status.REFUSED, reason=refusal.text, code=refusal.code
             )
             if item.status is result.Status.PLANNED
             else item
-            for item in self._expected()
+            for item in run.results
         ]
+        return run
 
-    def _report(
-        self, results: Iterable[result.ChangeResult], path: pathlib.Path | None
-    ) -> result.RunReport:
-        plan, results = self.plan, list(results)
-        planned = achieved = plan.effects()
-        if not self.options.dry_run or any(item.code is reasons.Code.MANY for item in results):
-            succeeded = {item.key for item in results if item.succeeded}
-            achieved = plan.achieved_effects(succeeded)
+    def _report(self, run: executor.Run, path: pathlib.Path | None) -> result.RunReport:
+        plan, dry_run = self.plan, self.options.dry_run
+        planned = plan.effects()
+        achieved = plan.achieved_effects(
+            {item.key for item in run.results if item.succeeds(dry_run=dry_run)}
+        )
         return result.RunReport(
-            result.ordered([*results, *map(result.of_skipped, plan.skipped)]),
+            result.ordered([*run.results, *map(result.of_skipped, plan.skipped)]),
             self.client.target,
-            dry_run=self.options.dry_run,
+            dry_run=dry_run,
+            limited=run.limited,
+            interrupted=run.interrupted,
+            halted=run.halted,
             notes=plan.notes,
             effects=achieved,
             planned_effects=() if planned == achieved else planned,
@@ -278,6 +298,7 @@ class _Job:
             plan_path=path,
             command=plan.command,
             undoes=self.direction is attempt.Direction.UNDO,
+            reads_again=self._is_old,
         )
 
     def _narrow_undo(self, report: result.RunReport, path: pathlib.Path) -> result.RunReport:

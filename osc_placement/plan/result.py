@@ -85,6 +85,10 @@ class ChangeResult:
         """Whether the subject is in the requested state."""
         return self.status in (Status.APPLIED, Status.UNCHANGED)
 
+    def succeeds(self, *, dry_run: bool) -> bool:
+        """As ``succeeded``; of a dry run, whether the subject would be in the requested state."""
+        return self.succeeded or (dry_run and self.status is Status.PLANNED)
+
     def sort_key(self) -> tuple[bool, change_module.Subject, str]:
         """By name; changes that others need come first."""
         first = registry.CHANGE_TYPES[self.kind].listed_first
@@ -99,7 +103,8 @@ class RunReport:
     ``halted`` says why later changes did not begin. ``effects`` are the changes of capacity
     that the run made, of a dry run those of the plan; ``planned_effects`` are those of the
     plan, if they are different. ``names`` are ``{provider uuid: name}``. ``command`` is the
-    command that made the plan; ``undoes``: the run undid it.
+    command that made the plan; ``undoes``: the run undid it. ``reads_again``: the plan is older
+    than the run.
     """
 
     results: tuple[ChangeResult, ...]
@@ -116,6 +121,7 @@ class RunReport:
     names: change_module.Names = dataclasses.field(default_factory=dict)
     command: str = ""
     undoes: bool = False
+    reads_again: bool = False
 
     @property
     def is_incomplete(self) -> bool:
@@ -138,28 +144,27 @@ class RunReport:
         return ", ".join(f"{count} {status}" for count, status in counts if count) or "nothing"
 
     def exit_code(self, *, detailed: bool = False) -> Exit:
-        """``detailed``: a dry run exits with CHANGES, or with SOME_FAILED as the run would.
+        """``detailed``: a dry run exits as the run would, and with CHANGES in place of DONE.
 
-        It exits with SOME_FAILED in any case if the whole plan is refused.
+        So does each dry run of a plan that is refused as a whole, and of one that is read again.
         """
         if self.interrupted:
             return Exit.INTERRUPTED
         if self.count(Status.FAILED) or self.halted:
             return Exit.SOME_FAILED
-        if self.dry_run:
-            return self._exit_code_of_dry_run() if detailed else Exit.DONE
+        if self.dry_run and not (detailed or self.reads_again):
+            return Exit.DONE
         stale = self.count(Status.STALE)
         # A refused change stays refused: a loop that runs until the limit is not reached must end.
         if self.limited and not stale:
             return Exit.LIMIT
         if self.count(Status.REFUSED):
             return Exit.SOME_FAILED
-        return Exit.STALE if stale else Exit.DONE
-
-    def _exit_code_of_dry_run(self) -> Exit:
-        if self.count(Status.REFUSED):
-            return Exit.SOME_FAILED
-        return Exit.CHANGES if self.count(Status.PLANNED) else Exit.DONE
+        if stale:
+            return Exit.STALE
+        return (
+            Exit.CHANGES if self.dry_run and detailed and self.count(Status.PLANNED) else Exit.DONE
+        )
 
 
 def of_change(

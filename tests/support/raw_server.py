@@ -35,6 +35,12 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
         thread.join(5)
 
 
+def closed_port() -> str:
+    """The URL of a port without a listener."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
 def _request(connection: socket.socket) -> bytes:
     """A whole request: a connection that is closed before is reset."""
     received = b""

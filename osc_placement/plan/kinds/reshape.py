@@ -91,7 +91,7 @@ class PresentTrees:
     def _others(self, uuid: str, name: str, after: ReshapeState) -> int:
         return sum(
             share.resources.get(name, 0)
-            for consumer, share in self.shares[uuid].items()
+            for consumer, share in self.shares.get(uuid, {}).items()
             if consumer not in after.allocations
         )
 

@@ -48,9 +48,9 @@ def add_options(
         group.add_argument("--flavor", metavar="<flavor>", help="A flavor, by name or ID")
         group.add_argument(
             "--server",
-            metavar="<uuid>",
+            metavar="<server>",
             type=arguments.consumer_uuid,
-            help="The flavor, image and ports of a server",
+            help="The flavor, image and ports of this server (name or UUID)",
         )
     group.add_argument("--image", metavar="<image>", help="An image, by name or ID")
     arguments.add_flag(group, "--boot-from-volume", "The root disk is a volume")

@@ -292,11 +292,14 @@ def authenticate(
     shell: Any, purpose: str, remedy: str = "Select a cloud (OS_CLOUD or --os-cloud)"
 ) -> None:
     """Authenticate a command that osc-lib has not authenticated. Errors: PlacementError."""
+    from osc_placement.client import failures
+
     try:
         shell.prepare_to_run_command(_Login(shell))
     except errors.PlacementError:
         raise
     except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own errors.
         raise errors.PlacementError(
-            f"this command {purpose}, and no cloud can be reached: {error}. {remedy}"
+            f"this command {purpose}, and no cloud can be reached: {failures.text_of(error)}."
+            f" {remedy}"
         ) from error

@@ -113,7 +113,7 @@ class ExplainAllocationCandidate(base.ReportLister):
     example = """\
 openstack allocation candidate explain --flavor m1.large \\
     --availability-zone az1
-openstack allocation candidate explain --server <uuid> --host cmp-0001
+openstack allocation candidate explain --server <server> --host cmp-0001
 openstack allocation candidate explain \\
     --query 'resources=VCPU:8,MEMORY_MB:4096&required=HW_CPU_X86_AVX512F'"""
 
@@ -229,6 +229,7 @@ openstack allocation candidate explain \\
             "--to-host: needs --for": host and kind is None,
             "--for: needs --server": kind and not parsed_args.server,
             "--for: not allowed with argument --no-nova": kind and parsed_args.no_nova,
+            "--flavor: the new flavor of a resize is --to-flavor": kind and parsed_args.flavor,
             "--for: resize needs --to-flavor": kind == "resize" and not flavor,
             "--to-host: nova chooses the host of a resize; --host explains one": host and flavor,
             "--to-host: not allowed with argument --host": host and parsed_args.host,

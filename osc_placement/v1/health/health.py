@@ -152,8 +152,7 @@ def _summary(target: str, lines: Sequence[health.HealthLine]) -> list[str]:
         *(f"{counts[name]} {name}" for name in _OTHERS if counts[name]),
     ]
     commands = [
-        f"{line.code}: openstack {line.show}"
-        + (f"; repair: openstack {line.repair}" if line.repair else "")
+        f"{line.code}: {line.show}" + (f"; repair: {line.repair}" if line.repair else "")
         for line in lines
         if line.show and line.severity in ("error", "warning")
     ]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.model import command_line
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
 from osc_placement.v1.common import arguments, base, plan_command, services
 from osc_placement.v1.output import rows, tables
@@ -111,7 +112,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         self._plan = plan = file.read(parsed_args.file)
         removed = removal_limit.summary(plan)
         self.summary = [
-            f"Plan of {plan.created}: {plan.command}",
+            f"Plan of {plan.created}: {command_line.brief(plan.command)}",
             f"For {_target(plan)}: {plan.summary()}",
             *([f"Removes {removed}"] if removed else []),
             *(f"Note: {note}" for note in plan.notes),
@@ -233,8 +234,6 @@ class _PlanFileCommand(plan_command.PlanCommand):
         from osc_placement.workflows.repair.allocations import preconditions
 
         options = super().apply_options(run, parsed_args)
-        if options.dry_run:
-            return options
         if self._plan.needs_neutron:
             options = dataclasses.replace(options, neutron=run.services.neutron)
         if self._plan.has_preconditions and not self.undoes:
@@ -351,7 +350,7 @@ _COLUMNS: rows.Columns[journal.Record] = {
     "status": lambda item: str(item.status),
     "undoable": lambda item: item.undo_file is not None,
     "target": lambda item: item.target,
-    "command": lambda item: item.command,
+    "command": lambda item: rows.Cell(item.command, [command_line.brief(item.command)]),
     "changes": lambda item: item.changes,
     "applied": lambda item: item.applied,
     "undone": lambda item: item.undone,

@@ -50,7 +50,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to heal")
-        arguments.add_repeated(group, "--server", "<server>", "Only this server (UUID).")
+        arguments.add_repeated(group, "--server", "<server>", "Only this server (name or UUID).")
         arguments.add_hosts(
             group, "Only servers on", "Only servers on hosts of this host aggregate"
         )

@@ -267,10 +267,7 @@ def read_server(nova: nova_api.Nova, options: RequestOptions) -> values.Server:
     """The existing server. Requests: one, if it was not read. Errors: InvalidInput."""
     if isinstance(options.server, values.Server):
         return options.server
-    uuid = options.server or ""
-    server = servers.find_servers(nova, {uuid}).get(uuid)
-    if server is None:
-        raise errors.InvalidInput([f"nova has no server with the UUID {uuid!r}"])
+    (server,) = servers.named(nova, [options.server or ""]).values()
     return server
 
 

@@ -14,12 +14,13 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import http
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from osc_placement import errors
-from osc_placement.client import api
+from osc_placement.client import api, api_errors
 from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
@@ -216,7 +217,9 @@ def _area(name: str, examine_area: Callable[[], Area]) -> Area:
     try:
         return examine_area()
     except errors.PlacementError as error:
-        return Area(name, error=str(error))
+        if isinstance(error, api_errors.ApiError) and error.status == http.HTTPStatus.FORBIDDEN:
+            return Area(name, error=nova_api.missing(error))
+        return Area(name, error="; ".join(str(error).splitlines()))
 
 
 def _audit_allocations(
@@ -495,17 +498,19 @@ def lines(
             past = frozenset(item.subject for item in earlier.get(code, ()))
             line = dataclasses.replace(line, new=line.subjects - past, gone=past - line.subjects)
         rows.append(line)
-    first: dict[str, str] = {}
+    failed: dict[str, list[str]] = {}
     for area in areas:
         if area.error:
-            # One service that fails is said once.
-            text = f"as {first[area.error]}" if area.error in first else area.error
-            first.setdefault(area.error, area.name)
-            rows.append(_unchecked(area, text, is_unread=True))
+            failed.setdefault(area.error, []).append(area.name)
         elif not area.problems and not area.unread:
             rows.append(HealthLine(Severity.OK, area.name, text=area.examined))
         rows += [_unchecked(area, text, is_unread=True) for text in area.unread]
         rows += [_unchecked(area, text, is_unread=False) for text in area.not_checked]
+    # One service that fails is said once.
+    rows += [
+        HealthLine(Severity.NOT_CHECKED, ", ".join(names), text=text, is_unread=True)
+        for text, names in failed.items()
+    ]
     order = list(Severity)
     return sorted(rows, key=lambda row: (order.index(row.severity), -len(row.subjects), row.code))
 
@@ -519,14 +524,14 @@ def _line(code: str, problems: Sequence[HealthProblem], *, muted: bool) -> Healt
     if not problems:
         return HealthLine(Severity.OK, code)
     severity, meaning = problems[0].code.severity, problems[0].code.meaning
-    shows = list(dict.fromkeys(item.show for item in problems))
+    shows = list(dict.fromkeys(f"openstack {item.show}" for item in problems if item.show))
     return HealthLine(
         Severity.MUTED if muted else severity,
         code,
         frozenset(item.subject for item in problems),
         problems[0].text,
         "; ".join(shows) if len(shows) <= _MOST_SHOWS else shows[0],
-        next((item.repair for item in problems if item.repair), ""),
+        next((f"openstack {item.repair}" for item in problems if item.repair), ""),
         meaning=meaning,
     )
 

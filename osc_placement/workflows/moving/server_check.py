@@ -10,9 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from osc_placement import errors
-from osc_placement.model import name
-from osc_placement.model.name import counted
 from osc_placement.nova import api, servers, values
 from osc_placement.scheduling import nova_options, verdict
 from osc_placement.scheduling.answer import Answer, Verdict, among
@@ -81,27 +78,10 @@ def _checked(server: values.Server, case: Case | str) -> CheckedServer:
 
 def _chosen(nova: api.Nova, asked: ServerCheckRequest) -> dict[str, values.Server]:
     """The servers by UUID. Errors: InvalidInput."""
-    uuids = {name.canonical_uuid(text) for text in asked.servers if name.is_uuid(text)}
-    is_short = bool(asked.servers) and len(uuids) == len({*asked.servers})
-    if is_short:
-        listed = servers.find_servers(nova, uuids)
+    if asked.servers:
+        every = servers.named(nova, asked.servers)
     else:
-        listed = {server.uuid: server for server in servers.servers(nova)}
-    input_errors = errors.InputErrors()
-    chosen: dict[str, values.Server] = {}
-    for text in asked.servers:
-        matching = [
-            server
-            for server in listed.values()
-            if text == server.name
-            or (name.is_uuid(text) and name.canonical_uuid(text) == server.uuid)
-        ]
-        if len(matching) != 1:
-            found = f"{counted(len(matching), 'server')} with" if matching else "no server with"
-            input_errors.add(f"nova has {found} the name or UUID {text!r}")
-        chosen |= {server.uuid: server for server in matching}
-    input_errors.check()
-    every = chosen if asked.servers else listed
+        every = {server.uuid: server for server in servers.servers(nova)}
     return {
         uuid: server
         for uuid, server in every.items()

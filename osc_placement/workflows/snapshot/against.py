@@ -214,6 +214,6 @@ def _ask(client: api.Client, query: replay.Query, shared: microversion.Microvers
         return TimedAnswer(replay.QueryAnswer(error=error.detail))
     except (LookupError, TypeError) as error:
         raise errors.PlacementError(
-            f"{client.target} does not answer GET /allocation_candidates as Placement: {error!r}"
+            f"{client.target} does not answer GET /allocation_candidates as Placement"
         ) from error
     return TimedAnswer(replay.QueryAnswer(candidates), response.seconds)

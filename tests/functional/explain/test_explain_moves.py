@@ -188,7 +188,7 @@ REFUSED = [
     ("migrate", "source down", "nova-compute on nova-a is not up"),
     ("live-migrate", "source down", "if the host is off: evacuate it"),
     ("evacuate", "no room", "compute service set --down nova-a nova-compute"),
-    ("migrate", "no server", f"nova has no server with the UUID '{SERVER}'"),
+    ("migrate", "no server", f"nova has no server with the name or UUID '{SERVER}'"),
     ("migrate --to-host nova-c", "no provider",
      "nova-compute on nova-c creates one when it starts"),
 ]

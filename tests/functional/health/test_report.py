@@ -127,7 +127,8 @@ def test_the_page_has_what_the_commands_show(
         assert row["code"] in page.text
         commands = (row["repair"] or row["show"] or "").split("; ")
         for command in commands if row["severity"] != "ok" else ():
-            assert f"openstack {command}" in page.text
+            assert command in page.text
+            assert not command or command.startswith("openstack ")
     assert (fields["errors"], fields["warnings"]) == tuple(
         sum(row["severity"] == severity for row in health) for severity in ("error", "warning")
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.peer import fixtures, shell
-from tests.support.rows import Row, State, table
+from tests.support.rows import Absent, Row, State, table
 
 pytestmark = fixtures.ON_ONE_TARGET
 
@@ -20,8 +20,18 @@ PLANS = State(
     "12-hosts",
     before=[f"{AMEND} VCPU:reserved+=2 --max-count 1", f"{AMEND} DISK_GB:reserved=3"],
 )
+MANY = " ".join(f"cmp-000{number}.lab.example.org" for number in range(1, 9))
+OF_MANY = f"resource provider inventory amend --resource=DISK_GB:reserved=3 {MANY}"
 STATES = {
     "two plans": PLANS,
+    "many hosts": State(
+        "12-hosts",
+        files={"hosts": MANY.replace(" ", "\n")},
+        before=[
+            "resource provider inventory amend --providers-from hosts"
+            " --resource DISK_GB:reserved=3 --plan-out plan.json"
+        ],
+    ),
     "none": State("12-hosts"),
 }
 APPLIED = {
@@ -42,6 +52,12 @@ NO_PLAN = "no file, and no plan of this user on this machine has this id"
 # fmt: off
 TABLE = [
     Row(LIST, "two plans", 0, [APPLIED, UNFINISHED]),
+    Row(LIST, "many hosts", 0, [{"command": OF_MANY}]),
+    Row(f"{LIST} -f value -c command", "many hosts", 0, {OF_MANY}),
+    Row(f"{LIST} -c command", "many hosts", 0,
+        ("cmp-0003.lab.example.org ... (8 names)", Absent("cmp-0004"))),
+    Row("placement plan show plan.json -c status", "many hosts", 0,
+        ("cmp-0003.lab.example.org ... (8 names)", Absent("cmp-0004"))),
     Row(f"{LIST} --status undone", "two plans", 0, []),
     Row(LIST, "none", 0, "No plan of this user on this machine ("),
     Row(f"{LIST} --status undone", "none", 0, "with the status undone"),

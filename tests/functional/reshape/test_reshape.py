@@ -274,9 +274,14 @@ def test_a_reshape_is_applied_and_undone(
     assert providers(target) == before
     # A recording of nova is no reason to change a real Placement.
     reshape = state._replace(nova=None)
+    assert reshape.run(openstack, flow.lines[-1], "--dry-run", "--plan-out", "plan").code == 0
+    planned = openstack.rows("placement plan apply", "plan", "--dry-run")
+    assert {row["status"] for row in planned} == {"planned"}
     outcome = reshape.run(openstack, flow.lines[-1], "--undo-out", "undo.json")
     assert outcome.code == 0, outcome
     assert [*differences(flow.shows, providers(target))] == []
+    undone = openstack.rows("placement plan undo", "undo.json", "--dry-run")
+    assert {row["status"] for row in undone} == {"planned"}
     openstack.do("placement plan undo", "undo.json")
     assert providers(target) == before
 

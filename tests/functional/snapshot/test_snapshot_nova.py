@@ -139,8 +139,9 @@ REFUSED = (
 
 @pytest.mark.parametrize("refused", [*((path,) for path in REFUSED), (*REFUSED[:2], *REFUSED[3:])])
 def test_a_missing_right_in_nova_is_found_before_placement_is_read(
-    tmp_path: pathlib.Path, refused: tuple[str, ...]
+    tmp_path: pathlib.Path, refused: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     path, client = tmp_path / CLOUD, embedded.Client(embedded.hosts(2))
     refusing = RefusingNova(*refused)
     request = save.SaveRequest(path, also=nova.Recording(refusing))
@@ -149,7 +150,8 @@ def test_a_missing_right_in_nova_is_found_before_placement_is_read(
     assert [sent.path for sent in client.sent if sent.path != "/"] == []
     assert list(tmp_path.iterdir()) == []
     for part in refused:
-        assert part.partition("?")[0] in str(caught.value)
+        assert part.partition("?")[0] in caplog.text
+    assert str(caught.value).count("missing permission in nova") == 1
     assert refusing.limits <= {"limit=1"}
 
 

@@ -3,26 +3,18 @@
 
 from __future__ import annotations
 
-import socket
-
 import keystoneauth1.session
 import keystoneauth1.token_endpoint
 import pytest
 
 from osc_placement.client import api_errors, transport, wsgi
-from tests.support.raw_server import listening
+from tests.support.raw_server import closed_port, listening
 from tests.support.scripted import App, Reply, client, fault
 
 
 def over_http(url: str, place: str | None = None) -> transport.Transport:
     auth = keystoneauth1.token_endpoint.Token(url, "admin")
     return transport.over_session(keystoneauth1.session.Session(auth=auth), place=place)
-
-
-def closed_port() -> str:
-    """The URL of a port without a listener."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 def test_an_empty_body_is_none() -> None:
@@ -73,7 +65,7 @@ def test_an_html_page_names_the_endpoint_that_is_not_placement(
 def test_a_refused_connection_fails_reads_and_writes() -> None:
     unreachable = over_http(closed_port())
     for method in ("GET", "PUT"):
-        with pytest.raises(api_errors.ConnectionFailed, match="Connection refused"):
+        with pytest.raises(api_errors.ConnectionFailed, match="refuses connections"):
             unreachable.send(method, "/traits/x")
 
 

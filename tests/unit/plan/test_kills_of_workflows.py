@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import random
 from collections.abc import Callable
@@ -50,7 +51,8 @@ def test_a_killed_workflow_is_continued_and_undone(
     plans.apply_new(whole, planned, name, options)
     after = state(whole)
     assert after != before
-    plans.apply_new(client, planned, name, apply.Options(dry_run=True, plan_out=path))
+    dry_run = dataclasses.replace(options, dry_run=True, plan_out=path)
+    plans.apply_new(client, planned, name, dry_run)
     stored = plan_file.read(path)
 
     def kill_sometimes(request: embedded.Request) -> None:

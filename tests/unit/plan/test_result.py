@@ -40,6 +40,7 @@ def report(*statuses: Status, **fields: Any) -> result.RunReport:
         (report(Status.UNCHANGED, Status.SKIPPED, dry_run=True), 0),
         (report(Status.UNCHANGED, Status.REFUSED, dry_run=True), 6),
         (report(Status.PLANNED, Status.REFUSED, dry_run=True), 6),
+        (report(Status.PLANNED, Status.STALE, dry_run=True), 7),
     ],
 )
 def test_the_exit_code_is_the_worst_of_all_results(found: result.RunReport, code: int) -> None:
@@ -49,6 +50,12 @@ def test_the_exit_code_is_the_worst_of_all_results(found: result.RunReport, code
 def test_a_dry_run_exits_with_0_without_detailed_exitcode() -> None:
     assert report(Status.PLANNED, Status.REFUSED, dry_run=True).exit_code() == 0
     assert report(Status.REFUSED, dry_run=True, halted="the whole plan is refused").exit_code() == 6
+
+
+@pytest.mark.parametrize(("status", "code"), [("planned", 0), ("refused", 6), ("stale", 7)])
+def test_a_dry_run_that_reads_the_cloud_again_exits_as_the_run(status: str, code: int) -> None:
+    statuses = (Status.PLANNED, Status(status))
+    assert report(*statuses, dry_run=True, reads_again=True).exit_code() == code
 
 
 def test_the_summary_counts_each_status() -> None:

@@ -26,7 +26,7 @@ from osc_placement.plan.kinds import (
     registry,
     reshape,
 )
-from tests.support import embedded, plans
+from tests.support import embedded, fake_neutron, plans
 
 P = "9b90f358-eef8-59dc-8915-d26426425d22"
 CONSUMER = allocations.ConsumerState({P: {"VCPU": 1}}, "project", "user", None)
@@ -138,6 +138,9 @@ def test_a_forged_plan_is_applied_undone_or_refused_with_one_error(tmp_path: pat
     document = json.loads(plans.text_of(made))
     path = tmp_path / "plan"
     outcomes = collections.Counter[str]()
+    options = apply.Options(
+        dry_run=True, check_precondition=lambda _: "", neutron=fake_neutron.FakeNeutron()
+    )
     for _ in range(200):
         path.write_text(signed(mutated(document, chance)))
         read = read_or_refuse(plan_file.read, path)
@@ -149,7 +152,7 @@ def test_a_forged_plan_is_applied_undone_or_refused_with_one_error(tmp_path: pat
             registry.describe_change(item.kind, item.before, item.after)
         apply.inverse_of(read)
         try:
-            plans.apply_file(client, read, path, apply.Options(dry_run=True))
+            plans.apply_file(client, read, path, options)
             outcomes["applied"] += 1
         except errors.PlacementError:
             outcomes["refused"] += 1

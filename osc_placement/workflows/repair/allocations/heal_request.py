@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from osc_placement import errors
 from osc_placement.model import allocation, name
 from osc_placement.nova import api, values
+from osc_placement.nova.servers import named
 from osc_placement.workflows.cloud import compute_nodes
 
 
@@ -64,20 +65,22 @@ def from_options(
     host_aggregates: Sequence[str] = (),
     servers: Sequence[str] = (),
 ) -> Scope:
-    """The scope of ``--host``, ``--host-aggregate`` (names or ids) and ``--server`` (UUIDs).
+    """The scope of ``--host``, ``--host-aggregate`` (names or ids) and ``--server``.
 
-    Requests: one to nova if host aggregates are given. Errors: InvalidInput with all errors.
+    Requests: one to nova if host aggregates are given; those of ``servers.named`` for names.
+    Errors: InvalidInput with all errors.
     """
-    found_errors = errors.InputErrors(
-        f"{text!r} is not the UUID of a server" for text in servers if not name.is_uuid(text)
-    )
+    found_errors = errors.InputErrors()
+    uuids = {name.canonical_uuid(text) for text in servers if name.is_uuid(text)}
+    with found_errors.collected():
+        uuids |= {*named(nova, [text for text in servers if not name.is_uuid(text)])}
     aggregates = api.host_aggregates(nova) if host_aggregates else []
     matching = values.find_host_aggregates(aggregates, host_aggregates, found_errors)
     members = {host for item in matching.values() for host in item.hosts}
     found_errors.check()
     return Scope(
         hosts=frozenset(hosts) if hosts else None,
-        servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
+        servers=frozenset(uuids) if servers else None,
         members=frozenset(members) if host_aggregates else None,
     )
 

@@ -229,7 +229,9 @@ def test_an_area_that_cannot_be_read_does_not_hide_the_others() -> None:
     assert [line.code for line in lines if line.severity is Severity.WARNING] == [
         "consumer-without-owner"
     ]
-    assert sum(line.severity is Severity.NOT_CHECKED for line in lines) == 7
+    (line,) = (line for line in lines if line.severity is Severity.NOT_CHECKED)
+    names = "allocations, servers, hosts, host-aggregates, allocation-ratios, providers, flavors"
+    assert (line.code, line.text) == (names, "no nova here")
 
 
 def area_of(areas: list[Area], name: str) -> Area:
@@ -500,7 +502,6 @@ def test_a_failing_placement_is_not_asked_again(paths: str, workers: int, asked:
     ]
     # The service that fails is named once.
     assert sum("the database is gone" in text for text in not_checked) == 1
-    assert not_checked.count("as allocations") == len(not_checked) - 1 >= 5
 
 
 class FailingConnection:

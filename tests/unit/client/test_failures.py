@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a request got no response: of every service, without a word of a library."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+import types
+from collections.abc import Callable
+
+import keystoneauth1.adapter
+import keystoneauth1.exceptions
+import keystoneauth1.session
+import keystoneauth1.token_endpoint
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import service, transport
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api, flavors, roles
+from tests.support.raw_server import closed_port, listening
+
+#: Names of classes and numbers of the operating system.
+OF_A_LIBRARY = re.compile(r"Errno|Pool\(|Error\b|Exception|object at|Read\(|StatusLine|urllib3")
+
+
+def session_to(url: str) -> keystoneauth1.session.Session:
+    return keystoneauth1.session.Session(auth=keystoneauth1.token_endpoint.Token(url, "token"))
+
+
+def ask_placement(url: str) -> None:
+    transport.over_session(session_to(url), endpoint=url, timeout=0.5).send("GET", "/traits")
+
+
+def asking(proxy: str, refused: type[service.ServiceRefused]) -> Callable[[str], None]:
+    def ask(url: str) -> None:
+        session = session_to(url)
+        adapter = keystoneauth1.adapter.Adapter(session, endpoint_override=url)
+        connection = types.SimpleNamespace(session=session, **{proxy: adapter})
+        service.send(connection, proxy, "GET", "/things", refused, timeout=0.5)
+
+    return ask
+
+
+def log_in(url: str) -> None:
+    """As osc-lib before the first request: the message is keystoneauth's."""
+    session = session_to(url)
+    transport.prepare(session)
+    try:
+        session.get(url, timeout=0.5)
+    except keystoneauth1.exceptions.ClientException as error:
+        raise errors.PlacementError(str(error)) from error
+
+
+ASKING: dict[str, Callable[[str], None]] = {
+    "placement": ask_placement,
+    "nova": asking("compute", nova_api.NovaRefused),
+    "neutron": asking("network", neutron_api.NeutronRefused),
+    "glance": asking("image", flavors.GlanceRefused),
+    "keystone": asking("identity", roles.KeystoneRefused),
+    "the login": log_in,
+}
+
+
+def answering(answer: bytes | None) -> Callable[[Callable[[str], None]], str]:
+    def message(ask: Callable[[str], None]) -> str:
+        with listening(answer) as (url, _):
+            return message_of(ask, url)
+
+    return message
+
+
+def without_tls(ask: Callable[[str], None]) -> str:
+    """The message about a server that does not wait for the end of a request."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.recv(65536)
+                        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        said = message_of(ask, f"https://127.0.0.1:{server.getsockname()[1]}")
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+    return said
+
+
+def message_of(ask: Callable[[str], None], url: str) -> str:
+    with pytest.raises(errors.PlacementError) as caught:
+        ask(url)
+    return str(caught.value)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n"
+FAILURES: dict[str, tuple[Callable[[Callable[[str], None]], str], str]] = {
+    "nothing listens": (lambda ask: message_of(ask, closed_port()), "refuses connections"),
+    "an unknown name": (
+        lambda ask: message_of(ask, "http://cloud.invalid:8778"),
+        "no address is known for http://cloud.invalid:8778",
+    ),
+    "closed at once": (answering(None), "closed the connection"),
+    "half a response": (answering(HEAD + b"\r\n{"), "closed the connection"),
+    "another protocol": (answering(b"SSH-2.0-x\r\n\r\n"), "does not answer with HTTP"),
+    "a damaged body": (
+        answering(HEAD + b"Content-Encoding: gzip\r\n\r\n123456789"),
+        "sends a damaged response",
+    ),
+    "no TLS": (without_tls, "does not answer with TLS"),
+}
+
+
+@pytest.mark.parametrize("ask", ASKING.values(), ids=ASKING)
+@pytest.mark.parametrize(("message", "text"), FAILURES.values(), ids=FAILURES)
+def test_a_failed_connection_is_said_in_plain_words(
+    ask: Callable[[str], None], message: Callable[[Callable[[str], None]], str], text: str
+) -> None:
+    said = message(ask)
+    assert text in said
+    assert OF_A_LIBRARY.findall(said) == []
+
+
+def test_a_proxy_that_refuses_connections_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", closed_port().replace("//", "//me:s3cret@"))
+    said = message_of(ask_placement, "http://cloud.example")
+    assert "the proxy before http://cloud.example (http_proxy, https_proxy) refuses" in said
+    assert "s3cret" not in said
+    assert OF_A_LIBRARY.findall(said) == []
