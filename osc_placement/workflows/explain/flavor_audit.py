@@ -13,7 +13,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import state
-from osc_placement.model import candidate
+from osc_placement.model import candidate, constraint
 from osc_placement.nova import flavors
 from osc_placement.nova.api import Nova, host_aggregates
 from osc_placement.nova.values import HostAggregate
@@ -336,6 +336,8 @@ def _checked(
     else:
         code = FlavorCode.ONE_HOST if len(hosts) == 1 else FlavorCode.OK
     reason = _REASONS.get(code, "").format(limit=limits[0])
+    if code is FlavorCode.NO_HOST:
+        reason += "".join(f": without {text}, one could" for text in _preventing(asked, empty))
     not_checked = asked.found.not_checked
     if hosts <= answers.unknown.keys():
         unknown = (text for root in sorted(hosts) for text in answers.unknown[root])
@@ -356,6 +358,18 @@ def _checked(
         reason=reason,
         not_counted=dict(sorted(names.items())),
     )
+
+
+def _preventing(asked: _Asked, empty: state.CloudState) -> Iterator[str]:
+    """The constraints each of which alone keeps every host from serving the flavor, in one text."""
+    query = asked.queries[0]
+    texts = [
+        str(each)
+        for each in constraint.constraints_of(query)
+        if any(HostSearch(empty, constraint.without(query, {each})).serving())
+    ]
+    if texts:
+        yield " or ".join(texts)
 
 
 def _bounds(least: int, most: int) -> Iterator[str]:
