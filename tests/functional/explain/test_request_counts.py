@@ -217,3 +217,20 @@ def test_the_requests_to_nova_are_those_of_listings_while_servers_move(
             counted.run(placement, line)
             assert counted.ended.code in (0, 3), counted.ended
             assert collections.Counter(counted.nova) == expected, line
+
+
+@pytest.mark.parametrize("servers", [3, 200])
+def test_the_check_of_servers_sends_the_same_requests_for_each_cloud(
+    servers: int, counted: Counted
+) -> None:
+    sizes = {f"host0 {number}": 1 for number in range(servers)}
+    listed = [server(uuid_of(name), "host0", name=name) for name in sizes]
+    with counted.start(
+        ["host0", "host1"], sizes, nova_of("host0", servers=listed), 512
+    ) as placement:
+        # Neither a host with the trait of nova 34, nor one with a virtual TPM.
+        sent = counted.run(placement, "placement server check")
+    assert sent == {"GET /resource_providers": 1, "GET /traits": 1}
+    of_nova = collections.Counter(counted.nova)
+    assert of_nova == {"/": 1, SERVERS: 1, SERVICES: 1, NODES: 1, AGGREGATES: 1}
+    assert len(counted.neutron) == -(-servers // 64)
