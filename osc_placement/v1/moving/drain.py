@@ -8,7 +8,6 @@ import datetime
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.model import command_line
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
@@ -125,14 +124,12 @@ openstack placement host drain --continue drain.json --verify-empty"""
         """What is left on the hosts."""
         from osc_placement.workflows.moving import follow
 
-        hosts = dict.fromkeys(parsed_args.hosts, "")
-        again = command_line.line("placement host drain", *hosts)
+        hosts, again = dict.fromkeys(parsed_args.hosts, ""), ""
         if former is not None:
             hosts = dict(zip(former.nodes, former.hosts, strict=True))
-            path = str(getattr(parsed_args, "continue"))
-            again = command_line.line("placement host drain", options=[("--continue", path)])
+            again = former.command_to_continue(getattr(parsed_args, "continue"))
         with self.reading() as context:
-            states = follow.verify_empty(client, hosts, again, nova, context)
+            states = follow.verify_empty(client, hosts, nova, context, again)
         left = [leftover for state in states for leftover in state.left]
         commands = dict.fromkeys(leftover.command for leftover in left if leftover.command)
         self.answer = [

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from osc_placement.workflows.moving import document, room_plan
 
 
+_COMMAND = "placement capacity make-room"
+
+
 class MakeRoom(base.ReportShowOne):
     """Show the fewest, then the smallest live moves after which a flavor fits
 
@@ -125,16 +128,20 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         from osc_placement.workflows.moving import document
 
         (flavor,) = parsed_args.flavor
-        options = (("--flavor", flavor), ("--count", str(parsed_args.count)))
-        command = "placement capacity make-room"
         return document.MovePlan(
             (), (), plan.moves or (),
             target=str(client.target),
             identity=client.target.identity,
             cloud=base.cloud_name(self.app),
-            command=command,
-            anew=command_line.line(command, options=options),
+            command=_COMMAND,
+            anew=_command(flavor, parsed_args.count),
         )  # fmt: skip
+
+
+def _command(flavor: str, count: int) -> str:
+    """The command that plans anew."""
+    options = (("--flavor", flavor), ("--count", str(count)))
+    return command_line.line(_COMMAND, options=options)
 
 
 def _rows(plan: room_plan.RoomPlan) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import transport
-from osc_placement.model import json_text
+from osc_placement.model import command_line, json_text
 from osc_placement.plan import file, forms
 
 FORMAT_VERSION = 2
@@ -128,6 +128,10 @@ class MovePlan(forms.JsonObject):
     def is_complete(self) -> bool:
         """Whether the steps empty the hosts."""
         return not self.blocked
+
+    def command_to_continue(self, path: pathlib.Path) -> str:
+        """The command line that reads what became of this plan."""
+        return command_line.line(self.command, options=[("--continue", str(path))])
 
     def check_target(self, target: transport.Target) -> None:
         """Refuse another cloud than that of the plan. Errors: PlacementError."""

@@ -182,14 +182,15 @@ class HostState:
 def verify_empty(
     client: api.Client,
     hosts: Mapping[str, str],
-    again: str,
     nova: nova_servers.NovaReader,
     context: ReadContext,
+    again: str = "",
 ) -> list[HostState]:
     """What is left on each host, ``{name or UUID of its root provider: nova's name}``.
 
-    ``again`` is the command that plans the rest. Requests: those of ``observe_hosts.read``, and
-    those of ``find_providers`` for hosts that nova does not have. Errors: PlacementError.
+    ``again`` is the command that plans the rest of a plan.
+    Requests: those of ``observe_hosts.read``, and those of ``find_providers`` for hosts that nova
+    does not have. Errors: PlacementError.
     """
     check_nova(nova.compute.not_checked)
     absent = [root for root, host in hosts.items() if host and nova.compute.node(root) is None]
@@ -220,7 +221,8 @@ def _host_states(
         for uuid in on_host:
             server = reading.servers[uuid]
             now = _in_motion(reading, server)
-            command = now.command if now else again
+            drain = again or command_line.line("placement host drain", host)
+            command = now.command if now else drain
             left.append(Leftover(host, server.name, uuid, why[uuid, root], command))
         for uuid in sorted(set(servers.consumers_on(read.base, root)).difference(on_host)):
             left.append(_consumer(reading, host, uuid))

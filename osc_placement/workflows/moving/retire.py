@@ -59,10 +59,10 @@ def plan_retire(
     one per 1000 migrations, and one for each of up to five servers with allocations on the hosts,
     or one per 1000 servers; to Placement, one listing, one for each provider of the hosts' trees
     and one for each of its consumers, and for a provider that nova does not have three more.
-    Errors: InvalidInput with every host that neither service has.
+    Errors: InvalidInput for a host that neither service has while a cell of nova is down.
     """
     cloud = compute_nodes.observe_cloud(client, nova)
-    named, roots = _resolved(cloud, hosts)
+    named, roots, gone = _resolved(cloud, hosts)
     reading = _read(client, nova, cloud, named, roots, context)
     changes: list[change.Change[Any]] = []
     refused: list[change.Skipped] = []
@@ -83,7 +83,10 @@ def plan_retire(
         if not reasons:
             changes += _changes(reading, root)
             to_do += _membership_lines(reading, root)
-    notes = tuple(f"to do in nova: {text}" for text in to_do)
+    notes = (
+        *(f"nothing is left of {text}: neither nova nor Placement has it" for text in gone),
+        *(f"to do in nova: {text}" for text in to_do),
+    )
     planned = plan.Plan(
         tuple(sorted(changes, key=change.Change.sort_key)),
         tuple(refused),
@@ -95,12 +98,13 @@ def plan_retire(
 
 def _resolved(
     cloud: compute_nodes.ComputeCloud, hosts: Sequence[str]
-) -> tuple[list[str], list[provider.Provider]]:
-    """``(nova's names of hosts, root providers that nova does not have)``."""
+) -> tuple[list[str], list[provider.Provider], list[str]]:
+    """``(nova's names of hosts, root providers that nova does not have, what neither has)``."""
     problems = errors.InputErrors()
     by_name = {item.name: item for item in cloud.roots.values()}
     named: dict[str, None] = {}
     roots: dict[str, provider.Provider] = {}
+    gone: dict[str, None] = {}
     for text in hosts:
         (host,) = compute_nodes.host_names([text], cloud.hosts)
         uuid = name.canonical_uuid(text) if name.is_uuid(text) else ""
@@ -118,9 +122,9 @@ def _resolved(
             down = and_more(sorted(cloud.hosts.unreachable))
             problems.add(f"{text}: nova does not show it while the cell of {down} is down")
         else:
-            problems.add(f"{text}: neither nova nor Placement has a host of this name")
+            gone[text] = None
     problems.check()
-    return list(named), list(roots.values())
+    return list(named), list(roots.values()), list(gone)
 
 
 def _read(

@@ -122,7 +122,7 @@ disable() {
     status=$(timeout 300 openstack compute service list --host="$1" --service=nova-compute \\
         -f value -c Status) || stop "$1: nova does not show nova-compute"
     if [ "$status" = disabled ]; then return; fi
-    timeout 300 openstack compute service set --disable --disable-reason="$reason" "$1" \\
+    timeout 300 openstack compute service set --disable --disable-reason="$reason" -- "$1" \\
         nova-compute || stop "$1: nova does not disable nova-compute"
 }
 """
@@ -145,13 +145,13 @@ esac
 
 def lines(plan: MovePlan, path: pathlib.Path) -> Iterator[str]:
     """The lines of the script; ``path`` is that of the plan."""
-    again = [("--continue", str(path.absolute()))]
+    path = path.absolute()
     yield from (_SHEBANG, "# It can be run again at any time: it asks nova before each step.")
     yield "set -euo pipefail"
     yield from _environment(plan)
-    yield f"plan={command_line.quote(str(path.absolute()))}"
+    yield f"plan={command_line.quote(str(path))}"
     yield f"digest={plan.digest}"
-    yield f"again={command_line.quote(command_line.line(plan.command, options=again))}"
+    yield f"again={command_line.quote(plan.command_to_continue(path))}"
     yield f"steps={len(plan.moves)} waves={max((move.wave for move in plan.moves), default=0)}"
     yield f"reason={REASON}"
     yield from _FUNCTIONS.splitlines()

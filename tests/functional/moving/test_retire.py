@@ -84,6 +84,12 @@ NEEDED: dict[str, tuple[State, str, str]] = {
 STATES = {
     **{name: needed[0] for name, needed in NEEDED.items()},
     "evacuated": EVACUATED,
+    # "compute service delete" takes the provider with it.
+    "deleted": State(Cloud().host("new", VCPU=8, traits=[NODE]), nova_of("new")),
+    "a cell that is down, and no node": State(
+        Cloud().host("new", VCPU=8, traits=[NODE]),
+        nova_of("new", services={"new": {"status": "UNKNOWN", "state": "unknown"}}),
+    ),
     "in a host aggregate": State(
         cloud(), {**nova_of("new"), "GET /v2.1/os-aggregates": {"aggregates": [AGGREGATE]}}
     ),
@@ -100,7 +106,8 @@ TABLE = [
         for name, (_, code, words) in NEEDED.items()
     ),
     Row(RETIRE, "down", 6, ("openstack compute service set --disable", "compute service delete")),
-    Row(f"{RETIRE} nohost", "up", 1, "nohost: neither nova nor Placement has a host"),
+    Row(RETIRE, "deleted", 0, "nothing is left of old: neither nova nor Placement has it"),
+    Row(RETIRE, "a cell that is down, and no node", 1, "nova does not show it while the cell of"),
     Row(f"{RETIRE} --dry-run", "in a host aggregate", 0, "openstack aggregate remove host az1 old"),
 ]
 

@@ -44,10 +44,11 @@ from osc_placement.workflows.cloud import (
     nova_servers,
     selector,
     server_moves,
+    servers,
     ways,
 )
 from osc_placement.workflows.explain import changes, commands as explain, holders
-from osc_placement.workflows.moving import follow, retire, script
+from osc_placement.workflows.moving import document, follow, retire, script
 from osc_placement.workflows.repair.allocations import stuck
 from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
@@ -120,21 +121,31 @@ def migrations(name: str) -> None:
 
 
 def drained(name: str) -> None:
-    script._drain(("--continue", name))
-    script._set_service(name, ("--enable", None))
-    move: Any = Fake(way="live", target=name, server=UUID, name=name)
-    script.command(move)
-    script._step(move)
+    plan = document.MovePlan((name,), (UUID,), ())
+    plan.command_to_continue(Path(name))  # type: ignore[arg-type]
+    list(script.back_lines(plan, ServerHosts(values.Hosts())))
 
 
 def followed(name: str) -> None:
-    drained: Any = Fake(hosts=())
-    server: Any = Fake(uuid=UUID, status="ERROR", host=name)
+    service = values.ComputeService(name)
+    server: Any = Fake(uuid=UUID, status="ERROR", host=name, name=name)
+    reading: Any = Fake(servers={UUID: server}, migrations={})
     for phase in (server_moves.Phase.WAITING, server_moves.Phase.AT_REST):
-        now = Fake(phase=phase, is_settled=True)
+        now = Fake(phase=phase, is_settled=True, why=str)
         with mock.patch.object(server_moves, "move_of", return_value=now):
-            follow._state(drained, Fake(), server, Fake())  # type: ignore[arg-type]
-    list(follow.leftovers([follow.HostState(name, (), (UUID,))]))
+            follow._in_motion(reading, server)
+    list(follow._enabled(name, ServerHosts(values.Hosts(compute_services=(service,)))))
+    follow._consumer(reading, name, UUID)
+    read: Any = Fake(base=Fake(providers={UUID: Fake(name=name)}), on_hosts=None, roots=[UUID])
+    stand = nova_servers.Standing({(UUID, UUID): server}, {}, {}, frozenset())
+    with (
+        mock.patch.object(nova_servers, "standing", return_value=stand),
+        mock.patch.object(nova_servers, "reading_of", return_value=reading),
+        mock.patch.object(server_moves, "move_of", return_value=Fake(phase="", is_settled=True)),
+        mock.patch.object(servers, "consumers_on", return_value=()),
+    ):
+        server.status = "ACTIVE"
+        list(follow._host_states(read, ServerHosts(values.Hosts()), ""))
 
 
 def evacuated(name: str) -> None:
@@ -233,12 +244,12 @@ CASES: dict[str, Case] = {
     ),
     "workflows.cloud.nova_servers:Unallocated.lines": unallocated,
     "workflows.cloud.nova_servers:_next": unallocated,
-    "workflows.moving.follow:_state": followed,
-    "workflows.moving.follow:leftovers": followed,
-    "workflows.moving.script:_drain": drained,
-    "workflows.moving.script:_set_service": drained,
-    "workflows.moving.script:_step": drained,
-    "workflows.moving.script:command": drained,
+    "workflows.moving.document:MovePlan.command_to_continue": drained,
+    "workflows.moving.follow:_consumer": followed,
+    "workflows.moving.follow:_enabled": followed,
+    "workflows.moving.follow:_host_states": followed,
+    "workflows.moving.follow:_in_motion": followed,
+    "workflows.moving.script:back_lines": drained,
     "workflows.explain.commands:_command": explained,
     "workflows.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
     "scheduling.api_rules:_source_up": evacuated,

@@ -24,7 +24,6 @@ from osc_placement.workflows.cloud import (
 )
 from osc_placement.workflows.health import health
 from osc_placement.workflows.moving import document, follow
-from osc_placement.workflows.moving.plan import Drain
 from osc_placement.workflows.repair.allocations import audit, heal
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
@@ -295,10 +294,10 @@ def of_drain(snapshot: CloudSnapshot) -> list[str]:
 
 def _followed(snapshot: CloudSnapshot) -> follow.FollowedStep:
     source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
-    step = document.PlannedMove(1, SERVER, "", "live", source, target, "", {})
+    step = document.PlannedMove(1, SERVER, "", "live", "ACTIVE", source, target, "", {})
     plan = document.MovePlan((source,), (moving_cloud.provider_uuid(source),), (step,))
     read = dataclasses.replace(_read(snapshot), roots=plan.nodes)
-    (followed,) = follow.follow(plan, Drain(plan, read), ServerHosts(snapshot.hosts))
+    (followed,) = follow.follow(plan, read, ServerHosts(snapshot.hosts))
     return followed
 
 

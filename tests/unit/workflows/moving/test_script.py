@@ -204,7 +204,7 @@ def test_each_server_is_looked_at_and_moved_and_the_host_is_disabled_first(
     first, second, *waves, last = cloud.calls()
     followed = FOLLOWED.format(cloud.plan)
     assert (first, last) == (followed, followed)
-    assert second == "compute service set --disable --disable-reason=drain cmp-1 nova-compute"
+    assert second == "compute service set --disable --disable-reason=drain -- cmp-1 nova-compute"
     migrate = "server migrate --os-compute-api-version=2.56"
     assert waves[0] == f"{migrate} --live-migration --host=cmp-2 server-2"
     assert set(waves[1:]) == {
