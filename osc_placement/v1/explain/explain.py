@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
-    from osc_placement.scheduling import verdict
+    from osc_placement.scheduling import request, verdict
     from osc_placement.scheduling.server_hosts import ServerHosts
     from osc_placement.workflows.cloud.cases import MoveRequest
     from osc_placement.workflows.cloud.nova_request import RequestOptions
@@ -372,7 +372,10 @@ def _facts(
         *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
         *map(_failure_fact, explanation.failures),
         *(_holder_fact(holder, held) for holder in held),
-        *(_change_fact(change, explanation, aggregates) for change in explanation.changes),
+        *(
+            _change_fact(change, explanation, aggregates, asked.nova)
+            for change in explanation.changes
+        ),
         *map(_filter_fact, explanation.checks),
         *(
             {"section": "not-counted", "text": why, "host": name}
@@ -451,6 +454,7 @@ def _change_fact(
     change: changes.SmallestChange,
     explanation: explain.Explanation,
     aggregates: commands.Aggregates,
+    asked: request.NovaRequest | None,
 ) -> dict[str, Any]:
     from osc_placement.workflows.explain import commands
 
@@ -475,7 +479,7 @@ def _change_fact(
             "remove": [str(item) for item in change.removed],
             "amounts": {str(item): amount for item, amount in change.amounts.items()},
         },
-        "commands": rows.lines(commands.commands(change, explanation, aggregates)),
+        "commands": rows.lines(commands.commands(change, explanation, aggregates, asked)),
     }
 
 

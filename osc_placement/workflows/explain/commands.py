@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from osc_placement.model import command_line
+from osc_placement.nova.flavor import EXTRA_SPECS
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import guards
+from osc_placement.scheduling.request import NovaRequest
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.explain.explain import Explanation
 
@@ -32,9 +34,27 @@ _NOVA_COMMANDS = {Action.JOIN: "aggregate add host", Action.LEAVE: "aggregate re
 Aggregates = Mapping[str, HostAggregate]
 
 
-def commands(item: SmallestChange, explanation: Explanation, aggregates: Aggregates) -> list[str]:
-    """What to type for a change, a command for each step."""
-    return [_command(step, explanation, aggregates) for step in item.steps]
+def commands(
+    item: SmallestChange,
+    explanation: Explanation,
+    aggregates: Aggregates,
+    asked: NovaRequest | None = None,
+) -> list[str]:
+    """What to type for a change, a command for each step.
+
+    ``asked`` is nova's request: a part of it that an extra spec of the flavor adds can be unset,
+    for new servers.
+    """
+    if item.steps or asked is None or asked.server.uuid is not None:
+        return [_command(step, explanation, aggregates) for step in item.steps]
+    parts = [*item.removed, *(part for part, amount in item.amounts.items() if not amount)]
+    sources = [asked.sources[part] for part in parts if part in asked.sources]
+    is_whole = len(sources) == len(item.removed) + len(item.amounts)
+    if not is_whole or any(source.step != EXTRA_SPECS for source in sources):
+        return []
+    keys = dict.fromkeys(source.origin.partition("=")[0] for source in sources)
+    options = [("--property", key) for key in keys]
+    return [command_line.line("flavor unset", asked.server.flavor_name or "", options=options)]
 
 
 def _command(step: Step, explanation: Explanation, aggregates: Aggregates) -> str:

@@ -251,7 +251,8 @@ OUT_OF_SERVICE = [
     # Nova does nothing for a service that is enabled already.
     Row(f"{EXPLAIN} --flavor avx", "enabled", 3,
         {"change": [{"text": "remove the trait COMPUTE_STATUS_DISABLED from avx"},
-                    {"text": f"remove required={AVX}"}]}),
+                    {"text": f"remove required={AVX}",
+                     "commands": [f"openstack flavor unset --property=trait:{AVX} avx"]}]}),
 ]
 
 #: What was not checked makes a yes unknown, because it can be a no: the second row of each.
