@@ -28,8 +28,9 @@ import pytest
 
 import osc_placement
 from osc_placement.client import lookup, transport
-from osc_placement.model import command_line
+from osc_placement.model import command_line, constraint
 from osc_placement.nova import values
+from osc_placement.nova.flavor import EXTRA_SPECS, Source
 from osc_placement.plan import file as plan_file, journal, plan
 from osc_placement.scheduling import verdict
 from osc_placement.scheduling.case import Way
@@ -88,6 +89,15 @@ Case = Callable[[str], Iterator[str] | object]
 
 def aggregate(name: str) -> values.HostAggregate:
     return values.HostAggregate("7", name, UUID, (name,))
+
+
+def unset(name: str) -> None:
+    part = constraint.Constraint(constraint.Kind.REQUIRED, names=("T",))
+    asked: Any = Fake(
+        server=Fake(uuid=None, flavor_name=name),
+        sources={part: Source(EXTRA_SPECS, "trait:T=required")},
+    )
+    explain.commands(changes.SmallestChange(1, removed=(part,)), Fake(), {}, asked)  # type: ignore[arg-type]
 
 
 def explained(name: str) -> None:
@@ -251,6 +261,7 @@ CASES: dict[str, Case] = {
     "workflows.moving.follow:_in_motion": followed,
     "workflows.moving.script:back_lines": drained,
     "workflows.explain.commands:_command": explained,
+    "workflows.explain.commands:commands": unset,
     "workflows.explain.holders:audit": lambda _: holders.audit([Fake(consumer_uuid=UUID)]),  # type: ignore[list-item]
     "scheduling.api_rules:_source_up": evacuated,
     "workflows.cloud.ways:command": lambda name: [
