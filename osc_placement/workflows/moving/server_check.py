@@ -55,7 +55,7 @@ def check(
 ) -> list[CheckedServer]:
     """Check servers, by host and name.
 
-    Requests: to nova one per 1000 servers, or one for each of up to five UUIDs; those of
+    Requests: to nova one per 1000 servers, or those of ``servers.named``; those of
     ``cases.of_servers``.
     Errors: InvalidInput for a server that nova does not have, or a name of several.
     """
@@ -79,11 +79,11 @@ def _checked(server: values.Server, case: Case | str) -> CheckedServer:
 def _chosen(nova: api.Nova, asked: ServerCheckRequest) -> dict[str, values.Server]:
     """The servers by UUID. Errors: InvalidInput."""
     if asked.servers:
-        every = servers.named(nova, asked.servers)
+        chosen = servers.named(nova, asked.servers)
     else:
-        every = {server.uuid: server for server in servers.servers(nova)}
+        chosen = {server.uuid: server for server in servers.servers(nova)}
     return {
         uuid: server
-        for uuid, server in every.items()
+        for uuid, server in chosen.items()
         if not server.is_deleted and (not asked.hosts or server.host in asked.hosts)
     }
