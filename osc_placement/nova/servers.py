@@ -19,6 +19,9 @@ from osc_placement.nova import api, flavor, values
 #: requested zone, 2.69 servers of a cell that is down, 2.47 the embedded flavor.
 _SERVERS = ("2.98", "2.96", "2.69", "2.47")
 
+#: 2.84 adds the error of an event, 2.62 its host, 2.51 the events themselves for all users.
+_ACTIONS = ("2.84", "2.62", "2.51")
+
 #: 2.80 adds a migration's owner, 2.59 its UUID and pages.
 _MIGRATIONS = ("2.80", "2.59")
 
@@ -132,6 +135,35 @@ def has_share(nova: api.Nova, uuid: str) -> bool:
         return bool(body["shares"])
 
 
+def actions(nova: api.Nova, uuid: str) -> list[values.ServerAction]:
+    """The actions of a server; nova purges old ones. Requests: one GET. Errors: as ``ask``."""
+    path = f"/servers/{uuid}/os-instance-actions"
+    body, _ = api.ask_best(nova, path, _ACTIONS)
+    with api.parsing(path):
+        return [
+            values.ServerAction(item["action"], item["request_id"], item["start_time"])
+            for item in body["instanceActions"]
+        ]
+
+
+def events(nova: api.Nova, uuid: str, request_id: str) -> list[values.ActionEvent]:
+    """The steps of an action. Requests: one GET. Errors: as ``ask``."""
+    quoted = urllib.parse.quote(request_id, safe="")
+    path = f"/servers/{uuid}/os-instance-actions/{quoted}"
+    body, _ = api.ask_best(nova, path, _ACTIONS)
+    with api.parsing(path):
+        return [
+            values.ActionEvent(
+                item["event"],
+                item["start_time"],
+                item["result"] == "Error",
+                item.get("host") or "",
+                item.get("details") or "",
+            )
+            for item in body["instanceAction"].get("events") or ()
+        ]
+
+
 def migrations(nova: api.Nova, **filters: str) -> list[values.Migration]:
     """Every migration in nova's database, the newest first.
 
@@ -170,7 +202,14 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         launched=item.get("OS-SRV-USG:launched_at", "") is not None,
         created=item["created"],
         updated=item["updated"],
+        fault=_fault(item.get("fault")),
     )
+
+
+def _fault(item: Mapping[str, Any] | None) -> values.Fault | None:
+    if item is None:
+        return None
+    return values.Fault(item.get("message") or "", item.get("created") or "")
 
 
 def _properties(properties: Mapping[str, str] | None) -> Mapping[str, str] | None:

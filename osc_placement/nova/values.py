@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import command_line, name
@@ -136,6 +137,36 @@ class ServerGroup:
     most_per_host: int = 1
 
 
+class Fault(NamedTuple):
+    """Why a server is in ERROR: nova's message, and when (UTC, ISO 8601)."""
+
+    message: str
+    created: str
+
+
+class ServerAction(NamedTuple):
+    """What somebody asked nova to do with a server, and when."""
+
+    name: str
+    request_id: str
+    started: str
+
+
+class ActionEvent(NamedTuple):
+    """A step of an action. ``host`` is empty if the rights do not show it."""
+
+    name: str
+    started: str
+    failed: bool
+    host: str = ""
+    text: str = ""
+
+    @property
+    def is_of_compute(self) -> bool:
+        """Whether it is a step of nova-compute."""
+        return self.name.startswith("compute_")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
     """A server; the consumer of its allocations has the same UUID.
@@ -150,7 +181,7 @@ class Server:
     server with an image, if it is attached as ``root_device``.
     ``power_state`` is nova's number (1 runs, 3 is paused), None if it is not shown; ``launched``:
     it has run. ``known`` is False for a server of a cell that is down: only its UUID is known.
-    ``updated`` (UTC, ISO 8601) changes with every write of nova.
+    ``updated`` (UTC, ISO 8601) changes with every write of nova. ``fault`` is why it is in ERROR.
     """
 
     uuid: str
@@ -176,6 +207,7 @@ class Server:
     created: str = ""
     updated: str = ""
     known: bool = True
+    fault: Fault | None = None
 
     @property
     def is_deleted(self) -> bool:

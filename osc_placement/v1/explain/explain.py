@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         changes,
         commands,
         explain,
+        failed,
         failures,
         holders,
     )
@@ -63,6 +64,7 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
             "nova": "reason",
         },
     ),
+    ("Hosts that were tried", "attempt", {"host": "host", "at": "source", "error": "text"}),
     ("Smallest changes", "change", {"change": "text", "hosts": "hosts"}),
     (
         "Filters of nova's scheduler",
@@ -145,7 +147,7 @@ openstack allocation candidate explain \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.scheduling import verdict
         from osc_placement.workflows.cloud import compute_nodes
-        from osc_placement.workflows.explain import explain, holders
+        from osc_placement.workflows.explain import explain, failed, holders
 
         request = ExplainRequest(
             candidate.query_options(self, parsed_args) or nova_request.server_options(parsed_args),
@@ -191,10 +193,17 @@ openstack allocation candidate explain \\
             strict=request.strict,
             only_placement=request.no_nova or (asked.nova is None and compute.hosts is None),
         )
-        self.summary = _summary(client.target, every, answers, open_parts)
+        failure = None
+        if nova is not None and request.move is None and asked.case and asked.case.server:
+            failure = failed.observe(nova, asked.case.server)
+        told = list(failure.lines()) if failure else []
+        self.summary = [*told, *_summary(client.target, every, answers, open_parts)]
         # Without --host, only leaked allocations are shown.
         shown = [each for each in held if request.hosts or each.is_leaked]
-        facts = _facts(every, answers, open_parts, aggregates, shown)
+        facts = [
+            *_facts(every, answers, open_parts, aggregates, shown),
+            *(_failed_facts(failure) if failure else ()),
+        ]
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
 
@@ -448,6 +457,16 @@ def _holder_fact(holder: holders.RoomHolder, held: Sequence[holders.RoomHolder])
         "details": {"amounts": dict(holder.amounts), "is_leaked": holder.is_leaked},
         **({"commands": rows.lines([audit(leaked)])} if holder.is_leaked else {}),
     }
+
+
+def _failed_facts(failure: failed.PastFailure) -> Iterator[dict[str, Any]]:
+    """How the server failed, and a row for each host that was tried."""
+    request_id = failure.action.request_id if failure.action else None
+    text = failure.fault.message
+    yield {"section": "failed", "text": text, "source": request_id, "reason": str(failure.kind)}
+    for event in failure.attempts:
+        text = event.text or "nova shows no text"
+        yield {"section": "attempt", "host": event.host, "text": text, "source": event.started}
 
 
 def _change_fact(
