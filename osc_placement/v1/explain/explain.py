@@ -46,7 +46,11 @@ _MOVES = ("live-migrate", "migrate", "resize", "evacuate", "unshelve")
 
 #: ``(title, section, {column of the table: column of the rows})``
 _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
-    ("Constraints", "constraint", {"constraint": "text", "source": "source", "hosts": "hosts"}),
+    (
+        "Constraints",
+        "constraint",
+        {"constraint": "text", "source": "source", "hosts left": "hosts"},
+    ),
     (
         "Failed constraints",
         "failure",

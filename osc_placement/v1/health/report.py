@@ -108,7 +108,11 @@ openstack --os-placement-database cloud.sqlite placement report write \\
 
 
 def _severities(written: report.Report) -> collections.Counter[str]:
-    return collections.Counter(str(line.severity) for line in written.health or ())
+    """How many findings have each severity, as ``placement health show`` counts them."""
+    counts: collections.Counter[str] = collections.Counter()
+    for line in written.health or ():
+        counts[str(line.severity)] += len(line.subjects)
+    return counts
 
 
 def _check_replaceable(path: pathlib.Path, *, replace: bool) -> None:

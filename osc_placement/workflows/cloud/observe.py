@@ -58,7 +58,7 @@ def file_state(client: api.Client, what: str) -> Iterator[state.CloudState]:
         if base is None:
             raise errors.PlacementError(
                 f"{what} needs all allocations of the cloud: run the command on a snapshot"
-                " ('placement snapshot save', then --os-placement-database)"
+                " ('openstack placement snapshot save', then --os-placement-database)"
             )
         yield base
 

@@ -153,7 +153,8 @@ def servers_everywhere(
     stand = nova_servers.standing(base, on_hosts, nova.compute)
     staying = sorted({uuid for uuid, _ in (*stand.held, *stand.doubtful)})
     moved = [
-        f"whether nova moves {nova_servers.named(staying)}: 'placement host check' says why not"
+        f"whether nova moves {nova_servers.named(staying)}: 'openstack placement host check' says"
+        " why not"
     ]
     in_nova = nova.requests(on_hosts, list(uuids))
     doubts = (

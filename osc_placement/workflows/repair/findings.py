@@ -24,6 +24,12 @@ R = TypeVar("R")
 #: The code of everything that may be right, or that cannot be repaired with certainty.
 UNKNOWN = problem.warning("unknown", "Unusual, but not certainly wrong.")
 
+#: A compute service that was deleted by mistake looks like a host that is gone.
+IF_IT_RUNS = (
+    "if nova-compute still runs there: restart it, nova-manage cell_v2 discover_hosts, and add the"
+    " host to its host aggregates again (an earlier snapshot names them). If not:"
+)
+
 #: A finding of both audits.
 STALE_PROVIDER = problem.warning(
     "stale-provider", "Placement has a host that nova does not have any more."

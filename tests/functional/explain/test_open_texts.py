@@ -475,7 +475,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             "which nova does not list",
         ),
     ),
-    "whether nova moves {}: 'placement host check' says why not": (
+    "whether nova moves {}: 'openstack placement host check' says why not": (
         Case(
             lambda cloud: cloud.move("running", "migrating"),
             (f"{SHOW} --flavor small --keep 1",),

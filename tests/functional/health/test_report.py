@@ -130,7 +130,8 @@ def test_the_page_has_what_the_commands_show(
             assert command in page.text
             assert not command or command.startswith("openstack ")
     assert (fields["errors"], fields["warnings"]) == tuple(
-        sum(row["severity"] == severity for row in health) for severity in ("error", "warning")
+        sum(row["count"] for row in health if row["severity"] == severity)
+        for severity in ("error", "warning")
     )
     fits = openstack("placement capacity show", "--flavor", "m1.small", *RECORDED)[0]
     assert f"m1.small {fits['hosts']} {fits['fits']:,} " in page.text

@@ -23,9 +23,12 @@ from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal,
 OVER_CAPACITY = problem.warning("over-capacity", "More is allocated than there is.")
 CODES = (OVER_CAPACITY, findings.STALE_PROVIDER)
 
-_MORE = "move servers away, or offer more (resource provider inventory amend)"
-_DELETE = "resource provider delete --tree"
-_EMPTY_FIRST = f"repair the consumers on it; then: {_DELETE}"
+_MORE = "move servers away, or offer more (openstack resource provider inventory amend)"
+_DELETE = f"{findings.IF_IT_RUNS} openstack resource provider delete --tree"
+_EMPTY_FIRST = (
+    f"{findings.IF_IT_RUNS} repair the consumers on it; then: openstack resource provider delete"
+    " --tree"
+)
 
 #: ``{doubt: (why the provider may be right, what to do)}``
 _DOUBTS = {

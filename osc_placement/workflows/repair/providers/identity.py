@@ -46,26 +46,28 @@ OTHER_UUID = ProviderProblem(
     ),
     Code.OTHER_UUID,
     Remedy.REPAIR_CONSUMERS,
-    "placement recipe replace-host: its allocations move to a provider of the node's UUID",
+    "openstack placement recipe replace-host: its allocations move to a provider of the node's"
+    " UUID",
 )
 OTHER_NAME = ProviderProblem(
     problem.error("other-name", "Placement has a host under another name."),
     Code.OTHER_NAME,
     Remedy.CHECK_CONFIGURATION,
-    "resource provider set --name {hostname}",
+    "openstack resource provider set --name {hostname}",
 )
 DOUBLE_PROVIDER = ProviderProblem(
     problem.error("double-provider", "Placement has a host twice, by its short and its full name."),
     Code.SAME_HOST,
     Remedy.DELETE_PROVIDER,
-    "repair the consumers on it (placement allocation audit); then resource provider delete",
+    "repair the consumers on it (openstack placement allocation audit); then openstack resource"
+    " provider delete",
 )
 STALE_PROVIDER = ProviderProblem(
     findings.STALE_PROVIDER,
     Code.NO_COMPUTE_NODE,
     Remedy.REPAIR_CONSUMERS,
-    "placement allocation audit names the consumers on it; without any: resource provider delete"
-    " --tree",
+    f"{findings.IF_IT_RUNS} openstack placement allocation audit names the consumers on it;"
+    " without any: openstack resource provider delete --tree",
 )
 IDENTITY_CODES = tuple(
     item.code
