@@ -57,8 +57,23 @@ openstack placement host drain --continue drain.json --verify-empty"""
             nargs="*",
             help="Nova's name of the host, or the name or UUID of a provider of the host",
         )
-        arguments.add_repeated(parser, "--avoid", "<host>", "A host that gets no server.")
+        shown.add_aggregate(parser)
+        parser.add_argument(
+            "--zone", metavar="<zone>", help="The hosts of this availability zone of nova"
+        )
+        for option, metavar, text in (
+            ("--avoid", "<host>", "A host that gets no server."),
+            ("--except", "<server>", "A server that stays (name or UUID)."),
+            ("--cold", "<server>", "A server that moves cold, also with --only-live."),
+        ):
+            arguments.add_repeated(parser, option, metavar, text)
         arguments.add_count(parser, "--parallel", "The most steps in one wave (default: 1)")
+        arguments.add_count(
+            parser,
+            "--limit-per-source",
+            "The most steps in one wave from one host: nova-compute runs as many live migrations"
+            " at once as its max_concurrent_live_migrations, by default 1, and the others wait",
+        )
         arguments.add_flag(parser, "--only-live", "Plan no move that stops a guest")
         arguments.add_count(
             parser,
@@ -102,10 +117,13 @@ openstack placement host drain --continue drain.json --verify-empty"""
 
     def _check_usage(self, parsed_args: argparse.Namespace) -> None:
         is_continued = getattr(parsed_args, "continue") is not None
-        if is_continued and parsed_args.hosts:
+        are_named = bool(parsed_args.hosts or parsed_args.aggregate or parsed_args.zone)
+        if is_continued and are_named:
             self.usage_error("argument --continue: not allowed with hosts; the plan has them")
-        if not is_continued and not parsed_args.hosts:
-            self.usage_error("name a host, or give --continue")
+        if not is_continued and not are_named:
+            self.usage_error("name a host, or give --aggregate, --zone or --continue")
+        if parsed_args.verify_empty and (parsed_args.aggregate or parsed_args.zone):
+            self.usage_error("argument --verify-empty: give --continue, or name the hosts")
         shown.check_plan_options(self, parsed_args)
 
     def _former(self, parsed_args: argparse.Namespace) -> document.MovePlan | None:
@@ -154,17 +172,18 @@ openstack placement host drain --continue drain.json --verify-empty"""
         nova: nova_servers.NovaReader,
     ) -> plan.Drain:
         """The plan, and its file."""
+        from osc_placement.workflows.cloud import named_aggregates
         from osc_placement.workflows.moving import document, flavor_queries, plan
 
-        options = document.DrainOptions() if former is None else former.options
+        before = document.DrainOptions() if former is None else former.options
+        named, aggregates = shown.of_aggregates(self, parsed_args.aggregate)
+        hosts = [*parsed_args.hosts, *named]
+        if parsed_args.zone:
+            hosts += named_aggregates.hosts_of_zone(opened, nova.compute, parsed_args.zone)
         request = plan.DrainRequest(
-            parsed_args.hosts if former is None else former.nodes,
-            options.merged(
-                parsed_args.parallel,
-                parsed_args.avoid,
-                only_live=parsed_args.only_live,
-                keep=parsed_args.keep,
-            ),
+            hosts if former is None else former.nodes,
+            aggregates,
+            before.merged(_options(parsed_args)),
             flavor_queries.read(client, opened, nova_request.scheduler(parsed_args)),
             former,
             parsed_args.timeout,
@@ -209,6 +228,21 @@ openstack placement host drain --continue drain.json --verify-empty"""
             answer.append(tables.Table("Back", tables.COMMANDS, [(line,) for line in lines]))
         self.answer = [*self.answer, *answer]
         return fields
+
+
+def _options(parsed_args: argparse.Namespace) -> document.DrainOptions:
+    """What is asked for now."""
+    from osc_placement.workflows.moving import document
+
+    return document.DrainOptions(
+        parsed_args.parallel or 0,
+        tuple(parsed_args.avoid),
+        only_live=parsed_args.only_live,
+        keep=parsed_args.keep or 0,
+        excluded=tuple(getattr(parsed_args, "except")),
+        cold=tuple(parsed_args.cold),
+        per_source=parsed_args.limit_per_source or 0,
+    )
 
 
 def _host_row(state: follow.HostState) -> dict[str, Any]:

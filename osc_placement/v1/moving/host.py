@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors
 from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
@@ -50,13 +50,7 @@ openstack --os-placement-database cloud.sqlite \\
             nargs="*",
             help="Nova's name of the host, or the name or UUID of a provider of the host",
         )
-        arguments.add_repeated(
-            parser,
-            "--aggregate",
-            "<aggregate>",
-            "The hosts of this host aggregate in nova (name or id), or the members of this"
-            " aggregate in Placement (UUID).",
-        )
+        shown.add_aggregate(parser)
         arguments.add_count(
             parser,
             "--max-count",
@@ -74,7 +68,9 @@ openstack --os-placement-database cloud.sqlite \\
             self.usage_error("name a host, or give --aggregate")
         client = self.connect()
         nova = nova_request.nova_reader(self, parsed_args)
-        hosts, aggregates = self._of_aggregates(parsed_args)
+        hosts, aggregates = shown.of_aggregates(
+            self, parsed_args.aggregate, no_nova=parsed_args.no_nova
+        )
         with self.reading() as context:
             answer = stop_hosts.check(
                 client,
@@ -101,26 +97,6 @@ openstack --os-placement-database cloud.sqlite \\
         self.answer = list(_tables(answer))
         fields = _fields(answer)
         return tuple(fields), tuple(fields.values())
-
-    def _of_aggregates(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[str]]:
-        """Nova's hosts of the aggregates with a name, and the UUIDs of the other aggregates.
-
-        With --no-nova, the answer is about Placement's members of all. Requests: one to nova for
-        names. Errors: InvalidInput for unknown names, and for one without hosts.
-        """
-        from osc_placement.model.name import is_uuid
-        from osc_placement.workflows.cloud import named_aggregates
-
-        names = services.named_aggregates(self)
-        if parsed_args.no_nova or names is None:
-            return [], list(named_aggregates.aggregate_uuids(parsed_args.aggregate, names).values())
-        texts = [text for text in parsed_args.aggregate if not is_uuid(text)]
-        named = names.named(texts)
-        empty = [item.name for item in named.values() if not item.hosts]
-        errors.InputErrors(f"nova's host aggregate {name!r} has no hosts" for name in empty).check()
-        hosts = [host for item in named.values() for host in item.hosts]
-        others = [text for text in parsed_args.aggregate if text not in named]
-        return hosts, list(named_aggregates.aggregate_uuids(others, None).values())
 
 
 def _fields(answer: stop_hosts.StopAnswer) -> dict[str, Any]:

@@ -7,12 +7,46 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement import errors
 from osc_placement.model import command_line
-from osc_placement.v1.common import arguments, base
+from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.workflows.moving import document, follow
+
+
+def add_aggregate(parser: argparse.ArgumentParser) -> None:
+    """Add ``--aggregate``, whose hosts the command is about."""
+    arguments.add_repeated(
+        parser,
+        "--aggregate",
+        "<aggregate>",
+        "The hosts of this host aggregate in nova (name or id), or the members of this"
+        " aggregate in Placement (UUID).",
+    )
+
+
+def of_aggregates(
+    command: base.PlacementCommand, texts: Sequence[str], *, no_nova: bool = False
+) -> tuple[list[str], list[str]]:
+    """Nova's hosts of the aggregates with a name, and the UUIDs of the other aggregates.
+
+    ``no_nova``: the answer is about Placement's members of all. Requests: one to nova for names.
+    Errors: InvalidInput for unknown names, and for one without hosts.
+    """
+    from osc_placement.model.name import is_uuid
+    from osc_placement.workflows.cloud import named_aggregates
+
+    names = services.named_aggregates(command)
+    if no_nova or names is None:
+        return [], list(named_aggregates.aggregate_uuids(texts, names).values())
+    named = names.named([text for text in texts if not is_uuid(text)])
+    empty = [item.name for item in named.values() if not item.hosts]
+    errors.InputErrors(f"nova's host aggregate {name!r} has no hosts" for name in empty).check()
+    hosts = [host for item in named.values() for host in item.hosts]
+    others = [text for text in texts if text not in named]
+    return hosts, list(named_aggregates.aggregate_uuids(others, None).values())
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:

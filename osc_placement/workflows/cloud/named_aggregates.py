@@ -17,7 +17,7 @@ from osc_placement.client import api, retry
 from osc_placement.model import command_line
 from osc_placement.model.name import and_more, canonical_uuid, counted, is_uuid
 from osc_placement.nova.api import Nova, collected, host_aggregates
-from osc_placement.nova.values import HostAggregate, find_host_aggregates
+from osc_placement.nova.values import DEFAULT_ZONE, HostAggregate, find_host_aggregates
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes
 
@@ -235,3 +235,25 @@ def selected_uuids(
             names.say(f"Note: {item}")
     input_errors.check()
     return uuids
+
+
+def hosts_of_zone(nova: Nova, compute: ServerHosts, zone: str) -> list[str]:
+    """Nova's names of the hosts in an availability zone; the default zone has those of no other.
+
+    Requests: one to nova. Errors: InvalidInput with the zones for an unknown one, or one without
+    hosts.
+    """
+    hosts: dict[str, list[str]] = {}
+    for aggregate in host_aggregates(nova):
+        if name := aggregate.metadata.get("availability_zone"):
+            hosts.setdefault(name, []).extend(aggregate.hosts)
+    services = compute.hosts.services if compute.hosts else frozenset()
+    zoned = {host for several in hosts.values() for host in several}
+    hosts.setdefault(DEFAULT_ZONE, []).extend(sorted(services - zoned))
+    chosen = [host for host in dict.fromkeys(hosts.get(zone, ())) if host in services]
+    if not chosen:
+        zones = ", ".join(sorted(hosts))
+        raise errors.InvalidInput(
+            [f"nova has no host in an availability zone {zone!r}; its zones are {zones}"]
+        )
+    return chosen

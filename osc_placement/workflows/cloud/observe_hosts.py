@@ -95,8 +95,11 @@ class JoinedServers:
                 yield f"server {server.uuid}: {self.leaving.doubtful[server.key]}"
 
 
-def join(found: HostsRead, compute: ServerHosts) -> JoinedServers:
-    """The servers on the hosts, without those that are there no more."""
+def join(found: HostsRead, compute: ServerHosts, only_cold: Collection[str] = ()) -> JoinedServers:
+    """The servers on the hosts, without those that are there no more.
+
+    Those of ``only_cold`` (UUIDs) do not move live.
+    """
     base, nova = found.base, found.nova
     stand = nova_servers.standing(base, found.on_hosts, compute)
     placed = servers.servers_on(base, found.roots, nova.cases, nova.groups, nova.migrations)
@@ -105,6 +108,7 @@ def join(found: HostsRead, compute: ServerHosts) -> JoinedServers:
         (server for server in placed if (server.uuid, server.root_uuid) not in staying),
         nova.cases,
         HostVerdicts(base, compute),
+        only_cold=only_cold,
     )
     refused = {
         (server.uuid, server.root_uuid): leaving.held[server.key]

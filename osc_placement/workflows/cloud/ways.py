@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.model import command_line
 from osc_placement.scheduling import verdict
@@ -76,10 +76,12 @@ def leaving(
     ways: Sequence[Way] | None = None,
     *,
     source_fails: bool = False,
+    only_cold: Collection[str] = (),
 ) -> Leaving:
     """The way of each server, and what the filters say about its targets.
 
-    ``ways`` are those of ``ways_off`` without a choice. A server without a case has no way.
+    ``ways`` are those of ``ways_off`` without a choice; the servers ``only_cold`` (UUIDs) leave
+    cold. A server without a case has no way.
     """
     moving: list[PlacedServer] = []
     held: dict[str, str] = {}
@@ -90,7 +92,8 @@ def leaving(
         if case is None:
             moving.append(server)
             continue
-        choice = choose(case, ways or ways_off(case), source_fails=source_fails)
+        possible = (Way.MIGRATE,) if server.uuid in only_cold else ways or ways_off(case)
+        choice = choose(case, possible, source_fails=source_fails)
         if choice.way is None:
             held[server.key] = "; ".join(choice.refused)
             continue

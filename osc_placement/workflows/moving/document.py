@@ -75,24 +75,27 @@ class DisabledHost(forms.JsonObject):
 class DrainOptions(forms.JsonObject):
     """What the operator asked for; ``avoid`` are nova's names of hosts that are no targets.
 
-    ``keep`` is the number of hosts that may fail after the plan.
+    ``keep`` is the number of hosts that may fail after the plan. ``excluded`` are servers that
+    stay, ``cold`` those that move cold whatever ``only_live`` says (names or UUIDs). ``per_source``
+    is the most steps of a wave from one host, 0 without a limit.
     """
 
-    parallel: int = 1
+    parallel: int = 0
     avoid: tuple[str, ...] = ()
     only_live: bool = False
     keep: int = 0
+    excluded: tuple[str, ...] = ()
+    cold: tuple[str, ...] = ()
+    per_source: int = 0
 
-    def merged(
-        self, parallel: int | None, avoid: Iterable[str], *, only_live: bool, keep: int | None
-    ) -> DrainOptions:
-        """These options with those that are given now: hosts to avoid are added."""
-        return DrainOptions(
-            parallel or self.parallel,
-            tuple(dict.fromkeys((*self.avoid, *avoid))),
-            only_live=only_live or self.only_live,
-            keep=keep or self.keep,
-        )
+    def merged(self, given_now: DrainOptions) -> DrainOptions:
+        """These options with those that are given now: lists grow, numbers are replaced."""
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            before, now = getattr(self, field.name), getattr(given_now, field.name)
+            is_list = isinstance(before, tuple)
+            values[field.name] = tuple(dict.fromkeys((*before, *now))) if is_list else now or before
+        return DrainOptions(**values)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ from osc_placement.workflows.snapshot import replay
 
 _NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
 _ONLY_LIVE = "nova moves it only cold, and --only-live is given"
+_EXCLUDED = "--except names it"
 _UNLISTED = "nova does not list it: 'openstack placement allocation audit' says what it is"
 _KEPT_BACK = "it has room, but what --keep reserves would be used"
 _MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
@@ -63,14 +64,15 @@ _KINDS = 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DrainRequest:
-    """``hosts`` are names or UUIDs; ``flavors`` is ``{name: nova's queries}``.
+    """``hosts`` are names or UUIDs, ``aggregates`` are UUIDs.
 
-    A plan keeps the last place for each of the flavors, where it can. ``former`` is the plan that
-    is continued: its servers are read beside those of the hosts. ``cloud`` is the operator's name
-    of the cloud.
+    ``flavors`` is ``{name: nova's queries}``: a plan keeps the last place for each of them, where
+    it can. ``former`` is the plan that is continued: its servers are read beside those of the
+    hosts. ``cloud`` is the operator's name of the cloud.
     """
 
     hosts: Sequence[str]
+    aggregates: Sequence[str] = ()
     options: document.DrainOptions = dataclasses.field(default_factory=document.DrainOptions)
     flavors: Mapping[str, places.Wanted] = dataclasses.field(default_factory=dict)
     former: document.MovePlan | None = None
@@ -133,10 +135,12 @@ def plan(
         if base is None:
             more = [query for it in request.flavors.values() for one in it.queries for query in one]
             read = observe_hosts.read(
-                client, request.hosts, (), nova, context, more, request.others
+                client, request.hosts, request.aggregates, nova, context, more, request.others
             )
         else:
-            read = observe_hosts.of_state(base, request.hosts, (), nova, request.others)
+            read = observe_hosts.of_state(
+                base, request.hosts, request.aggregates, nova, request.others
+            )
             if request.options.keep:
                 everywhere = observe_hosts.known_servers(base, nova)
         follow.check_nova(filter(None, [read.on_hosts.problem]))
@@ -193,7 +197,7 @@ def _decide(
     everywhere: nova_servers.KnownServers | None,
 ) -> Drain:
     """The plan of what was read; ``everywhere`` is about all servers, for the reserve."""
-    question = _Question(read, request.options, compute)
+    question = _Question(read, request, compute)
     base, roots = read.base, read.roots
     found = places.Moves(
         base,
@@ -256,7 +260,13 @@ def _scheduled(
     base, roots, failures = found.base, question.roots, request.options.keep
     preference = targets.Preference(found, roots, request.flavors)
     order = functools.partial(
-        steps.schedule, found, roots, question.moving, preference, request.options.parallel
+        steps.schedule,
+        found,
+        roots,
+        question.moving,
+        preference,
+        request.options.parallel or 1,
+        per_source=request.options.per_source,
     )
     if everywhere is None:
         return order(), (), ()
@@ -305,12 +315,18 @@ class _Question:
     def __init__(
         self,
         read: observe_hosts.HostsRead,
-        options: document.DrainOptions,
+        request: DrainRequest,
         compute: ServerHosts,
     ) -> None:
-        self._read, self._options, self.compute = read, options, compute
+        self._read, self._options, self.compute = read, request.options, compute
         self.roots = read.roots
-        joined = observe_hosts.join(read, compute)
+        before = request.former.options if request.former else document.DrainOptions()
+        input_errors = errors.InputErrors()
+        excluded, cold = request.options.excluded, request.options.cold
+        self._excluded = self._uuids("--except", excluded, before.excluded, input_errors)
+        self._cold = self._uuids("--cold", cold, before.cold, input_errors)
+        input_errors.check()
+        joined = observe_hosts.join(read, compute, self._cold)
         self._stand, self._leaving = joined.stand, joined.leaving
         stand = joined.stand
         self.blocked: dict[tuple[str, str], tuple[str, ...]] = {
@@ -328,11 +344,34 @@ class _Question:
             elif uuid in joined.lost.elsewhere:
                 self.blocked[uuid, root] = (_ELSEWHERE,)
 
+    def _uuids(
+        self,
+        option: str,
+        texts: Sequence[str],
+        before: Collection[str],
+        input_errors: errors.InputErrors,
+    ) -> frozenset[str]:
+        """The servers with these names or UUIDs; those that were named ``before`` may be gone."""
+        uuids: set[str] = set()
+        for text in texts:
+            named = {
+                uuid
+                for uuid, server in self._read.on_hosts.servers.items()
+                if text in (uuid, server.name)
+            }
+            if not named and text not in before:
+                input_errors.add(f"{option} {text}: no server of the hosts has this name or UUID")
+            uuids |= named
+        return frozenset(uuids)
+
     def _why_blocked(self, server: servers.PlacedServer) -> str:
         """Why a server that is at rest there has no step; empty if it may have one."""
         if (server.uuid, server.root_uuid) not in self._stand.resting:
             return _UNLISTED
-        if not self._options.only_live or server.way is not Way.MIGRATE:
+        if server.uuid in self._excluded:
+            return _EXCLUDED
+        may_be_cold = not self._options.only_live or server.uuid in self._cold
+        if may_be_cold or server.way is not Way.MIGRATE:
             return ""
         why = self._leaving.cold.get(server.key, "it is stopped")
         return f"{why}: {_ONLY_LIVE}"

@@ -16,6 +16,7 @@ those of an exact search. A server moves once, from a host that stops to one tha
 from __future__ import annotations
 
 import bisect
+import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -83,14 +84,17 @@ def schedule(
     targets: Targets,
     parallel: int = 1,
     is_kept: IsKept | None = None,
+    *,
+    per_source: int = 0,
 ) -> Schedule:
     """Steps for all servers, or for as many as one attempt finds if not all can move.
 
     ``stopped`` are the root UUIDs of the hosts, ``moving`` their servers that nova moves. Up to
-    ``parallel`` steps are in a wave. With ``is_kept``, servers stay whose steps it refuses; another
-    attempt could move more of them. Raises the errors of ``is_kept``.
+    ``parallel`` steps are in a wave, of these up to ``per_source`` from one host. With
+    ``is_kept``, servers stay whose steps it refuses; another attempt could move more of them.
+    Raises the errors of ``is_kept``.
     """
-    problem = _Problem(moves, stopped, moving, targets)
+    problem = _Problem(moves, stopped, _in_turn(moving, per_source), targets)
     steps = problem.preferred()
     is_proven = True
     if len(steps) < len(moving):
@@ -103,7 +107,7 @@ def schedule(
     kept = steps if is_kept is None else problem.kept(steps, is_kept)
     placed = {step.server.key for step in kept}
     return Schedule(
-        problem.in_waves(kept, parallel),
+        problem.in_waves(kept, parallel, per_source),
         tuple(server for server in problem.moving if server.key not in placed),
         is_proven,
         frozenset(step.server.key for step in steps) - placed,
@@ -112,7 +116,7 @@ def schedule(
 
 def moves_all(moves: Moves, stopped: Sequence[str], moving: Sequence[servers.PlacedServer]) -> bool:
     """Whether some order of moves has a step for every server. Raises SearchTooLong."""
-    problem = _Problem(moves, stopped, moving, _AnyTarget())
+    problem = _Problem(moves, stopped, _in_turn(moving, 0), _AnyTarget())
     return len(problem.preferred()) == len(moving) or problem.exact() is not None
 
 
@@ -184,9 +188,9 @@ class _Problem:
         return _minus(_minus(left, step.option.amounts), freed)
 
     def preferred(self) -> list[DrainStep]:
-        """Steps with the preferred targets, large servers first; servers may be left."""
+        """Steps with the preferred targets, in the order of the servers; servers may be left."""
         left: dict[placing.Slot, int] = dict(self._free)
-        waiting = sorted(self.moving, key=_size, reverse=True)
+        waiting = list(self.moving)
         steps: list[DrainStep] = []
         progress = True
         while waiting and progress:
@@ -289,13 +293,17 @@ class _Problem:
             stack.append((choices(rest, after), rest, after))
         return None
 
-    def in_waves(self, steps: Iterable[DrainStep], parallel: int) -> tuple[DrainStep, ...]:
+    def in_waves(
+        self, steps: Iterable[DrainStep], parallel: int, per_source: int = 0
+    ) -> tuple[DrainStep, ...]:
         """The steps in their order, in waves in which no step needs what another one frees."""
         waves: list[list[DrainStep]] = []
         before: dict[placing.Slot, int] = dict(self._free)
         left: Amounts = before
         for step in steps:
-            if not waves or len(waves[-1]) >= parallel or not step.option.fits(left):
+            beside = [it.server.root_uuid for it in waves[-1]] if waves else []
+            is_full = per_source and beside.count(step.server.root_uuid) >= per_source
+            if not 0 < len(beside) < parallel or is_full or not step.option.fits(left):
                 for ended in waves[-1] if waves else ():
                     before = self._after(before, ended)
                 waves.append([])
@@ -308,6 +316,19 @@ class _Problem:
         options = self._options[step.server.key]
         possible = len({option.root_uuid for option in options if option.fits(left)})
         return self._targets.why(step.server, step.option, left, possible)
+
+
+def _in_turn(moving: Iterable[servers.PlacedServer], per_source: int) -> list[servers.PlacedServer]:
+    """Large servers first; with a limit so many of each host, then the next of each."""
+    ordered = sorted(moving, key=_size, reverse=True)
+    if not per_source:
+        return ordered
+    before: collections.Counter[str] = collections.Counter()
+    turns: dict[int, list[servers.PlacedServer]] = {}
+    for server in ordered:
+        turns.setdefault(before[server.root_uuid] // per_source, []).append(server)
+        before[server.root_uuid] += 1
+    return [server for turn in sorted(turns) for server in turns[turn]]
 
 
 def _minus(left: Amounts, amounts: Amounts) -> dict[placing.Slot, int]:

@@ -47,6 +47,14 @@ NONE = State(cloud_of(HOSTS), nova_of(*HOSTS))
 LIVE_AND_COLD = State(TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *STOPPED_S1]))
 BOTH_LIVE = State(TWO, nova_of(*HOSTS, servers=on("old", "s0", "s1")))
 PLANNED = LIVE_AND_COLD._replace(before=[f"{DRAIN} old --plan-out plan.json --parallel 2"])
+RACK = {
+    "id": 7, "name": "rack", "uuid": uuid_of("rack"), "hosts": ["nova-old", "nova-new"],
+    "metadata": {},
+}  # fmt: skip
+ZONE = {
+    "id": 8, "name": "az", "uuid": uuid_of("az"), "hosts": ["nova-old"],
+    "metadata": {"availability_zone": "north"},
+}  # fmt: skip
 BROKEN = {"old": {"status": "disabled", "disabled_reason": "broken RAM, ticket 4711"}}
 BY_SCRIPT = {"old": {"status": "disabled", "disabled_reason": "drain"}}
 FOLLOWED = State(
@@ -140,6 +148,22 @@ STATES = {
     "still there": FOLLOWED._replace(
         cloud=TWO, nova=nova_of(*HOSTS, servers=on("old", "s0", "s1"), services=BY_SCRIPT)
     ),
+    "two on each": State(
+        cloud_of((*HOSTS, "more"), s0="old 1", s1="old 2", s2="new 1", s3="new 2"),
+        {
+            **nova_of(
+                *HOSTS,
+                "more",
+                servers=[
+                    *on("old", "s0", vcpus=1),
+                    *on("old", "s1", vcpus=2),
+                    *on("new", "s2", vcpus=1),
+                    *on("new", "s3", vcpus=2),
+                ],
+            ),
+            "GET /v2.1/os-aggregates": {"aggregates": [RACK, ZONE]},
+        },
+    ),
     "broken": State(TWO, nova_of(*HOSTS, servers=on("old", "s0", "s1"), services=BROKEN)),
     # A leftover in Placement alone is not empty.
     "leftover": FOLLOWED._replace(cloud=cloud_of(HOSTS, s0="last 3", s3="old 1")),
@@ -203,6 +227,23 @@ TABLE = [
     Row(f"{CONTINUE} --avoid nova-new", "narrowed", 3, {"moves": [], "blocked": [{}, {}]}),
     Row(f"{CONTINUE} --avoid gone", "narrowed", 1, "gone"),
     Row(f"{CONTINUE} --keep 2", "narrowed", 1, "--keep 2: there"),
+    Row(f"{DRAIN} --aggregate rack --parallel 4", "two on each", 0,
+        {"hosts": ["nova-old", "nova-new"],
+         "moves": [{"server": S1, "wave": 1}, {"server": S3, "wave": 1},
+                   {"server": S0, "wave": 1}, {"server": S2, "wave": 1}]}),
+    Row(f"{DRAIN} --aggregate rack --parallel 4 --limit-per-source 1", "two on each", 0,
+        {"moves": [{"server": S1, "wave": 1}, {"server": S3, "wave": 1},
+                   {"server": S0, "wave": 2}, {"server": S2, "wave": 2}]}),
+    Row(f"{DRAIN} --zone north", "two on each", 0, {"hosts": ["nova-old"], "moves": [{}, {}]}),
+    Row(f"{DRAIN} --zone nova", "two on each", 0,
+        {"hosts": ["nova-last", "nova-more", "nova-new"], "moves": [{}, {}]}),
+    Row(f"{DRAIN} old --except s0", "two on each", 3,
+        {"moves": [{"server": S1}],
+         "blocked": [{"server": S0, "reasons": ["--except names it"], "changes": []}]}),
+    Row(f"{DRAIN} old --cold s0", "two on each", 0,
+        {"moves": [{"server": S1, "way": "live"}, {"server": S0, "way": "cold"}]}),
+    Row(f"{DRAIN} old --only-live --cold {S1}", "live and cold", 0,
+        {"moves": [{"server": S0, "way": "live"}, {"server": S1, "way": "cold"}]}),
     Row(f"{DRAIN} old", "rebooting", 3,
         {"moves": [{"server": S1}], "blocked": [{"server": S0, "reasons": BUSY}]}),
     Row(f"{DRAIN} old new", "one too large", 3,
@@ -260,7 +301,14 @@ TABLE = [
     Row(CONTINUE, "waits", 0, {"steps": [{"state": "waits"}]}),
 ]
 REFUSED = [
-    Row(DRAIN, "wrong", 2, "name a host, or give --continue"),
+    Row(DRAIN, "wrong", 2, "name a host, or give --aggregate, --zone or --continue"),
+    Row(f"{DRAIN} --zone west", "wrong", 1,
+        "nova has no host in an availability zone 'west'; its zones are nova"),
+    Row(f"{DRAIN} --aggregate rack", "wrong", 1, "rack"),
+    Row(f"{DRAIN} old --except web-1", "wrong", 1,
+        "--except web-1: no server of the hosts has this name or UUID"),
+    Row(f"{DRAIN} --zone nova --verify-empty", "wrong", 2,
+        "--verify-empty: give --continue, or name the hosts"),
     Row(f"{DRAIN} old --script drain.sh", "wrong", 2, "argument --script: needs --plan-out"),
     Row(f"{DRAIN} old --plan-out new.json --script other.json", "wrong", 1,
         "other.json exists and is not a script. Nothing was written"),
