@@ -109,9 +109,14 @@ class NovaRequest:
     second: NovaRequest | None = None
 
     @property
+    def all(self) -> tuple[NovaRequest, ...]:
+        """The request, and the second one if there is one."""
+        return (self, *([self.second] if self.second else ()))
+
+    @property
     def queries(self) -> tuple[CandidateQuery, ...]:
         """The queries of nova, in its order: it takes the hosts of all answers."""
-        return (self.query, *([self.second.query] if self.second else ()))
+        return tuple(single.query for single in self.all)
 
     def aimed(self, node: ComputeNode) -> NovaRequest:
         """The request for a target that the operator names: its tree is the only one."""

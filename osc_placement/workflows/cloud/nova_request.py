@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, retry
@@ -61,10 +61,10 @@ class RequestServices:
 class CloudFacts(case.Facts):
     """Reads what a rule asks for, each fact once."""
 
-    def __init__(self, services: RequestServices) -> None:
+    def __init__(self, services: RequestServices, images: Iterable[flavors.Image] = ()) -> None:
         self._services = services
         self._with_trait: dict[str, frozenset[str]] = {}
-        self._images: dict[str, flavors.Image | str] = {}
+        self._images: dict[str, flavors.Image | str] = {image.id: image for image in images}
 
     def with_trait(self, trait: str) -> frozenset[str]:
         """The hosts with a trait, if any host has it. Requests: one listing. Errors: NotKnown."""

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import lookup
+from osc_placement.engine import state
 from osc_placement.model import inventory
 from osc_placement.nova import flavor, flavors, pci
 from osc_placement.plan import change
-from osc_placement.scheduling import releases, traits
+from osc_placement.scheduling import releases, request, traits
+from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.nova_options import SchedulerOptions
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import mirror
-from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud import nova_request, observe
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.health import health, upgrade_checks as checks, upgrade_requests
 from osc_placement.workflows.health.upgrade_checks import Outcome, Readiness
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, RequestPair, WorkloadChange
@@ -182,6 +186,30 @@ class UpgradeReader:
         """The requests for the flavors."""
         return self.pairs(upgrade_requests.of_flavors(self.named_flavors))
 
+    @functools.cached_property
+    def facts(self) -> nova_request.CloudFacts:
+        """Glance's images of servers: those of the list, and each other one once."""
+        neutron, listed = self._services.require_neutron, list[flavors.Image]()
+        glance: Callable[[], flavors.Glance] = self._glance
+        if not self.is_recorded:
+            try:
+                listed = self.images
+            except errors.PlacementError as error:
+                glance = functools.partial(_refuse, error)
+        services = nova_request.RequestServices(
+            self._services.require_nova(), neutron, glance, self._with_trait
+        )
+        return nova_request.CloudFacts(services, listed)
+
+    @functools.cached_property
+    def specs(self) -> list[tuple[str, request.ServerSpec]]:
+        """``(server, what nova schedules without its ports)``, of the cells that are up."""
+        return [
+            (server.name or server.uuid, nova_request.spec_of(server, (), self.facts))
+            for server in self.cloud.servers.values()
+            if server.known and server.flavor is not None
+        ]
+
     def changes(self, pairs: Sequence[RequestPair]) -> list[WorkloadChange]:
         """What the requests lose. Requests: those of ``CloudReader.read`` on a service."""
         client, upgrade = self._services.client, self.upgrade
@@ -191,13 +219,44 @@ class UpgradeReader:
         with observe.whole_state(client) as whole:
             base = whole or observe.CloudReader(client, self._context).read(queries)
             empty = base.without_allocations()
-            roots = self.cloud.compute_nodes.keys() & empty.providers.keys()
-            return [upgrade_requests.compare(empty, pair, upgrade, roots) for pair in pairs]
+            verdicts = HostVerdicts(empty, self._running)
+            return [
+                upgrade_requests.compare(empty, pair, upgrade, self._roots(empty, verdicts, pair))
+                for pair in pairs
+            ]
+
+    @property
+    def _running(self) -> ServerHosts:
+        """Nova's hosts, as if each nova-compute ran: one that is down comes back."""
+        hosts = self.cloud.hosts
+        services = tuple(
+            dataclasses.replace(service, is_up=True, is_enabled=True, is_forced_down=False)
+            for service in hosts.compute_services
+        )
+        return ServerHosts(dataclasses.replace(hosts, compute_services=services))
+
+    def _roots(
+        self, base: state.CloudState, verdicts: HostVerdicts, pair: RequestPair
+    ) -> Collection[str]:
+        """The compute nodes that nova's filters do not refuse to a workload."""
+        case = Case(
+            Way.BOOT,
+            pair.workload.spec,
+            self._running,
+            (self.upgrade.new,),
+            self.upgrade.options,
+            aggregates=self.mirrored.snapshot.aggregates,
+        )
+        nodes = self.cloud.compute_nodes.keys() & base.providers.keys()
+        return nodes - verdicts.of(case).refused.keys()
 
     def missing(self) -> list[findings.Finding[Any]]:
-        """The servers without allocations."""
-        found = allocation_audit.find(self.cloud, self.audited.context)
-        return [item for item in found if item.code == missing.MISSING]
+        """The servers on a host without allocations, or without those that their ports request."""
+        return [
+            item
+            for item in missing.find(self.cloud, self.audited.context)
+            if item.hosts and (item.code == missing.MISSING or _has_none(item))
+        ]
 
     def not_mirrored(self) -> list[change.Change[Any] | change.Skipped]:
         """The changes that would mirror nova's host aggregates, and those that a mirror refuses."""
@@ -226,14 +285,18 @@ def _images(reader: UpgradeReader) -> Outcome:
 
 
 def _servers(reader: UpgradeReader) -> Outcome:
-    servers = reader.cloud.servers.values()
-    if any(item.image_id and item.image_properties is None for item in servers):
-        text = "nova shows the images of servers from compute API 2.98 on"
-        return Outcome(Readiness.NOT_CHECKED, (text,))
-    pairs = reader.pairs(upgrade_requests.of_servers(servers))
-    what = "flavor and image of servers"
-    outcome = checks.workloads(reader.changes(pairs), reader.host_names, what)
-    return checks.without_hidden(outcome, servers)
+    pairs = reader.pairs(upgrade_requests.of_servers(reader.specs))
+    outcome = checks.workloads(reader.changes(pairs), reader.host_names, "server")
+    outcome = checks.without_images(outcome, [spec for _, spec in reader.specs])
+    return checks.without_hidden(outcome, reader.cloud.servers.values())
+
+
+def _refuse(error: errors.PlacementError) -> flavors.Glance:
+    raise error
+
+
+def _has_none(item: findings.Finding[Any]) -> bool:
+    return item.code == findings.UNKNOWN and not item.evidence.fields["allocations"]
 
 
 def _aliases(reader: UpgradeReader) -> Outcome:
@@ -317,7 +380,7 @@ def examine(reader: UpgradeReader, services: health.HealthServices) -> list[Upgr
     Requests: those of ``allocation_audit.read_cloud``, ``mirror.plan_mirror`` and
     ``CloudReader.read`` for all queries, each different one once; one listing for each new trait
     that a provider has, and two of all traits; to nova one per 1000 flavors; to glance one per page
-    of images.
+    of images, and one for each image of a server that is not among them.
     """
     with health.read_once(services):
         return [UpgradeRow(code, title, _run(run, reader)) for code, title, run in CHECKS]

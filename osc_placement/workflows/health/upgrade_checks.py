@@ -19,7 +19,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavor, pci, values
 from osc_placement.plan import change
-from osc_placement.scheduling import releases, traits as nova_traits
+from osc_placement.scheduling import releases, request, traits as nova_traits
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
@@ -154,10 +154,28 @@ def workloads(changes: Sequence[WorkloadChange], names: Mapping[str, str], what:
     waiting = [item for item in changes if item.waits and not item.loses_some]
     affected = [*worst, *some, *waiting]
     if not affected:
-        return Outcome.success(f"{counted(len(changes), what)} lose no host")
+        count = sum(len(item.workload.subjects) for item in changes)
+        return Outcome.success(f"{counted(count, what)} checked: none loses a host")
     result = Readiness.FAILURE if worst else Readiness.WARNING
     lines = [item.text(names) for item in affected]
-    return Outcome.of_lines(result, lines, [item.workload.name for item in affected])
+    subjects = [name for item in affected for name in item.workload.subjects]
+    return Outcome.of_lines(result, lines, subjects)
+
+
+def without_images(outcome: Outcome, specs: Iterable[request.ServerSpec]) -> Outcome:
+    """The result of a check of servers; no success if the image of one is not known."""
+    unknown = collections.Counter(
+        spec.why_no_image or "the images of volumes: nova does not show their properties"
+        for spec in specs
+        if spec.image is None
+    )
+    lines = [f"not checked: {why} ({counted(count, 'server')})" for why, count in unknown.items()]
+    if not lines:
+        return outcome
+    success = outcome.result is Readiness.SUCCESS
+    result = Readiness.NOT_CHECKED if success else outcome.result
+    more = Outcome.of_lines(result, lines, outcome.subjects)
+    return dataclasses.replace(more, details=(*outcome.details, *more.details))
 
 
 def encryption(
@@ -285,7 +303,11 @@ def without_allocations(missing: Sequence[findings.Finding[Any]], count: int) ->
     """Servers without allocations: the scheduler sells their resources again."""
     if not missing:
         return Outcome.success(f"{counted(count, 'server')} checked")
-    lines = [f"{item.subject.name} on {and_more(item.hosts)}" for item in missing]
+    lines = [
+        f"{item.subject.name} on {and_more(item.hosts)}"
+        + ("" if item.repair else f" ({item.proposed.text})")
+        for item in sorted(missing, key=lambda item: (item.repair is None, item.subject.name))
+    ]
     subjects = [item.subject.uuid for item in missing]
     return Outcome.of_lines(
         Readiness.WARNING, lines, subjects, "repair: openstack placement allocation heal"

@@ -17,7 +17,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavors, values
-from osc_placement.nova.flavor import Flavor
+from osc_placement.nova.flavor import Flavor, Source
 from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.workflows.cloud.hosts import HostSearch
 
@@ -29,16 +29,20 @@ _SHOWN = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
-    """What nova may be asked to start: ``name`` for people, and the request's inputs."""
+    """What nova may be asked to start: ``name`` for people, and the request's inputs.
+
+    ``subjects`` are the names of all that are alike.
+    """
 
     name: str
     spec: request.ServerSpec
+    subjects: tuple[str, ...] = ()
 
 
 def of_flavors(known: Iterable[flavors.NamedFlavor]) -> list[Workload]:
     """A workload for each flavor, without an image."""
-    specs = ((item.name, request.ServerSpec(item.flavor, item.name)) for item in known)
-    return [Workload(f"flavor {name}", spec) for name, spec in specs]
+    specs = (request.ServerSpec(item.flavor, item.name, flavor_name=item.name) for item in known)
+    return [Workload(f"flavor {spec.name}", spec, (f"flavor {spec.name}",)) for spec in specs]
 
 
 def of_images(known: Iterable[flavors.Image]) -> list[Workload]:
@@ -47,24 +51,32 @@ def of_images(known: Iterable[flavors.Image]) -> list[Workload]:
         Workload(
             f"image {item.name}",
             request.ServerSpec(
-                _PROBE, "1-vcpu", image=item.properties, disk_format=item.disk_format
+                _PROBE,
+                "1-vcpu",
+                image=item.properties,
+                disk_format=item.disk_format,
+                image_id=item.id,
             ),
+            (f"image {item.name}",),
         )
         for item in known
     ]
 
 
-def of_servers(servers: Iterable[values.Server]) -> list[Workload]:
-    """A workload for each different pair of a flavor and an image that servers have."""
-    workloads: dict[str, Workload] = {}
-    for server in servers:
-        if not server.known or server.flavor is None or not server.image_properties:
-            continue
-        name = f"server {server.name or server.uuid}"
-        spec = request.ServerSpec(server.flavor, name, image=server.image_properties)
-        key = repr((server.flavor, sorted(server.image_properties.items())))
-        workloads.setdefault(key, Workload(name, spec))
-    return list(workloads.values())
+def of_servers(specs: Iterable[tuple[str, request.ServerSpec]]) -> list[Workload]:
+    """A workload for the servers that are alike, of ``(name, what nova schedules)``."""
+    alike: dict[str, list[tuple[str, request.ServerSpec]]] = {}
+    for name, spec in specs:
+        key = repr(dataclasses.replace(spec, uuid=None, name=""))
+        alike.setdefault(key, []).append((f"server {name}", spec))
+    return [
+        Workload(
+            name + (f" and {counted(len(others), 'server')} like it" if others else ""),
+            spec,
+            (name, *(other for other, _ in others)),
+        )
+        for (name, spec), *others in alike.values()
+    ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,10 +92,20 @@ class RequestPair:
     refused: str = ""
 
     def queries(self) -> Iterator[CandidateQuery]:
-        """The queries of both requests."""
-        yield self.old.query
-        if self.new is not None:
-            yield self.new.query
+        """All queries of both requests."""
+        yield from self.old.queries
+        yield from self.new.queries if self.new is not None else ()
+
+    def new_constraints(self) -> dict[Constraint, Source]:
+        """The constraints on traits that only the new release has, in any of its queries."""
+        if self.new is None:
+            return {}
+        return {
+            item: source
+            for old, new in zip(self.old.all, self.new.all, strict=True)
+            for item, source in new.sources.items()
+            if item.kind in _REQUIRING and item not in old.sources
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,40 +196,41 @@ class WorkloadChange:
 def compare(
     base: state.CloudState, pair: RequestPair, upgrade: ReleaseStep, roots: Collection[str]
 ) -> WorkloadChange:
-    """The hosts of both requests; ``base`` has no allocations, ``roots`` are the compute nodes."""
+    """The hosts of both requests; ``base`` has no allocations.
+
+    ``roots`` are the compute nodes that nova's filters accept.
+    """
     if pair.new is None:
         return WorkloadChange(
             pair.workload, frozenset(), frozenset(), frozenset(), refused=pair.refused
         )
-    required = new_constraints(pair)
+    required = pair.new_constraints()
     written = releases.new_traits(upgrade.old, upgrade.new)
     coming = {item for item in required if not written.isdisjoint(item.names)}
     # Nova requires the owner only when every nova-compute writes it.
     owner = {item for item in coming if item.names == (traits.OWNER,)}
     why = "; ".join(
         f"nova {upgrade.new} requires {' or '.join(item.names)} ({source})"
-        for item in required
+        for item, source in required.items()
         if item not in owner
-        for source in [pair.new.sources[item]]
     )
-    before = frozenset(_serving(base, pair.old.query, roots))
-    after = frozenset(_serving(base, constraint.without(pair.new.query, coming), before))
+    before = _serving(base, pair.old.queries, roots)
+    after = _serving(base, _without(pair.new.queries, coming), before)
     meanwhile = after
     if coming - owner:
-        meanwhile = frozenset(_serving(base, constraint.without(pair.new.query, owner), after))
+        meanwhile = _serving(base, _without(pair.new.queries, owner), after)
     return WorkloadChange(pair.workload, before, after, meanwhile, why)
 
 
-def new_constraints(pair: RequestPair) -> list[Constraint]:
-    """The constraints on traits that only the new release has."""
-    if pair.new is None:
-        return []
-    return [
-        item
-        for item in pair.new.sources
-        if item.kind in _REQUIRING and item not in pair.old.sources
-    ]
+def _without(
+    queries: Iterable[CandidateQuery], dropped: Collection[Constraint]
+) -> list[CandidateQuery]:
+    return [constraint.without(query, dropped) for query in queries]
 
 
-def _serving(base: state.CloudState, query: CandidateQuery, roots: Collection[str]) -> list[str]:
-    return HostSearch(base, query).serving([uuid for uuid in base.providers if uuid in roots])
+def _serving(
+    base: state.CloudState, queries: Iterable[CandidateQuery], roots: Collection[str]
+) -> frozenset[str]:
+    """The roots that serve one of the queries of a request: nova takes the hosts of all."""
+    among = [uuid for uuid in base.providers if uuid in roots]
+    return frozenset(uuid for query in queries for uuid in HostSearch(base, query).serving(among))

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement import testing
-from tests.support.functional_cloud import flavor, nova_of
+from tests.support.functional_cloud import flavor, nova_of, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
@@ -17,13 +18,23 @@ CONF = {"nova.conf": "[placement]\nusername = nova\nproject_name = service\n"}
 SPEC = '[pci]\ndevice_spec = {"vendor_id": "10de", "one_time_use": "true"}\n'
 
 
-def at(maximum: str, **inventories: int) -> State:
+VM = "00000000-0000-4000-8000-000000000001"
+IMAGE = "00000000-0000-4000-8000-000000000002"
+#: The flavor that is embedded in a server; nova lists none with this name.
+DELETED = {
+    "vcpus": 1, "ram": 16, "disk": 0, "ephemeral": 0, "swap": 0, "original_name": "deleted",
+    "extra_specs": {"hw:tpm_version": "2.0"},
+}  # fmt: skip
+
+
+def at(maximum: str, servers: Sequence[Mapping[str, Any]] = (), **inventories: int) -> State:
     """One host that can serve a virtual TPM until 2025.2; the maximum of nova's API."""
     cloud = testing.Cloud().host("host", traits=TRAITS, VCPU=4, MEMORY_MB=512, **inventories)
     tpm = flavor("tpm", 1) | {"extra_specs": {"hw:tpm_version": "2.0"}}
     nova: dict[str, Any] = {
         "GET /v2.1/": {"version": {"version": maximum}},
-        "GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": []},
+        "GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": [*servers]},
+        f"GET /v2/images/{IMAGE}": {"id": IMAGE, "hw_tpm_version": "2.0"},
     }
     return State(cloud, nova_of("host", flavors=[tpm]) | nova, CONF)
 
@@ -33,6 +44,12 @@ STATES = {
     "nova 33": at("2.103"),
     "nova 34": at("2.104"),
     "encrypted memory": at("2.100", MEM_ENCRYPTION_CONTEXT=1),
+    "deleted flavor": at(
+        "2.100", [server(VM, "host", flavor=DELETED, image={"id": IMAGE, "properties": {}})]
+    ),
+    "volume": at("2.100", [server(VM, "host")]),
+    "image of glance": at("2.95", [server(VM, "host", image={"id": IMAGE})]),
+    "image that is gone": at("2.95", [server(VM, "host", image={"id": VM})]),
     "sample": State("12-hosts", files={"nova.conf": SPEC}),
 }
 SUCCESS = {"code": "flavors", "result": "success", "subjects": []}
@@ -50,6 +67,19 @@ TABLE = [
         [..., LOST, {"code": "step", "result": "success"}]),
     Row(f"{CHECK} --to 2026.2", "nova 31", 2, [..., LOST, {"code": "step", "result": "failure"}]),
     Row(f"{CHECK} --to 2026.2", "nova 33", 0, [..., SUCCESS]),
+    Row(f"{CHECK} --to 2026.1 --from 2025.2", "deleted flavor", 1,
+        [..., {"code": "servers", "result": "warning", "subjects": ["server 01"],
+               "details": ("server 01 has no host until a nova-compute is upgraded",)},
+         {"code": "allocations", "result": "warning", "subjects": [VM]}]),
+    Row(f"{CHECK} --to 2025.2", "volume", 1,
+        [..., {"code": "servers", "result": "not checked",
+               "details": ("nova does not show their properties (1 server)",)}]),
+    Row(f"{CHECK} --to 2026.1", "image of glance", 2,
+        [..., {"code": "servers", "result": "warning", "subjects": ["server 01"]},
+         {"code": "step", "result": "failure"}]),
+    Row(f"{CHECK} --to 2023.2", "image that is gone", 1,
+        [..., {"code": "servers", "result": "not checked",
+               "details": (f"the properties of image {VM}: ",)}]),
     Row(f"{CHECK} --to 2025.2", "encrypted memory", 1, [..., ENCRYPTION]),
     Row(f"{CHECK} --to 2025.2 --nova-conf nova.conf", "encrypted memory", 1, [..., ENCRYPTION]),
 ]
@@ -84,5 +114,5 @@ def test_the_sample_cloud_has_servers_that_the_scheduler_does_not_see(
     checked = openstack.rows(line, "--os-nova-recording", "12-hosts", code=2)
     by_code = {row["code"]: row for row in checked}
     assert by_code["one-time-use"]["result"] == "failure"
-    assert len(by_code["allocations"]["subjects"]) == 58
+    assert len(by_code["allocations"]["subjects"]) == 81
     assert len(by_code["host-aggregates"]["subjects"]) == 14
