@@ -543,6 +543,41 @@ class ReportLister(ReportCommand, Lister):
     """A report with rows."""
 
 
+#: A format that cliff does not know.
+_MARKDOWN = "markdown"
+
+
+class MarkdownPage(PlacementCommand):
+    """A command whose rows ``-f markdown`` prints as a page."""
+
+    is_markdown = False
+
+    def markdown(self) -> Iterable[str]:
+        """The lines of the page."""
+        raise NotImplementedError
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Build the parser, with the formatter markdown. Sends no request."""
+        parser = super().get_parser(prog_name)
+        (formatter,) = [item for item in parser._actions if item.dest == "formatter"]
+        formatter.choices = [*(formatter.choices or ()), _MARKDOWN]
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; cliff knows its own formatters only."""
+        if parsed_args.formatter == _MARKDOWN:
+            self.is_markdown, parsed_args.formatter = True, "json"
+        return super().run(parsed_args)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows, or the page."""
+        if not self.is_markdown:
+            code: int = super().produce_output(parsed_args, column_names, data)  # type: ignore[misc]
+            return code
+        self.app.stdout.writelines(f"{line}\n" for line in self.markdown())
+        return 0
+
+
 class ReportShowOne(ReportCommand, ShowOne):
     """A report with the fields of one object."""
 

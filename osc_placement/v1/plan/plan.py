@@ -7,8 +7,8 @@ import argparse
 import dataclasses
 import datetime
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from osc_placement.model import command_line
 from osc_placement.plan.guards import ALL, RECORDED_NOVA
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 #: The values of ``plan show --fail-on``.
 _EFFECTS = ("flavor-lost", "one-host", "stranded")
 
-_MARKDOWN = "markdown"
 
 #: The id of a plan, or its beginning.
 _ID = re.compile("[0-9a-f]{4,32}")
 
 
-class ShowPlan(plan_command.PlanCommand):
+class ShowPlan(base.MarkdownPage, plan_command.PlanCommand):
     """Show the changes of a plan file, or what they mean for flavors and servers
 
     Reads only the file: no cloud is needed. The table output has three tables: the changes,
@@ -58,32 +57,13 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
 
     _plan: plan.Plan
     _impact_of: impact.Impact | None = None
-    _is_markdown = False
     table_columns: Sequence[str] = ()
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Build the parser, with the formatter markdown. Sends no request."""
-        parser = super().get_parser(prog_name)
-        (formatter,) = [item for item in parser._actions if item.dest == "formatter"]
-        formatter.choices = [*(formatter.choices or ()), _MARKDOWN]
-        return parser
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; cliff knows its own formatters only."""
-        if parsed_args.formatter == _MARKDOWN:
-            self._is_markdown, parsed_args.formatter = True, "json"
-        return super().run(parsed_args)
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows, or the page."""
-        if not self._is_markdown:
-            return super().produce_output(parsed_args, column_names, data)
+    def markdown(self) -> Iterable[str]:
+        """The page for a merge request."""
         from osc_placement.v1.plan import plan_page
 
-        self.app.stdout.writelines(
-            f"{line}\n" for line in plan_page.page(self._plan, self._impact_of)
-        )
-        return 0
+        return plan_page.page(self._plan, self._impact_of)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_file(parser, "file", "The plan file")
