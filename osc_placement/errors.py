@@ -73,6 +73,10 @@ class InvalidInput(PlacementError):
         super().__init__("\n".join(self.reasons))
 
 
+class NotKnown(PlacementError):
+    """A fact that cannot be had; the text says which one, why, and what would show it."""
+
+
 class MissingPackage(PlacementError):
     """A package of an extra is not installed."""
 

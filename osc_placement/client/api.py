@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from osc_placement import errors, microversion
-from osc_placement.client import api_errors, local, query, responses, transport, wire
+from osc_placement.client import api_errors, local, query, responses, retry, transport, wire
 from osc_placement.microversion import FEATURES, Microversion, negotiate
 from osc_placement.model import allocation
 
@@ -31,7 +32,7 @@ UNCHANGED = Unchanged.UNCHANGED
 
 
 class Client:
-    """The Placement HTTP API; one request per method, never repeated.
+    """The Placement HTTP API; one request per method. Only a read is sent again, by ``retry.read``.
 
     ``requested`` is the microversion of the requests; None: negotiate at the first use. ``latest``:
     use the highest version that client and server share, and treat it as pinned.
@@ -175,10 +176,21 @@ class Client:
         url = "/" + "/".join(query.quote(segment) for segment in segments) + query.encode(pairs)
         return self.transport.send(method, url, version=self.microversion, body=body)
 
-    def _get(
-        self, *segments: str, pairs: Iterable[tuple[str, str]] = ()
-    ) -> transport.ParsedResponse:
-        return self._send("GET", *segments, pairs=pairs)
+    def _read(
+        self, read: Callable[[Any], T], *segments: str, pairs: Sequence[tuple[str, str]] = ()
+    ) -> T:
+        """``read(body)`` of a GET, which is sent again while the service fails."""
+        return retry.read(lambda: parse(self._send("GET", *segments, pairs=pairs), read))
+
+    def _read_dated(self, read: Callable[[Any, str | None], T], *segments: str) -> T:
+        """As ``_read``, of the body and of the date of its last change."""
+
+        def attempt() -> T:
+            reply = self._send("GET", *segments)
+            updated = reply.headers.get("last-modified")
+            return parse(reply, lambda body: read(body, updated))
+
+        return retry.read(attempt)
 
     def list_providers(
         self,
@@ -208,7 +220,7 @@ class Client:
             pairs.append(("resources", query.resources_value(resources)))
         pairs += self._trait_pairs(required) + self._aggregate_pairs(member_of)
         read = wire.read_providers if pairs else wire.read_all_providers
-        return parse(self._get(_ROOT, pairs=pairs), read)
+        return self._read(read, _ROOT, pairs=pairs)
 
     def _trait_pairs(self, required: Sequence[str]) -> list[tuple[str, str]]:
         if required:
@@ -226,9 +238,7 @@ class Client:
 
     def show_provider(self, uuid: str) -> provider.Provider:
         """GET /resource_providers/{uuid}; ``updated`` is set from 1.15."""
-        reply = self._get(_ROOT, uuid)
-        updated = reply.headers.get("last-modified")
-        return parse(reply, lambda body: wire.read_provider(body, updated))
+        return self._read_dated(wire.read_provider, _ROOT, uuid)
 
     def create_provider(
         self, name: str, uuid: str | None = None, parent_uuid: str | None = None
@@ -266,9 +276,11 @@ class Client:
 
     def list_inventories(self, uuid: str) -> responses.ProviderInventories:
         """GET /resource_providers/{uuid}/inventories; ``updated`` is set from 1.15."""
-        reply = self._get(_ROOT, uuid, "inventories")
-        updated = reply.headers.get("last-modified")
-        return parse(reply, wire.read_inventories)._replace(updated=updated)
+
+        def read(body: Any, updated: str | None) -> responses.ProviderInventories:
+            return wire.read_inventories(body)._replace(updated=updated)
+
+        return self._read_dated(read, _ROOT, uuid, "inventories")
 
     def replace_inventories(
         self, uuid: str, generation: int, inventories: inventory.Inventories
@@ -285,8 +297,7 @@ class Client:
 
     def show_inventory(self, uuid: str, resource_class: str) -> inventory.Inventory:
         """GET /resource_providers/{uuid}/inventories/{class}."""
-        reply = self._get(_ROOT, uuid, "inventories", resource_class)
-        return parse(reply, wire.read_inventory)
+        return self._read(wire.read_inventory, _ROOT, uuid, "inventories", resource_class)
 
     def update_inventory(
         self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
@@ -303,7 +314,7 @@ class Client:
     def list_aggregates(self, uuid: str) -> responses.ProviderAggregates:
         """GET /resource_providers/{uuid}/aggregates (1.1)."""
         self.require_feature("provider aggregates", "aggregates")
-        return parse(self._get(_ROOT, uuid, "aggregates"), wire.read_aggregates)
+        return self._read(wire.read_aggregates, _ROOT, uuid, "aggregates")
 
     def replace_aggregates(
         self, uuid: str, generation: int | None, aggregates: Iterable[str]
@@ -317,7 +328,7 @@ class Client:
     def list_provider_traits(self, uuid: str) -> responses.ProviderTraits:
         """GET /resource_providers/{uuid}/traits (1.6)."""
         self.require_feature("traits", "traits")
-        return parse(self._get(_ROOT, uuid, "traits"), wire.read_traits)
+        return self._read(wire.read_traits, _ROOT, uuid, "traits")
 
     def replace_provider_traits(
         self, uuid: str, generation: int, traits: Iterable[str]
@@ -334,26 +345,24 @@ class Client:
 
     def list_usages(self, uuid: str) -> dict[str, int]:
         """GET /resource_providers/{uuid}/usages: ``{resource class: used}``."""
-        reply = self._get(_ROOT, uuid, "usages")
-        return parse(reply, lambda body: dict(body["usages"]))
+        return self._read(lambda body: dict(body["usages"]), _ROOT, uuid, "usages")
 
     def list_provider_allocations(self, uuid: str) -> responses.ProviderAllocations:
         """GET /resource_providers/{uuid}/allocations; without project, user and type."""
-        reply = self._get(_ROOT, uuid, "allocations")
-        return parse(reply, wire.read_provider_allocations)
+        return self._read(wire.read_provider_allocations, _ROOT, uuid, "allocations")
 
     def show_allocations(self, consumer_uuid: str) -> allocation.Consumer:
         """GET /allocations/{uuid}; an unknown consumer has no allocations and no generation.
 
         The response has the owner from 1.12, the generation from 1.28, the type from 1.38.
         """
-        reply = self._get("allocations", consumer_uuid)
-        return parse(reply, lambda body: wire.read_consumer(consumer_uuid, body))
+        read = functools.partial(wire.read_consumer, consumer_uuid)
+        return self._read(read, "allocations", consumer_uuid)
 
     def show_consumer_allocations(self, consumer_uuid: str) -> responses.ConsumerAllocations:
         """GET /allocations/{uuid} with the generations of the providers."""
-        reply = self._get("allocations", consumer_uuid)
-        return parse(reply, lambda body: wire.read_consumer_allocations(consumer_uuid, body))
+        read = functools.partial(wire.read_consumer_allocations, consumer_uuid)
+        return self._read(read, "allocations", consumer_uuid)
 
     def replace_allocations(
         self,
@@ -389,8 +398,7 @@ class Client:
             self.require_feature("consumer types", "consumer_type")
         pairs = [(name, value) for name, value in fields.items() if value is not None]
         version = self.microversion
-        reply = self._get("usages", pairs=pairs)
-        return parse(reply, lambda body: wire.read_usages(body, version))
+        return self._read(lambda body: wire.read_usages(body, version), "usages", pairs=pairs)
 
     def show_total_usage(self, project_id: str, user_id: str | None = None) -> responses.Usage:
         """GET /usages of a project (1.9), and of one user of it, over all consumer types.
@@ -415,7 +423,7 @@ class Client:
         pairs = candidate_pairs(request)
         for feature, parameter in query.candidate_features(pairs).items():
             self.require_feature(feature, parameter)
-        return parse(self._get("allocation_candidates", pairs=pairs), wire.read_candidates)
+        return self._read(wire.read_candidates, "allocation_candidates", pairs=pairs)
 
     def reshape(
         self,
@@ -454,12 +462,12 @@ class Client:
         pairs = [] if name is None else [("name", name)]
         if associated is not None:
             pairs.append(("associated", str(associated).lower()))
-        return parse(self._get("traits", pairs=pairs), lambda body: list(body["traits"]))
+        return self._read(lambda body: list(body["traits"]), "traits", pairs=pairs)
 
     def show_trait(self, name: str) -> str | None:
         """GET /traits/{name} (1.6): the last-modified header (1.15). Errors: NotFound."""
         self.require_feature("traits", "GET /traits")
-        return self._get("traits", name).headers.get("last-modified")
+        return self._read_dated(lambda _, updated: updated, "traits", name)
 
     def trait_exists(self, name: str) -> bool:
         """GET /traits/{name} (1.6)."""
@@ -482,20 +490,19 @@ class Client:
     def list_resource_classes(self) -> list[str]:
         """GET /resource_classes (1.2)."""
         self.require_feature("resource classes", "GET /resource_classes")
-        return parse(
-            self._get("resource_classes"),
-            lambda body: [item["name"] for item in body["resource_classes"]],
+        return self._read(
+            lambda body: [item["name"] for item in body["resource_classes"]], "resource_classes"
         )
 
     def show_resource_class(self, name: str) -> str:
         """GET /resource_classes/{name} (1.2). Errors: NotFound."""
         self.require_feature("resource classes", "GET /resource_classes")
-        return parse(self._get("resource_classes", name), lambda body: str(body["name"]))
+        return self._read(lambda body: str(body["name"]), "resource_classes", name)
 
     def resource_class_updated(self, name: str) -> str | None:
         """GET /resource_classes/{name} (1.2): the last-modified header (1.15)."""
         self.require_feature("resource classes", "GET /resource_classes")
-        return self._get("resource_classes", name).headers.get("last-modified")
+        return self._read_dated(lambda _, updated: updated, "resource_classes", name)
 
     def resource_class_exists(self, name: str) -> bool:
         """GET /resource_classes/{name} (1.2)."""

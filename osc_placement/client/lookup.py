@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import api_errors, retry
+from osc_placement.client import api_errors
 from osc_placement.model import name
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def providers_with_trait(client: api.Client, trait: str) -> frozenset[str]:
     Requests: one listing. Errors: UnsupportedVersion below 1.18.
     """
     try:
-        found = retry.read(lambda: client.list_providers(required=[trait]))
+        found = client.list_providers(required=[trait])
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
@@ -68,7 +67,7 @@ def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provid
     """
 
     def list_providers(**filters: Any) -> list[provider.Provider]:
-        return retry.read(functools.partial(client.list_providers, **filters))
+        return client.list_providers(**filters)
 
     found = _matching(list_providers, list(dict.fromkeys(texts)))
     return {text: providers[0] for text, providers in found.items() if providers}

@@ -61,21 +61,36 @@ def call(
     """The result of ``function``; a transient error is retried after each of ``pauses``.
 
     Raises the first other error, or the error of the last attempt. No attempt begins more than
-    LIMIT seconds after the first.
+    LIMIT seconds after the first. A ``read`` within ``function`` is one attempt.
     """
     end = time.monotonic() + LIMIT
-    for pause in pauses:
-        try:
-            return function()
-        except Exception as error:
-            if not is_transient(error):
-                raise
-            wait = pause_after(error, pause)
-            if time.monotonic() + wait > end:
-                raise
-            LOG.debug("retry in %.2f seconds: %s", wait, error)
-        time.sleep(wait)
-    return function()
+    with single_attempts():
+        for pause in pauses:
+            try:
+                return function()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                wait = pause_after(error, pause)
+                if time.monotonic() + wait > end:
+                    raise
+                LOG.debug("retry in %.2f seconds: %s", wait, error)
+            time.sleep(wait)
+        return function()
+
+
+#: Whether a thread is within ``call``.
+_within = threading.local()
+
+
+@contextlib.contextmanager
+def single_attempts() -> Iterator[None]:
+    """Within the block, a read is one attempt: it may be refused for as long as a cell is down."""
+    outer, _within.call = getattr(_within, "call", False), True
+    try:
+        yield
+    finally:
+        _within.call = outer
 
 
 class Patience:
@@ -93,8 +108,8 @@ class Patience:
         """Errors: StoppedReading after MOST_FAILURES failed reads in a row."""
         if self._failures >= MOST_FAILURES:
             raise api_errors.StoppedReading(
-                f"Placement failed {MOST_FAILURES} reads in a row, and nothing more is read from"
-                f" it; the last error: {self._last}"
+                f"{MOST_FAILURES} reads in a row failed, and nothing more is read; the last error:"
+                f" {self._last}"
             )
 
     def answered(self) -> None:
@@ -102,10 +117,12 @@ class Patience:
         self._failures = 0
 
     def failed(self, error: errors.PlacementError) -> None:
-        """A read failed after all its attempts."""
+        """A read failed after all its attempts; one that a limit of the rate refuses is enough."""
         self._failures += 1
         if self._failures <= MOST_FAILURES:
             self._last = str(error)
+        if _is_limited(error):
+            self._failures = max(self._failures, MOST_FAILURES)
 
 
 #: Of the command that runs; None outside of one: a program decides itself when it stops.
@@ -125,18 +142,21 @@ def stop_reading_after_failures() -> Iterator[None]:
 
 
 def read(function: Callable[[], T]) -> T:
-    """The result of a read of Placement, retried while the server is unreachable or fails.
+    """The result of a read of a service, retried while it is unreachable or fails.
 
     Raises the error of the last of eight attempts, which is final; StoppedReading, without a
     request, after too many reads that failed.
     """
+    if getattr(_within, "call", False):
+        return function()
     patience = _patience or Patience()
     patience.check()
     try:
         result = read_for_change(function)
     except errors.PlacementError as error:
         error.is_final = True
-        if _is_server_failure(error) or isinstance(error, api_errors.TimedOut):
+        is_timeout = isinstance(error, api_errors.TimedOut)
+        if is_timeout or is_server_failure(error) or _is_limited(error):
             patience.failed(error)
         else:
             patience.answered()
@@ -156,23 +176,32 @@ def on_conflict(function: Callable[[], T]) -> T:
 
 def read_for_change(function: Callable[[], T]) -> T:
     """As ``read``, whatever failed before: a run of a plan has its own reaction to failures."""
-    return call(function, _is_server_failure, backoff(READS))
+    return call(function, is_server_failure, backoff(READS))
 
 
-def _is_server_failure(error: Exception) -> bool:
-    """Whether a read may succeed soon: no connection, a status of 5xx, or no JSON."""
+def is_server_failure(error: Exception) -> bool:
+    """Whether a read may succeed soon: no connection, a status of 5xx or 429, or no JSON."""
     if isinstance(error, api_errors.ApiError):
-        return error.status >= 500 or isinstance(error, api_errors.UnexpectedResponse)
+        if _is_limited(error):
+            return not error.is_final
+        # A success that cannot be read was cut, or comes from something in between.
+        return error.status >= 500 or 200 <= error.status < 300
     return isinstance(error, api_errors.ConnectionFailed) and not isinstance(
         error, api_errors.TimedOut
     )
 
 
+def _is_limited(error: Exception) -> bool:
+    """Whether the service refuses a request because of the rate of requests."""
+    return isinstance(error, api_errors.ApiError) and error.status == TOO_MANY
+
+
 #: Requests at the same time, at most.
 MOST = 16
 
-#: Statuses of a service that has too much load.
-OVERLOADED = frozenset({429, 503})
+#: Statuses of a service that has too much load; the first one is a limit of the rate.
+TOO_MANY = 429
+OVERLOADED = frozenset({TOO_MANY, 503})
 
 #: Seconds between two falls of the limit: requests that were under way do not count again.
 _FALL_SECONDS = 0.25

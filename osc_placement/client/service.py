@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import keystoneauth1.session
 
 from osc_placement import errors
-from osc_placement.client import api_errors, failures, transport
+from osc_placement.client import api_errors, failures, retry, transport
 from osc_placement.model import json_text
 
 LOG = logging.getLogger(__name__)
@@ -37,9 +37,12 @@ class ServiceRefused(api_errors.ApiError):
         method: str = "GET",
         url: str = "",
         request_id: str | None = None,
+        retry_after: float = 0.0,
     ) -> None:
         text = f"{self.service}, {method} {url.partition('?')[0]}: {detail}"
-        super().__init__(status, text, request_id=request_id, method=method, url=url)
+        super().__init__(
+            status, text, request_id=request_id, retry_after=retry_after, method=method, url=url
+        )
 
 
 def send(
@@ -53,13 +56,25 @@ def send(
     """Send a request over an openstacksdk connection; return the parsed JSON and the headers.
 
     ``proxy`` is the connection's attribute for the service: "compute". ``options`` are passed to
-    its ``request``.
+    its ``request``. A read is sent again while the service fails.
     Errors: ``refused``; ConnectionFailed, TooLarge; OutcomeUnknown for a write that may have been
     carried out; Redirected.
     """
     session = getattr(connection, "session", None)
     if isinstance(session, keystoneauth1.session.Session):
         transport.prepare(session)
+    once = functools.partial(_send_once, connection, proxy, method, path, refused, **options)
+    return retry.read(once) if method in transport.READS else once()
+
+
+def _send_once(
+    connection: Any,
+    proxy: str,
+    method: str,
+    path: str,
+    refused: type[ServiceRefused],
+    **options: Any,
+) -> tuple[Any, Mapping[str, str]]:
     try:
         response = getattr(connection, proxy).request(path, method, raise_exc=False, **options)
     except errors.PlacementError:
@@ -69,22 +84,30 @@ def send(
         if method not in transport.READS and transport.was_sent(error):
             text = f"{refused.service}, {method} {path.partition('?')[0]}: {reason}"
             raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
-        is_too_large = transport.is_too_large(error)
-        kind = api_errors.TooLarge if is_too_large else api_errors.ConnectionFailed
-        raise kind(f"cannot reach {refused.service}: {reason}") from error
+        raise _unreachable(error)(f"cannot reach {refused.service}: {reason}") from error
     status, request_id = response.status_code, api_errors.request_id_of(response)
     LOG.debug("%s %s %s: HTTP %s, %s", refused.service, method, path, status, request_id)
     detail = _reason(response) if status >= 400 else "the response is not JSON"
     if status < 400:
         with contextlib.suppress(ValueError):
             return json_text.parse(response.content), getattr(response, "headers", {})
-    failure = refused(status, detail, method=method, url=path, request_id=request_id)
+    after = transport.retry_after(response)
+    failure = refused(
+        status, detail, method=method, url=path, request_id=request_id, retry_after=after
+    )
     # A write whose success cannot be read may have been carried out.
     if method not in transport.READS and (status < 400 or status in api_errors.IN_FLIGHT):
         raise api_errors.OutcomeUnknown(
             status, failure.detail, request_id=request_id, method=method, url=path
         )
     raise failure
+
+
+def _unreachable(error: Exception) -> type[errors.PlacementError]:
+    """The kind of an error of the SDK or of keystoneauth without a response."""
+    if transport.is_too_large(error):
+        return api_errors.TooLarge
+    return api_errors.TimedOut if transport.is_timeout(error) else api_errors.ConnectionFailed
 
 
 def _reason(response: Any) -> str:
@@ -125,7 +148,9 @@ def next_marker(service: str, path: str, key: str, body: Any, markers: set[str])
     with parsing(service, path):
         items = body[key]
         has_next = any(link["rel"] == "next" for link in body.get(f"{key}_links") or ())
-        last = str(items[-1].get("uuid") or items[-1]["id"]) if items and has_next else ""
+        if has_next and not items:
+            raise errors.PlacementError(f"{service}'s listing {path} has a page without entries")
+        last = str(items[-1].get("uuid") or items[-1]["id"]) if has_next else ""
     if last in markers:
         raise errors.PlacementError(
             f"{service}'s listing {path.partition('?')[0]} has no end: two of its pages end with"
@@ -160,7 +185,7 @@ def _field(error: BaseException) -> str:
 def checked(value: T) -> T:
     """A dataclass that was made of a response, whose fields have the types of their annotations.
 
-    Errors: TypeError, which names the field.
+    Errors: FieldError, which names the field.
     """
     if dataclasses.is_dataclass(value):
         kind: Any = type(value)

@@ -65,7 +65,7 @@ MAX_REDIRECTS = 5
 EMBEDDED_URL = "http://placement.embedded"
 
 #: How often a request is sent that is refused with 429.
-_TOO_MANY_REQUESTS, _REFUSALS = 429, 20
+_REFUSALS = 20
 
 _BEFORE_SENDING = (
     requests.exceptions.ConnectTimeout,
@@ -247,7 +247,7 @@ class Transport:
         """``(lowest, highest)`` microversion of the server. Requests: one GET, the first time."""
         with self._lock:
             if self._range is None:
-                self._range = _version_range(self.send("GET", "/"))
+                self._range = retry.read(lambda: _version_range(self.send("GET", "/")))
             return self._range
 
     def send(
@@ -314,15 +314,19 @@ class Transport:
         return response
 
     def _at_pace(self, method: str, url: str, **options: Any) -> requests.Response:
-        """Send a request when it is its turn, and again after 429: it was not carried out."""
+        """Send a request when it is its turn, and again after 429: it was not carried out.
+
+        A limit of the rate is given ``retry.LIMIT`` seconds.
+        """
+        end = time.monotonic() + retry.LIMIT
         for pause in retry.backoff(_REFUSALS):
             with self.pace.turn():
                 response = self._send_once_or_twice(method, url, **options)
             if response.status_code not in retry.OVERLOADED:
                 self.pace.answered()
                 return response
-            self.pace.refused(max(pause, min(_retry_after(response), retry.MAX_RETRY_AFTER)))
-            if response.status_code != _TOO_MANY_REQUESTS:
+            self.pace.refused(max(pause, min(retry_after(response), retry.MAX_RETRY_AFTER)))
+            if response.status_code != retry.TOO_MANY or time.monotonic() > end:
                 return response
         return response
 
@@ -379,6 +383,8 @@ class Transport:
             return api_errors.TimedOut(f"{method} {url}: {reason}")
         if is_too_large(error):
             return api_errors.TooLarge(f"{method} {url}: {reason}")
+        if was_sent(error):
+            return api_errors.ConnectionFailed(f"{method} {url}: the connection broke: {reason}")
         return api_errors.ConnectionFailed(f"Cannot reach Placement: {reason}")
 
     def _slow(self, error: BaseException) -> str:
@@ -475,20 +481,24 @@ def _refusal(response: requests.Response, method: str, url: str) -> api_errors.A
         is_proxy = response.status_code >= 500
         foreign = "" if is_proxy else not_placement_hint(response.url, response.content)
         document = {"detail": f"{method} {url}: {foreign}{text}"}
-    return api_errors.from_status(
+    elif response.status_code >= 500 or response.status_code in retry.OVERLOADED:
+        document = {**document, "detail": f"{method} {url}: {document['detail']}"}
+    refusal = api_errors.from_status(
         response.status_code,
         str(document["detail"]).strip(),
         error_code=document.get("code"),
         request_id=document.get("request_id") or api_errors.request_id_of(response),
-        retry_after=_retry_after(response),
+        retry_after=retry_after(response),
         method=method,
         url=url,
     )
+    refusal.is_final = response.status_code == retry.TOO_MANY
+    return refusal
 
 
-def _retry_after(response: requests.Response) -> float:
+def retry_after(response: Any) -> float:
     """The seconds of the header Retry-After; 0 without the header, and for a date."""
-    value = response.headers.get("retry-after", "")
+    value = (getattr(response, "headers", None) or {}).get("retry-after", "")
     return float(value) if value.isascii() and value.isdigit() else 0.0
 
 

@@ -16,7 +16,7 @@ import pathlib
 import re
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from osc_placement import errors
 from osc_placement.client import api_errors, service, transport
@@ -37,9 +37,15 @@ _NO_OFFSET = datetime.timedelta()
 #: Entries per request: nova's own default limit.
 PAGE = 1000
 
+#: Statuses of a version document that is not shown.
+_NOT_SHOWN = frozenset({403, 404})
+
 _POLICY_RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
 _NUMBER = re.compile(r"\d+\.\d+")
 _URL_VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
+
+#: The key of what a recording has of the login: the services of the catalog, and the time.
+LOGIN = "GET /v3/auth/tokens"
 
 #: Compute API microversion of zones.
 _ZONES_VERSION = "2.1"
@@ -60,6 +66,15 @@ class Nova(Protocol):
 
 #: Who may read servers, services and flavors of all projects.
 _NEEDED = "an admin of the project"
+
+
+@runtime_checkable
+class Session(Protocol):
+    """What else a login, or its recording, shows of the cloud."""
+
+    def service_types(self) -> frozenset[str]: ...
+
+    def clock_offset(self) -> datetime.timedelta: ...
 
 
 class NovaRefused(service.ServiceRefused):
@@ -117,11 +132,11 @@ class SessionNova:
         return answer
 
     def service_types(self) -> frozenset[str]:
-        """The service types in the catalog."""
-        # Not every authentication method has a catalog, and each fails with its own error.
-        with contextlib.suppress(Exception):
+        """The service types in the catalog. Errors: NotKnown."""
+        try:
             return frozenset(str(entry["type"]) for entry in self.connection.service_catalog)
-        return frozenset()
+        except Exception as error:  # Each method of authentication has errors of its own.
+            raise errors.NotKnown("this login has no catalog of the cloud's services") from error
 
 
 def has_endpoint(connection: Any) -> bool:
@@ -150,20 +165,29 @@ def _clock_offset_of(headers: Mapping[str, str]) -> datetime.timedelta:
 
 
 def clock_offset(nova: Nova) -> datetime.timedelta:
-    """How far this machine's clock is ahead of nova's; zero for a recording.
+    """How far this machine's clock is ahead of nova's; for a recording, of the time of its reading.
 
     Nova compares and filters its timestamps by its own clock.
     Requests: one GET if none was sent to nova before.
     """
-    return nova.clock_offset() if isinstance(nova, SessionNova) else _NO_OFFSET
+    return nova.clock_offset() if isinstance(nova, Session) else _NO_OFFSET
 
 
 def service_types(nova: Nova) -> frozenset[str]:
-    """The types of all services in the cloud's catalog; empty without a catalog.
+    """The types of all services in the cloud's catalog. Requests: none. Errors: NotKnown."""
+    if isinstance(nova, Session):
+        return nova.service_types()
+    raise errors.NotKnown("the services of the catalog were not read")
 
-    Requests: none.
+
+def recorded_login(nova: Nova) -> Any:
+    """What a recording keeps of the login: the services of the catalog, and nova's time.
+
+    Requests: those of ``clock_offset``. Errors: NotKnown.
     """
-    return nova.service_types() if isinstance(nova, SessionNova) else frozenset()
+    now = datetime.datetime.now(datetime.UTC) - clock_offset(nova)
+    catalog = [{"type": name} for name in sorted(service_types(nova))]
+    return {"token": {"issued_at": now.isoformat(), "catalog": catalog}}
 
 
 class RecordedNova:
@@ -182,6 +206,21 @@ class RecordedNova:
         #: The whole recording, responses of other services included.
         self.recorded = recorded
 
+    def service_types(self) -> frozenset[str]:
+        """The service types in the recorded catalog. Errors: NotKnown."""
+        if LOGIN not in self.recorded:
+            raise errors.NotKnown(f"{self.source} does not have the services of the catalog")
+        with parsing(LOGIN):
+            return frozenset(str(item["type"]) for item in self.recorded[LOGIN]["token"]["catalog"])
+
+    def clock_offset(self) -> datetime.timedelta:
+        """How long ago the recording was made; zero if it does not say it."""
+        with parsing(LOGIN):
+            issued = self.recorded.get(LOGIN, {"token": {}})["token"].get("issued_at")
+            if issued is None:
+                return _NO_OFFSET
+            return datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(issued)
+
     def ask(self, path: str, version: str) -> Any:
         """Send no request; find the recorded response."""
         requested_path, query = _split(path)
@@ -193,7 +232,7 @@ class RecordedNova:
             and _DELETED & parameters == _DELETED & query
         ]
         if not fitting:
-            raise errors.PlacementError(f"{self.source} holds no response to GET {path}")
+            raise errors.NotKnown(f"{self.source} holds no response to GET {path}")
         return self.recorded[max(fitting, key=lambda entry: entry[0])[1]]
 
 
@@ -236,13 +275,10 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
 def availability_zones(nova: Nova) -> list[str]:
     """Nova's availability zones with hosts, and the name of its default zone.
 
-    Only the default name is known if nova does not list zones. Requests: one.
+    Requests: one. Errors: as ``ask``.
     """
     path = "/os-availability-zone"
-    try:
-        body = ask_or_unsupported(nova, path, _ZONES_VERSION)
-    except errors.PlacementError:
-        return [values.DEFAULT_ZONE]
+    body = ask_or_unsupported(nova, path, _ZONES_VERSION)
     with parsing(path):
         return [values.DEFAULT_ZONE, *(zone["zoneName"] for zone in body["availabilityZoneInfo"])]
 
@@ -250,14 +286,17 @@ def availability_zones(nova: Nova) -> list[str]:
 def maximum_version(nova: Nova) -> str | None:
     """The maximum of the compute API, such as "2.100"; None if nova does not show it.
 
-    Requests: one GET. Errors: ConnectionFailed.
+    A recording may have no version document, and something in front of nova may not pass it on.
+    Requests: one GET. Errors: as ``ask``, for any other reason.
     """
     try:
-        version = nova.ask("/", "2.1")["version"]["version"]
-    except api_errors.ConnectionFailed:
-        raise
-    except (errors.PlacementError, LookupError, TypeError):
+        body = nova.ask("/", "2.1")
+    except (NovaRefused, errors.NotKnown) as error:
+        if getattr(error, "status", 404) not in _NOT_SHOWN:
+            raise
         return None
+    with parsing("/"):
+        version = body["version"].get("version")
     return version if isinstance(version, str) and _NUMBER.fullmatch(version) else None
 
 

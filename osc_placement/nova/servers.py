@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import urllib.parse
@@ -10,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import lookup, service
+from osc_placement.client import lookup, retry, service
 from osc_placement.model import name, shared
 from osc_placement.model.name import counted
 from osc_placement.nova import api, flavor, values
@@ -60,13 +61,18 @@ def servers_on(nova: api.Nova, hosts: Collection[str]) -> list[values.Server]:
 def find_servers(nova: api.Nova, uuids: Collection[str]) -> dict[str, values.Server]:
     """``{uuid: server}`` for the servers that exist.
 
-    Requests: one GET for each of up to five servers; for more, the listing of all servers.
+    Requests: one GET for each of up to five servers, and a second one if it is not listed, as the
+    servers of a cell that is down; for more, the listing of all servers.
     """
     if len(uuids) > lookup.MAX_SINGLE_REQUESTS:
-        listed = servers(nova)
-    else:
-        listed = [item for uuid in sorted(uuids) for item in servers(nova, uuid=uuid)]
-    return {item.uuid: item for item in listed if item.uuid in uuids}
+        return {item.uuid: item for item in servers(nova) if item.uuid in uuids}
+    listed: dict[str, values.Server] = {}
+    for uuid in sorted(uuids):
+        listed |= {item.uuid: item for item in servers(nova, uuid=uuid) if item.uuid in uuids}
+        if uuid not in listed and not nova.source:
+            shown = server(nova, uuid)
+            listed |= {uuid: shown} if shown and not shown.is_deleted else {}
+    return listed
 
 
 def named(nova: api.Nova, texts: Collection[str]) -> dict[str, values.Server]:
@@ -321,7 +327,8 @@ def _nodes(nova: api.Nova, *, may_fail: bool) -> list[values.ComputeNode]:
     limit, more, refused = api.PAGE, True, False
     while limit and more:
         try:
-            page, more = _page(nova, limit, nodes, markers)
+            with retry.single_attempts() if may_fail else contextlib.nullcontext():
+                page, more = _page(nova, limit, nodes, markers)
             nodes += page
         except api.NovaRefused as error:
             if not may_fail or error.status < 500:

@@ -61,6 +61,7 @@ class Code(enum.StrEnum):
     SAME_HOST = "same-host"
     SERVICE_STATUS = "service-status"
     SEV_ES_GUESTS = "sev-es-guests"
+    TWO_OWNERS = "two-owners"
     USED_UP = "used-up"
 
     # Servers.

@@ -11,7 +11,7 @@ import dataclasses
 import enum
 from collections.abc import Iterable
 
-from osc_placement import errors
+from osc_placement.errors import NotKnown as NotKnown
 
 
 class Answer(enum.StrEnum):
@@ -20,10 +20,6 @@ class Answer(enum.StrEnum):
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
-
-
-class NotKnown(errors.PlacementError):
-    """A fact that cannot be had; the text says which one, why, and what would show it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

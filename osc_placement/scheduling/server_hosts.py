@@ -31,6 +31,11 @@ class ServerHosts:
         self._of_host = hosts.of_host()
         self._unreachable = hosts.unreachable
 
+    @property
+    def why_no_names(self) -> str:
+        """Why nova's names of hosts are not known: the end of a message about such a name."""
+        return "".join(f"; nova's hosts are not known: {why}" for why in self.not_checked)
+
     def why_not(self, root_uuid: str) -> str:
         """Why a root provider cannot take a server; empty if it can, or if nova was not read."""
         if self.hosts is None:

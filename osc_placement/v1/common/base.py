@@ -238,7 +238,7 @@ class PlacementCommand(command.Command):
         A read is repeated while the server fails. Errors: those of ``read``.
         """
         with self.reading(is_shown=len(items) != 1) as context:
-            return list(context.each(lambda item: retry.read(lambda: read(item)), items, title))
+            return list(context.each(read, items, title))
 
     def usage_error(self, text: str) -> NoReturn:
         """Exit with argparse's message and code 2."""

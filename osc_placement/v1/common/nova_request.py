@@ -64,12 +64,7 @@ def add_options(
 
 def add_scheduler_options(group: argparse._ActionsContainer, *, checks: bool = True) -> None:
     """Add the options that say which request filters of nova are on."""
-    arguments.add_file(
-        group,
-        "--nova-conf",
-        "The nova.conf of nova's scheduler: it has the request filters that are on, and the"
-        " PCI aliases",
-    )
+    services.add_nova_conf(group)
     group.add_argument(
         "--nova-release",
         metavar="<release>",

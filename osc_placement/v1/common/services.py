@@ -99,13 +99,28 @@ class NovaServices:
         }
 
 
-def or_reasons(command: base.PlacementCommand) -> health.HealthServices:
+def or_reasons(
+    command: base.PlacementCommand, nova_conf: pathlib.Path | None = None
+) -> health.HealthServices:
     """Placement, nova and neutron; of the last two the reason, if one is not there."""
+    from osc_placement.scheduling import nova_options
     from osc_placement.workflows.health import health
 
     cloud = NovaServices(command)
-    return health.HealthServices(
-        command.connect(), _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
+    options = nova_options.SchedulerOptions()
+    if nova_conf is not None:
+        options = nova_options.read_nova_conf(nova_conf, options)
+    nova, neutron = _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
+    return health.HealthServices(command.connect(), nova, neutron, options)
+
+
+def add_nova_conf(group: argparse._ActionsContainer) -> None:
+    """Add ``--nova-conf``, for commands that compare flavors with hosts."""
+    arguments.add_file(
+        group,
+        "--nova-conf",
+        "The nova.conf of nova's scheduler: it has the request filters that are on, and the"
+        " PCI aliases",
     )
 
 

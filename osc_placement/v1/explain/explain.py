@@ -195,7 +195,7 @@ openstack allocation candidate explain \\
             code,
             open_parts.doubts,
             strict=request.strict,
-            only_placement=request.no_nova or (asked.nova is None and compute.hosts is None),
+            only_placement=request.no_nova or (asked.nova is None and nova is None),
         )
         failure = None
         if nova is not None and request.move is None and asked.case and asked.case.server:

@@ -83,6 +83,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         )
         services.add_strict(parser)
         services.add_check_owners(parser)
+        services.add_nova_conf(parser)
         arguments.add_file(
             parser,
             "--since",
@@ -94,7 +95,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.health import health
 
-        cloud = services.or_reasons(self)
+        cloud = services.or_reasons(self, parsed_args.nova_conf)
         with self.reading() as context:
             before = None
             if parsed_args.since is not None:

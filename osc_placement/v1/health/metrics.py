@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import pathlib
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,10 +26,8 @@ _MODE = 0o644
 class WriteMetrics(base.Command):
     """Write the state of Placement as metrics for Prometheus
 
-    Capacity and usage of each provider with the names of openstack-exporter; consumers by type;
+    Capacity and usage of each provider with the names of openstack-exporter; its consumers;
     on how many hosts each flavor fits, and how often; and the findings of placement health show.
-    On a service the command first saves a snapshot with nova's data to a temporary file. Then it
-    reads that file alone.
     """
 
     writes = False
@@ -54,6 +54,12 @@ openstack placement metrics write \\
             action="store_true",
             help="Also how often each flavor fits on each host: a series for each pair",
         )
+        arguments.add_flag(
+            parser,
+            "--per-consumer",
+            "Also what each consumer has of each provider: a series for each",
+        )
+        services.add_nova_conf(parser)
         parser.add_argument(
             "--projects",
             action="store_true",
@@ -76,9 +82,13 @@ openstack placement metrics write \\
             )
         # Before anything is read: a missing package.
         metrics.text([])
-        with self.reading() as context, self._file(parsed_args, context) as (read, nova, saved):
+        with self.reading() as context, self._opened(parsed_args, context) as (read, nova, saved):
             details = metrics.Details(
-                parsed_args.trait, parsed_args.per_host, parsed_args.projects, nova
+                parsed_args.trait,
+                parsed_args.per_host,
+                parsed_args.per_consumer,
+                parsed_args.projects,
+                nova,
             )
             families = metrics.read(read, context, details, saved)
         text = metrics.text(families)
@@ -90,31 +100,31 @@ openstack placement metrics write \\
         self.write_note(f"{samples} samples of {len(families)} metrics written to {target}")
 
     @contextlib.contextmanager
-    def _file(
+    def _opened(
         self, parsed_args: argparse.Namespace, context: ReadContext
     ) -> Iterator[tuple[health.HealthServices, Nova | str, float | None]]:
-        """The file to read, nova itself or why it is not there, and when its cloud was saved."""
-        from osc_placement.workflows.health import health
-        from osc_placement.workflows.snapshot import nova, save
+        """What is read, nova itself or why it is not there, and when its cloud was read.
 
-        finished: float | None = None
+        The tables of Placement are read at once, into a file.
+        """
+        from osc_placement.workflows.cloud import on_a_copy
+        from osc_placement.workflows.snapshot import save
+
         database = self._database()
+        finished: float | None = None
         if database is not None and pathlib.Path(database).exists():
             finished = _finished(pathlib.Path(database))
-        live = services.or_reasons(self)
+        read = services.or_reasons(self, parsed_args.nova_conf)
         if database is not None:
-            yield live, live.nova, finished
-            return
-        also = None
-        if not isinstance(live.nova, str):
-            also = nova.Recording(live.nova, live.neutron_or_none)
-        with save.saved(live.client, context, also=also) as path:
-            finished = _finished(path)
-            with health.of_snapshot(path) as read:
-                if isinstance(live.nova, str):
-                    # The reason why there is no nova.
-                    read = health.HealthServices(read.client, live.nova, live.neutron)
-                yield read, live.nova, finished
+            yield read, read.nova, finished
+        elif read.client.tables is None:
+            yield read, read.nova, time.time()
+        else:
+            with (
+                save.saved(read.client, context) as path,
+                on_a_copy.opened_file(path) as client,
+            ):
+                yield dataclasses.replace(read, client=client), read.nova, _finished(path)
 
 
 def _finished(path: pathlib.Path) -> float | None:

@@ -74,6 +74,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
             "--no-health",
             "Leave out the health checks, which take most of the time in a large cloud",
         )
+        services.add_nova_conf(parser)
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -88,7 +89,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
         if parsed_args.plan is not None:
             planned = (file.read(parsed_args.plan), parsed_args.plan)
         # Nova and neutron, or for each the reason why there is none.
-        connected = services.or_reasons(self)
+        connected = services.or_reasons(self, parsed_args.nova_conf)
         with self.reading() as context:
             written = report.read(
                 connected, context, planned, with_health=not parsed_args.no_health

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from osc_placement import errors, microversion
-from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.client import api, api_errors, lookup
 from osc_placement.engine import standard
 from osc_placement.model import inventory, provider
 from osc_placement.model.name import is_custom
@@ -228,7 +228,7 @@ def _counted(
 
     def count(item: str) -> int:
         filters: dict[str, Any] = {_FILTER_PARAMETERS[kind.name]: [item]}
-        return len(retry.read(functools.partial(client.list_providers, **filters)))
+        return len(client.list_providers(**filters))
 
     return dataclasses.replace(planned, existing={kind.unit: sum(map(count, removed))})
 
@@ -360,7 +360,7 @@ def observe_usages(
         uuid = item.provider.uuid
         usages = summaries.get(uuid, {})
         if not item.inventories.keys() <= usages.keys():
-            usages = retry.read(lambda: client.list_usages(uuid))
+            usages = client.list_usages(uuid)
         return dataclasses.replace(item, usages=usages)
 
     return list(context.each(filled, observed))
@@ -406,7 +406,7 @@ def observe_members(
     for name in names:
         narrower = {**filters, parameter: [*filters.get(parameter, ()), name]}
         listing = functools.partial(client.list_providers, **narrower)
-        having[name] = {item.uuid for item in retry.read(listing)}
+        having[name] = {item.uuid for item in listing()}
     return [
         ChosenMembership(
             item, item.generation, {name: item.uuid in uuids for name, uuids in having.items()}

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.client import api, retry
+from osc_placement.client import api
 from osc_placement.model import provider
 from osc_placement.nova import servers, values
 from osc_placement.nova.api import Nova, collected, host_aggregates
@@ -148,7 +148,7 @@ def read_hosts(client: api.Client, nova: Nova, input_errors: errors.InputErrors)
     with collected(input_errors):
         hosts = servers.read_hosts(nova)
     with collected(input_errors):
-        providers = retry.read(client.list_providers)
+        providers = client.list_providers()
     return ComputeCloud(hosts, provider.by_uuid(providers))
 
 

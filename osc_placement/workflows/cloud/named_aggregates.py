@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, retry
+from osc_placement.client import api
 from osc_placement.model import command_line
 from osc_placement.model.name import and_more, canonical_uuid, counted, is_uuid
 from osc_placement.nova.api import Nova, collected, host_aggregates
@@ -174,7 +174,7 @@ class NamedAggregates:
             compare(
                 item,
                 by_host,
-                retry.read(functools.partial(_members, client, uuid)),
+                _members(client, uuid),
                 cloud.compute_nodes,
                 lambda host: host not in cloud.nodes_of_host and bool(cloud.hosts.unreachable),
             )

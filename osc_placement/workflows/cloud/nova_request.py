@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, retry
+from osc_placement.client import api, api_errors
 from osc_placement.engine import state
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors, servers, values
@@ -173,7 +173,7 @@ OWNER_NOT_YET = (
 def with_trait(client: api.Client, trait: str) -> frozenset[str]:
     """The roots of the trees with a trait. Requests: one listing."""
     try:
-        listed = retry.read(lambda: client.list_providers(required=[trait]))
+        listed = client.list_providers(required=[trait])
     except api_errors.BadRequest:
         # Placement does not have the trait.
         return frozenset()
@@ -183,7 +183,7 @@ def with_trait(client: api.Client, trait: str) -> frozenset[str]:
 def used_traits(client: api.Client) -> frozenset[str]:
     """Those of ``api_rules.TRAITS`` that a provider has. Requests: one listing."""
     name = f"in:{','.join(sorted(api_rules.TRAITS))}"
-    return frozenset(retry.read(lambda: client.list_traits(name, associated=True)))
+    return frozenset(client.list_traits(name, associated=True))
 
 
 def with_trait_in(base: state.CloudState, trait: str) -> frozenset[str]:

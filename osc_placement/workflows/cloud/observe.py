@@ -14,7 +14,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, lookup, retry
+from osc_placement.client import api, lookup
 from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, inventory, provider
@@ -64,13 +64,15 @@ def file_state(client: api.Client, what: str) -> Iterator[state.CloudState]:
 
 
 @contextlib.contextmanager
-def everything(client: api.Client, context: ReadContext) -> Iterator[state.CloudState]:
-    """All providers with everything but their consumers, during the block.
+def everything(
+    client: api.Client, context: ReadContext, named: Collection[str] | None = None
+) -> Iterator[state.CloudState]:
+    """All providers with everything but the owners of their consumers, during the block.
 
     Requests: none on a database file; otherwise those of ``CloudReader.everything``.
     """
     with whole_state(client) as base:
-        yield CloudReader(client, context).everything() if base is None else base
+        yield CloudReader(client, context).everything(named) if base is None else base
 
 
 def resource_classes(queries: Iterable[candidate.CandidateQuery]) -> set[str]:
@@ -107,7 +109,7 @@ class CloudReader:
     @functools.cached_property
     def listed(self) -> list[provider.Provider]:
         """All providers. Requests: one, the first time."""
-        return retry.read(self._client.list_providers)
+        return self._client.list_providers()
 
     @functools.cached_property
     def sharing(self) -> frozenset[str]:
@@ -189,17 +191,35 @@ class CloudReader:
         of_sharing = self._reader.aggregates(shared).values()
         return self._reader.members(sorted(aggregates(queries).union(more, *of_sharing)))
 
-    def everything(self) -> state.CloudState:
-        """The state of all providers.
+    def everything(self, named: Collection[str] | None = None) -> state.CloudState:
+        """The state of all providers, with their consumers, which have no owner and no type.
 
-        Requests: those of ``providers``; for each provider one for its inventories, its traits and
-        its aggregates, and one for the usages of each with inventories.
+        It has the members of the aggregates ``named`` and of those of sharing providers; None: of
+        all.
+
+        Requests: those of ``providers``; for each provider one for its inventories and one for its
+        allocations; one for the traits that are in use, and one listing for each, or if there are
+        fewer providers one for the traits of each. For the aggregates those of ``members``, or for
+        None one for each provider.
         """
         uuids = [item.uuid for item in self.listed]
         inventories = self.inventories(uuids)
-        used = self.usages([uuid for uuid, offered in inventories.items() if offered])
-        aggregates_of = self._reader.aggregates(uuids, "reading aggregates")
-        return self.state(inventories, used, inverted(self.traits(uuids)), inverted(aggregates_of))
+        show = self._client.list_provider_allocations
+        answers = self._reader.existing(show, uuids, "reading allocations")
+        in_use = self._client.list_traits(associated=True)
+        few = len(in_use) < len(uuids)
+        traits_of = self.with_traits(in_use) if few else inverted(self.traits(uuids))
+        members = self.members(uuids, (), named or (), with_aggregates=named is None)
+        base = self.state(inventories, {}, traits_of, members)
+        consumers: dict[str, record.ConsumerRecord | None] = {_USAGE: None}
+        for place, answer in answers.items():
+            for uuid, item in answer.allocations.items():
+                before = consumers.get(uuid)
+                held = {**(before.allocations if before else {}), place: item.resources}
+                generation = item.consumer_generation or 0
+                consumers[uuid] = record.ConsumerRecord(uuid, generation, "", "", held)
+        base.apply(record.Changes({}, consumers))
+        return base
 
     def state(
         self,

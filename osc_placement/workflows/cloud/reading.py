@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from osc_placement.client import api, api_errors, lookup, responses, retry
+from osc_placement.client import api, api_errors, lookup, responses
 from osc_placement.engine import standard
 from osc_placement.model import allocation, provider
 from osc_placement.workflows.cloud.context import ReadContext
@@ -34,16 +34,23 @@ class PlacementReader:
         """``{key: answer}`` in the order of the keys. Errors: those of ``read``."""
         unique = list(dict.fromkeys(keys))
         LOG.debug("%s: %d", title, len(unique))
-        results = self._context.each(lambda key: retry.read(lambda: read(key)), unique, title)
+        results = self._context.each(read, unique, title)
         return dict(zip(unique, results, strict=True))
 
-    def existing(self, read: Callable[[K], R], keys: Iterable[K], title: str = "") -> dict[K, R]:
-        """As ``answers``, without what was deleted meanwhile."""
+    def existing(
+        self, read: Callable[[str], R], keys: Iterable[str], title: str = ""
+    ) -> dict[str, R]:
+        """As ``answers`` of providers, without those that were deleted meanwhile.
 
-        def attempt(key: K) -> list[R]:
+        Requests: one more for a provider that is not found. Errors: also NotFound if it is listed.
+        """
+
+        def attempt(key: str) -> list[R]:
             try:
                 return [read(key)]
             except api_errors.NotFound:
+                if self._client.list_providers(uuid=key):
+                    raise
                 return []
 
         results = self.answers(attempt, keys, title)
@@ -56,7 +63,7 @@ class PlacementReader:
 
         def attempt(key: K) -> R | api_errors.ApiError:
             try:
-                return retry.read(lambda: read(key))
+                return read(key)
             except api_errors.ApiError as error:
                 if api_errors.concerns_all(error):
                     raise

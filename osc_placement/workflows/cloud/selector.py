@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.client import api, api_errors, lookup
 from osc_placement.engine import standard
 from osc_placement.model import command_line, name, provider
 from osc_placement.nova import values
@@ -184,13 +183,14 @@ def unknown_trait_message(trait: str, *, advise_create: bool = False) -> str:
 
 
 def host_uuids(
-    find: FindProviders, texts: Iterable[str], hosts: values.Hosts | None
+    find: FindProviders, texts: Iterable[str], hosts: values.Hosts | None, why: str = ""
 ) -> dict[str, list[str]]:
     """``{text: provider UUIDs}`` for names and UUIDs of providers, and nova's names of hosts.
 
     ``find`` gives the UUIDs of providers by name or UUID. A host of nova has the providers of its
     compute nodes: one, or with Ironic several. The provider of a node has its UUID; one that has
-    only its hostname counts if it is of no other node. ``hosts`` is None if nova was not read.
+    only its hostname counts if it is of no other node. ``hosts`` is None if nova was not
+    read; ``why`` ends the error then.
     Requests: those of ``find``, and if no provider has a name, those of ``find`` for the compute
     nodes of the host. Errors: UnknownProvider with every name.
     """
@@ -208,7 +208,8 @@ def host_uuids(
         for text, listed in nodes.items():
             providers = (_provider_of(node, by_name, of_nodes) for node in listed)
             uuids[text] = list(dict.fromkeys(filter(None, providers)))
-    unknown = [_unknown_host(text, hosts, by_name) for text in requested if not uuids.get(text)]
+    missing = [text for text in requested if not uuids.get(text)]
+    unknown = [_unknown_host(text, hosts, by_name) + why for text in missing]
     if unknown:
         raise api_errors.UnknownProvider(unknown)
     return {text: uuids[text] for text in requested}
@@ -284,7 +285,7 @@ def _named(
 def _listed(client: api.Client, filters: Mapping[str, Any]) -> list[provider.Provider]:
     """One listing. The server refuses an unknown trait: InvalidInput names it."""
     try:
-        return retry.read(functools.partial(client.list_providers, **filters))
+        return client.list_providers(**filters)
     except api_errors.ApiError as error:
         if error.status == 400:
             errors.InputErrors(_unknown_traits_of(client, filters)).check()
@@ -321,7 +322,7 @@ def _unused(client: api.Client, providers: list[provider.Provider]) -> list[prov
     """The providers from which nothing is allocated. Requests: one GET per provider."""
 
     def is_used(item: provider.Provider) -> bool:
-        return any(retry.read(lambda: client.list_usages(item.uuid)).values())
+        return any(client.list_usages(item.uuid).values())
 
     used = workers.each(is_used, providers)
     return [item for item, has_usage in zip(providers, used, strict=True) if not has_usage]

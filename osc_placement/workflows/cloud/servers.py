@@ -182,7 +182,7 @@ def roots_named(base: state.CloudState, texts: Iterable[str], compute: ServerHos
     def find(names: Sequence[str]) -> dict[str, str]:
         return {text: uuid for text in names if (uuid := _uuid(base, text))}
 
-    uuids = selector.host_uuids(find, texts, compute.hosts)
+    uuids = selector.host_uuids(find, texts, compute.hosts, compute.why_no_names)
     roots = (base.providers[uuid].root_uuid for several in uuids.values() for uuid in several)
     return list(dict.fromkeys(roots))
 

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, lookup, responses, retry
+from osc_placement.client import api, api_errors, lookup, responses
 from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates.report import RefusalReason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.model.name import and_more, counted
-from osc_placement.nova.values import HostAggregate, Hosts
+from osc_placement.nova.values import HostAggregate
 from osc_placement.scheduling import verdict
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.request import NovaRequest
@@ -189,7 +189,7 @@ def _explain_valid(
         return []
     requests = [request for request, _ in valid]
     wanted = [request.query for request in requests]
-    roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
+    roots = [_roots(client, request.hosts, compute) for request in requests]
     with wide.observed(client, wanted, context) as cloud:
         explanations = [
             _explained(cloud, request, named, compute, aggregates)
@@ -270,7 +270,7 @@ def _has_candidate(client: api.Client, request: ExplainedQuery) -> bool:
     """Whether Placement has a candidate; it checks the query as it was given. Errors: ApiError."""
     given = request.parameters or candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
-    return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+    return bool(client.list_allocation_candidates(pairs).requests)
 
 
 def _lost(found: Explanation, roots: Collection[str] = ()) -> Explanation:
@@ -301,7 +301,7 @@ def _proved(
         limit = None if found.may_lose else 1
         pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=limit))
         try:
-            answer = retry.read(lambda: client.list_allocation_candidates(pairs))
+            answer = client.list_allocation_candidates(pairs)
         except api_errors.ApiError as error:
             if error.status not in (400, 500):
                 raise
@@ -314,7 +314,7 @@ def _proved(
 
     if found.may_lose and found.candidates:
         pairs = candidate_pairs(dataclasses.replace(query, limit=None))
-        answer = retry.read(lambda: client.list_allocation_candidates(pairs))
+        answer = client.list_allocation_candidates(pairs)
         found = _lost(found, _roots_of(answer))
     answers = context.each(proved, found.changes, "proving changes")
     kept = tuple(each for each in answers if each is not None)
@@ -369,7 +369,7 @@ def _hosts_of(base: state.CloudState, query: candidate.CandidateQuery) -> set[st
     return offering or others
 
 
-def _roots(client: api.Client, names: Sequence[str], hosts: Hosts | None) -> dict[str, str]:
+def _roots(client: api.Client, names: Sequence[str], compute: ServerHosts) -> dict[str, str]:
     """``{name of a named provider: UUID of its root}``. Errors: UnknownProvider."""
     providers = {}
 
@@ -378,7 +378,7 @@ def _roots(client: api.Client, names: Sequence[str], hosts: Hosts | None) -> dic
         providers.update({item.uuid: item for item in named.values()})
         return {text: item.uuid for text, item in named.items()}
 
-    uuids = selector.host_uuids(find, names, hosts)
+    uuids = selector.host_uuids(find, names, compute.hosts, compute.why_no_names)
     named = (providers[uuid] for found in uuids.values() for uuid in found)
     return {item.name: item.root_uuid or item.uuid for item in named}
 

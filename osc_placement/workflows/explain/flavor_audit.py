@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client import api, api_errors, responses
 from osc_placement.client.query import candidate_pairs
 from osc_placement.engine import state
 from osc_placement.model import candidate, constraint
@@ -261,7 +261,7 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
     for query in asked.queries:
         pairs = candidate_pairs(query)
         try:
-            answers.append(retry.read(functools.partial(client.list_allocation_candidates, pairs)))
+            answers.append(client.list_allocation_candidates(pairs))
         except (api_errors.TimedOut, api_errors.TooLarge) as error:
             asked = _unanswered(asked, error)
             answers.append(None)
@@ -344,6 +344,10 @@ def _checked(
         not_checked = tuple(dict.fromkeys((*not_checked, *unknown)))
     if code is FlavorCode.OK and not_checked:
         code, reason = FlavorCode.UNKNOWN, "; ".join(not_checked)
+    # The part of the request that Cyborg knows decides about such a flavor: no fault of the cloud.
+    is_partial = "accel:device_profile" in asked.case.spec.flavor.extra_specs
+    if is_partial and not hosts:
+        code, reason = FlavorCode.UNKNOWN, "; ".join(filter(None, (*not_checked, reason)))
     names = {base.providers[root].name: refused[root] for root in capable & refused.keys()}
     return dataclasses.replace(
         asked.found,
@@ -353,7 +357,7 @@ def _checked(
         candidates=sum(counts),
         empty_hosts=without - len(undecided),
         empty_hosts_at_most=without,
-        not_checked=not_checked if hosts else (),
+        not_checked=not_checked if hosts or is_partial else (),
         notes=(*asked.found.notes, *_bounds(without - len(undecided), without)),
         reason=reason,
         not_counted=dict(sorted(names.items())),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
-from osc_placement.client import api, retry
+from osc_placement.client import api
 from osc_placement.model import command_line, provider
 from osc_placement.nova import api as nova_api
 from osc_placement.nova.servers import find_servers
@@ -56,7 +56,7 @@ def read(
     if not short or nova is None or compute.hosts is None:
         return [], []
     answers = context.each(
-        lambda each: retry.read(lambda: client.list_provider_allocations(each.uuid)).allocations,
+        lambda each: client.list_provider_allocations(each.uuid).allocations,
         short,
         "reading who holds the room",
     )

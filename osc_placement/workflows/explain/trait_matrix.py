@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from osc_placement.client import api, retry
+from osc_placement.client import api
 from osc_placement.model import provider
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
@@ -71,7 +71,7 @@ def observe_matrix(
     """
     context = context or ReadContext()
     chosen = select(client, selector, context.names)
-    in_use = retry.read(lambda: client.list_traits(associated=True))
+    in_use = client.list_traits(associated=True)
     names = [name for name in sorted(in_use) if not globs or _matches(name, globs)]
     if len(names) < len(chosen.providers):
         traits_of = _by_trait(client, chosen, names, context)
@@ -94,7 +94,7 @@ def _by_trait(
     def members(name: str) -> frozenset[str]:
         required = [*filters.get("required", ()), name]
         listing = functools.partial(client.list_providers, **{**filters, "required": required})
-        return frozenset(item.uuid for item in retry.read(listing))
+        return frozenset(item.uuid for item in listing())
 
     having = dict(zip(names, context.each(members, names, "reading traits"), strict=True))
     return {

@@ -132,11 +132,17 @@ class HealthLine:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HealthServices:
-    """What health reads. ``nova`` and ``neutron`` are texts if they are not there: the reason."""
+    """What health reads. ``nova`` and ``neutron`` are texts if they are not there: the reason.
+
+    ``options`` are those of nova.conf, with which flavors are compared.
+    """
 
     client: api.Client
     nova: nova_api.Nova | str
     neutron: Neutron | str
+    options: nova_options.SchedulerOptions = dataclasses.field(
+        default_factory=nova_options.SchedulerOptions
+    )
 
     def require_nova(self) -> nova_api.Nova:
         """Nova. Errors: PlacementError without one."""
@@ -213,6 +219,14 @@ def read_once(services: HealthServices) -> Iterator[None]:
         yield
 
 
+def named_aggregates(services: HealthServices) -> list[str] | None:
+    """The UUIDs of nova's host aggregates; None if they cannot be read. Requests: one to nova."""
+    try:
+        return [item.uuid for item in nova_api.host_aggregates(services.require_nova())]
+    except errors.PlacementError:
+        return None
+
+
 def _area(name: str, examine_area: Callable[[], Area]) -> Area:
     try:
         return examine_area()
@@ -234,13 +248,14 @@ def _audit_allocations(
 
 
 def _allocations(services: HealthServices, audited: allocation_audit.AuditReading) -> Area:
-    problems = allocation_audit.find(audited.snapshot, audited.context)
+    found = allocation_audit.find(audited.snapshot, audited.context)
     notes = [] if services.neutron_or_none else [f"ports: {services.neutron}"]
     return Area(
         "allocations",
-        [problem_of(item, "placement allocation audit") for item in problems],
+        [problem_of(item, "placement allocation audit") for item in found],
         counted(len(audited.snapshot.allocations), "consumer"),
         not_checked=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
+        unread=findings.unread(found),
     )
 
 
@@ -359,15 +374,14 @@ def _providers(services: HealthServices, context: ReadContext) -> Area:
         [problem_of(item, "placement provider audit") for item in audited.findings],
         counted(count, "provider"),
         not_checked=audited.not_checked,
+        unread=findings.unread(audited.findings),
     )
 
 
 def _flavors(services: HealthServices, context: ReadContext) -> Area:
     nova = services.require_nova()
     compute = compute_nodes.read_server_hosts(nova)
-    audited = flavor_audit.audit(
-        services.client, nova, (), nova_options.SchedulerOptions(), context, compute
-    )
+    audited = flavor_audit.audit(services.client, nova, (), services.options, context, compute)
     problems = [
         HealthProblem(item.code.problem, item.id, item.name, "placement flavor audit")
         for item in audited

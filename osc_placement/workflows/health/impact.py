@@ -239,12 +239,13 @@ def fits(
     nova: nova_api.Nova,
     compute: ServerHosts,
     context: ReadContext,
+    options: nova_options.SchedulerOptions | None = None,
 ) -> Impact:
     """How often nova's flavors fit now, by name: ``before`` and ``after`` are equal.
 
     Requests: to nova one for its version, and one per 1000 flavors.
     """
-    rules, comparison = _rules(base, nova), _Comparison(base, base, compute)
+    rules, comparison = _rules(base, nova, options), _Comparison(base, base, compute)
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors")
     listed = _of_flavors(comparison, named, rules.newest, {})
     return Impact(tuple(listed), notes=rules.notes, not_checked=tuple(compute.not_checked))
@@ -255,13 +256,14 @@ def fits_on_each_host(
     nova: nova_api.Nova,
     compute: ServerHosts,
     context: ReadContext,
+    options: nova_options.SchedulerOptions | None = None,
 ) -> dict[str, dict[str, int]]:
     """``{flavor: {root UUID of a compute node: how often it fits on this host alone}}``.
 
     A host that takes no server has 0. Flavors that nova refuses are left out.
     Requests: to nova one for its version, and one per 1000 flavors.
     """
-    rules = _rules(base, nova).newest
+    rules = _rules(base, nova, options).newest
     hosts = [uuid for uuid in base.providers if compute.node(uuid) is not None]
     refused = compute.refused(hosts)
     listed: dict[str, dict[str, int]] = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes metrics of a cloud for Prometheus: capacity, traits, consumers, flavors and findings.
 
-Everything comes from one file, a snapshot or any database file, so the figures belong together.
+Of a file, all figures belong together; a service has no such moment.
 ``read`` evaluates it; ``text`` is Prometheus' text format. The names of capacity are those of
 openstack-exporter. The findings are those of ``placement health show``. An area of health that
 could not be read whole has the value 0 in ``openstack_placement_checked``; what was not checked is
@@ -11,6 +11,7 @@ counted by area and reason in ``openstack_placement_not_checked``.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -21,13 +22,14 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api_errors
-from osc_placement.engine import state
+from osc_placement.engine import record, state
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api, flavors, values
 from osc_placement.scheduling.answer import Answer
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes, nova_request, observe
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.health import health, impact
 from osc_placement.workflows.moving import server_check
 
@@ -51,7 +53,8 @@ class Family:
     samples: Sequence[Sample]
 
 
-_CAPACITY_LABELS = ("hostname", "resourcetype")
+#: ``root`` is the name of the root provider: that of the host of a device.
+_CAPACITY_LABELS = ("hostname", "resourcetype", "root")
 
 #: The lowest microversion of nova: its answer about quotas has all that is read.
 _QUOTA_VERSION = "2.1"
@@ -65,12 +68,13 @@ class Details:
     """What is added on request.
 
     Providers with one of ``traits`` are listed by name; ``per_host``: how often each flavor fits
-    on each host; ``projects``: the usage and nova's quota of each project. ``quotas`` answers for
-    the quotas; a text is the reason why it cannot.
+    on each host; ``per_consumer``: what each consumer has; ``projects``: the usage and nova's
+    quota of each project. ``quotas`` answers for the quotas; a text is the reason why it cannot.
     """
 
     traits: Collection[str] = ()
     per_host: bool = False
+    per_consumer: bool = False
     projects: bool = False
     quotas: nova_api.Nova | str = ""
 
@@ -81,29 +85,34 @@ def read(
     details: Details = Details(),
     saved: float | None = None,
 ) -> list[Family]:
-    """All families of a file; ``saved`` is when the cloud was read, in seconds since the epoch.
+    """All families; ``saved`` is when the cloud was read, in seconds since the epoch.
 
-    Requests: none to Placement, because the client of ``services`` reads a file. If nova and
-    neutron are not recorded in it: those of ``health.examine``, one for the version of nova, one
-    for the host aggregates, one per 1000 flavors, with ``per_host`` twice, and those of
-    ``server_check.check``. With ``projects``
-    one to nova for each project that has allocations.
-    Errors: PlacementError for a service in place of a file.
+    Requests: those of ``health.examine`` and of ``observe.everything``, each different one once:
+    two for each further provider. To nova also one for its version, one for the host aggregates,
+    one per 1000 flavors, and those of ``server_check.check``. With ``projects`` one to nova for
+    each project that has allocations, and on a service one to Placement for each consumer.
+    Errors: PlacementError if Placement cannot be read.
     """
     not_checked: list[tuple[str, str]] = []
-    with observe.file_state(services.client, "placement metrics write") as base:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(health.read_once(services))
+        named = health.named_aggregates(services)
+        base = stack.enter_context(observe.everything(services.client, context, named))
         families = [*_capacity(base), _traits(base, details.traits), _consumers(base)]
+        if details.per_consumer:
+            families.append(_allocations(base))
         # A text is the reason why nova was not read.
         if not isinstance(services.nova, str):
             compute = compute_nodes.read_server_hosts(services.nova)
-            families += _flavors(base, services.nova, compute, context)
+            flavors_read = impact.fits(base, services.nova, compute, context, services.options)
+            families += _flavors(flavors_read)
             families += _hosts(base, services.nova, compute, not_checked)
             families.append(_servers(base, services, compute, not_checked))
             if details.per_host:
-                families.append(_flavors_per_host(base, services.nova, compute, context))
+                families.append(_flavors_per_host(base, services, compute, flavors_read, context))
         if details.projects:
-            families += _projects(base, details.quotas, not_checked, context)
-    families += _findings(health.examine(services, context), not_checked)
+            families += _projects(base, services, details.quotas, not_checked, context)
+        families += _findings(health.examine(services, context), not_checked)
     if saved is not None:
         help_text = "When the cloud was read, in seconds since 1970."
         families.append(Family("state_timestamp_seconds", help_text, (), [Sample((), saved)]))
@@ -137,9 +146,9 @@ def _encodable(label: str) -> str:
 
 
 def _capacity(base: state.CloudState) -> Iterator[Family]:
-    """Five families with a sample per provider and class; openstack-exporter has the same names."""
+    """Six families with a sample per provider and class; openstack-exporter has the same names."""
     rows = [
-        (item.name, name, inventory, base.used(uuid).get(name, 0))
+        (item, (item.name, name, _root_name(base, item)), inventory, base.used(uuid).get(name, 0))
         for uuid, item in base.providers.items()
         for name, inventory in item.inventories.items()
     ]
@@ -157,28 +166,46 @@ def _capacity(base: state.CloudState) -> Iterator[Family]:
             "What can be allocated: (total - reserved) * allocation_ratio.",
             [row[2].capacity for row in rows],
         ),
+        (
+            "resource_generation",
+            "The generation of the provider, which each change raises.",
+            [row[0].generation for row in rows],
+        ),
     ):
-        samples = [Sample(row[:2], value) for row, value in zip(rows, numbers, strict=True)]
+        samples = [Sample(row[1], value) for row, value in zip(rows, numbers, strict=True)]
         yield Family(family, help_text, _CAPACITY_LABELS, samples)
+
+
+def _root_name(base: state.CloudState, item: record.ProviderRecord) -> str:
+    root = base.providers.get(item.root_uuid)
+    return root.name if root else item.name
+
+
+def _allocations(base: state.CloudState) -> Family:
+    samples = [
+        Sample((base.providers[place].name, uuid, name), amount)
+        for uuid, consumer in base.consumers.items()
+        for place, resources in consumer.allocations.items()
+        for name, amount in resources.items()
+    ]
+    help_text = "What a consumer has of a provider."
+    labels = ("hostname", "uuid", "resourcetype")
+    return Family("resource_provider_allocations", help_text, labels, samples)
 
 
 def _traits(base: state.CloudState, traits: Collection[str]) -> Family:
     samples = [
-        Sample((base.providers[uuid].name, trait), 1)
+        Sample((base.providers[uuid].name, trait, _root_name(base, base.providers[uuid])), 1)
         for trait in sorted({*traits})
         for uuid in base.with_trait[trait]
     ]
-    return Family(
-        "provider_trait", "A selected trait of a provider.", ("hostname", "trait"), samples
-    )
+    labels = ("hostname", "trait", "root")
+    return Family("provider_trait", "A selected trait of a provider.", labels, samples)
 
 
 def _consumers(base: state.CloudState) -> Family:
-    counts = collections.Counter(
-        item.consumer_type or allocation.UNKNOWN_TYPE for item in base.consumers.values()
-    )
-    samples = [Sample((kind,), number) for kind, number in sorted(counts.items())]
-    return Family("consumers", "Consumers with allocations, by type.", ("type",), samples)
+    samples = [Sample((), len(base.consumers))]
+    return Family("consumers", "Consumers with allocations.", (), samples)
 
 
 def _hosts(
@@ -248,14 +275,19 @@ def _no_glance() -> flavors.Glance:
 
 def _flavors_per_host(
     base: state.CloudState,
-    nova: nova_api.Nova,
+    services: health.HealthServices,
     compute: ServerHosts,
+    flavors_read: impact.Impact,
     context: ReadContext,
 ) -> Family:
+    nova = services.require_nova()
+    listed = impact.fits_on_each_host(base, nova, compute, context, services.options)
+    unknown = {item.name for item in flavors_read.flavors if item.not_checked}
     samples = [
         Sample((name, base.providers[root].name), number)
-        for name, by_host in impact.fits_on_each_host(base, nova, compute, context).items()
+        for name, by_host in listed.items()
         for root, number in by_host.items()
+        if not number or name not in unknown
     ]
     help_text = "Servers of the flavor alone that can start on this host, at least."
     return Family("flavor_host_fits", help_text, ("flavor", "hostname"), samples)
@@ -263,16 +295,29 @@ def _flavors_per_host(
 
 def _projects(
     base: state.CloudState,
+    services: health.HealthServices,
     quotas: nova_api.Nova | str,
     not_checked: list[tuple[str, str]],
     context: ReadContext,
 ) -> Iterator[Family]:
-    """The usage of each project in Placement, and its quotas in nova; no limit is infinite."""
+    """The usage of each project in Placement, and its quotas in nova; no limit is infinite.
+
+    Requests: on a service one for each consumer.
+    """
+    consumers: Iterable[record.ConsumerRecord | allocation.Consumer] = base.consumers.values()
+    if not observe.is_file(services.client):
+        read = PlacementReader(services.client, context).consumers(base.consumers)
+        consumers = [item for item in read.values() if item.allocations]
+    counts = collections.Counter(
+        item.consumer_type or allocation.UNKNOWN_TYPE for item in consumers
+    )
+    samples = [Sample((kind,), number) for kind, number in sorted(counts.items())]
+    yield Family("consumers_by_type", "Consumers with allocations, by type.", ("type",), samples)
     used: collections.Counter[tuple[str, ...]] = collections.Counter()
-    for consumer in base.consumers.values():
+    for consumer in consumers:
         for resources in consumer.allocations.values():
             for name, amount in resources.items():
-                used[consumer.project_id, name] += amount
+                used[consumer.project_id or "", name] += amount
     labels = ("project_id", "resourcetype")
     samples = [Sample(key, number) for key, number in sorted(used.items())]
     yield Family("project_usage", "What the consumers of a project use.", labels, samples)
@@ -306,18 +351,20 @@ def _limits(nova: nova_api.Nova, project: str) -> list[Sample] | errors.Placemen
     ]
 
 
-def _flavors(
-    base: state.CloudState,
-    nova: nova_api.Nova,
-    compute: ServerHosts,
-    context: ReadContext,
-) -> Iterator[Family]:
-    """On how many hosts each flavor fits, and how often; flavors that nova refuses are left out."""
-    found = impact.fits(base, nova, compute, context)
-    samples = [Sample((note,), 1) for note in found.notes]
+def _flavors(read: impact.Impact) -> Iterator[Family]:
+    """On how many hosts each flavor fits, and how often.
+
+    A flavor that nova refuses is left out: it is a finding of health. One of which only a part was
+    checked has no number, unless no host has room: an alert on a number would never come.
+    """
+    samples = [Sample((note,), 1) for note in read.notes]
     yield Family("assumed", "What the numbers of flavors assume of nova.", ("text",), samples)
-    # A refused flavor is a finding of health.
-    fits = [(item.name, item.after) for item in found.flavors if not item.refused]
+    samples = [Sample((item.name, text), 1) for item in read.flavors for text in item.not_checked]
+    help_text = "What was not checked of a flavor: on how many hosts it fits is not known."
+    yield Family("flavor_unknown", help_text, ("flavor", "reason"), samples)
+    fits = [
+        (item.name, item.after) for item in read.flavors if not (item.refused or item.not_checked)
+    ]
     samples = [Sample((name,), fit.hosts) for name, fit in fits]
     help_text = "Hosts on which a server of the flavor can start."
     yield Family("flavor_hosts", help_text, ("flavor",), samples)

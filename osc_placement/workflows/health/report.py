@@ -234,7 +234,8 @@ def read(
 ) -> Report:
     """The report of a cloud, or of a file; ``planned`` is a plan and its file.
 
-    Requests: those of ``health.examine`` and ``CloudReader.everything``, each different one once.
+    Requests: those of ``health.examine`` and ``CloudReader.everything``, each different one once:
+    two for each further provider.
     Errors: PlanRefused for a plan of another target; PlacementError for a plan on a service.
     """
     if planned is not None:
@@ -243,13 +244,13 @@ def read(
     with contextlib.ExitStack() as stack:
         stack.enter_context(health.read_once(services))
         areas = health.examine(services, context) if with_health else []
-        base = stack.enter_context(observe.everything(services.client, context))
-        nova = services.nova
+        named = health.named_aggregates(services)
+        base = stack.enter_context(observe.everything(services.client, context, named))
         report_plan = None
         if planned is not None:
             changed = stack.enter_context(on_a_copy.after_file(base, *planned))
-            report_plan = _plan(planned[0], base, changed, nova)
-        figures = _figures(base, nova, report_plan, context)
+            report_plan = _plan(planned[0], base, changed, services)
+        figures = _figures(base, services, report_plan, context)
     today = datetime.datetime.now(datetime.UTC)
     lines = tuple(health.lines(areas, today=today.date())) if with_health else None
     return build(services.client.target, today, base, figures, lines, areas, report_plan)
@@ -257,17 +258,18 @@ def read(
 
 def _figures(
     base: state.CloudState,
-    nova: nova_api.Nova | str,
+    services: health.HealthServices,
     planned: ReportPlan | None,
     context: ReadContext,
 ) -> Figures:
     """What nova adds. Requests: the host aggregates, and those of its services and of ``fits``."""
+    nova = services.nova
     if isinstance(nova, str):
         return Figures(why_not=nova)
     try:
         compute = compute_nodes.read_server_hosts(nova)
         fits = planned.impact if planned is not None else None
-        fits = fits or impact.fits(base, nova, compute, context)
+        fits = fits or impact.fits(base, nova, compute, context, services.options)
     except errors.PlacementError as error:
         return Figures(why_not=str(error))
     try:
@@ -277,8 +279,9 @@ def _figures(
 
 
 def _plan(
-    planned: Plan, base: state.CloudState, changed: on_a_copy.After, nova: nova_api.Nova | str
+    planned: Plan, base: state.CloudState, changed: on_a_copy.After, services: health.HealthServices
 ) -> ReportPlan:
+    nova = services.nova
     after = {host.uuid: host for host in hosts(changed.state, Figures())}
     both = [(host, after[host.uuid]) for host in hosts(base, Figures()) if host.uuid in after]
     moved = [pair for pair in both if pair[0].uses != pair[1].uses]
@@ -289,7 +292,7 @@ def _plan(
     shown, why_not = None, nova if isinstance(nova, str) else ""
     if not isinstance(nova, str):
         try:
-            shown = impact.compare(base, changed, nova)
+            shown = impact.compare(base, changed, nova, services.options)
         except errors.PlacementError as error:
             why_not = str(error)
     return ReportPlan(

@@ -258,6 +258,11 @@ class UpgradeReader:
             if item.hosts and (item.code == missing.MISSING or _has_none(item))
         ]
 
+    @property
+    def unread(self) -> list[str]:
+        """The servers and hosts of which the allocations are not known."""
+        return findings.unread(allocation_audit.find(self.cloud, self.audited.context))
+
     def not_mirrored(self) -> list[change.Change[Any] | change.Skipped]:
         """The changes that would mirror nova's host aggregates, and those that a mirror refuses."""
         planned = mirror.decide_mirror(self.mirrored.snapshot, self.mirrored.request)
@@ -362,6 +367,7 @@ CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
         lambda read: checks.without_hidden(
             checks.without_allocations(read.missing(), len(read.cloud.servers)),
             read.cloud.servers.values(),
+            read.unread,
         ),
     ),
     (

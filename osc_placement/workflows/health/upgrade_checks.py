@@ -314,14 +314,17 @@ def without_allocations(missing: Sequence[findings.Finding[Any]], count: int) ->
     )
 
 
-def without_hidden(outcome: Outcome, servers: Iterable[values.Server]) -> Outcome:
-    """The result of a check of servers; a success becomes a warning while a cell is down."""
+def without_hidden(
+    outcome: Outcome, servers: Iterable[values.Server], unread: Iterable[str] = ()
+) -> Outcome:
+    """The result of a check of servers, with what was not read; a success becomes a warning."""
     hidden = sum(not server.known for server in servers)
-    if not hidden:
+    texts = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
+    details = [f"not checked: {text}" for text in (*texts, *unread)]
+    if not details:
         return outcome
-    text = f"not checked: {counted(hidden, 'server')} in cells that are down"
     result = Readiness.WARNING if outcome.result is Readiness.SUCCESS else outcome.result
-    return dataclasses.replace(outcome, result=result, details=(*outcome.details, text))
+    return dataclasses.replace(outcome, result=result, details=(*outcome.details, *details))
 
 
 def host_aggregates(missing: Sequence[change.Change[Any] | change.Skipped], count: int) -> Outcome:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from osc_placement import errors
+from osc_placement.model.name import and_more
 from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import problem
@@ -148,6 +149,13 @@ def unreadable(subject: change.Subject, hosts: tuple[str, ...], error: str) -> F
         Evidence(Code.UNREADABLE, f"it cannot be read: {error}", {"error": error}),
         Proposal(Remedy.RUN_AGAIN, "run the command again"),
     )
+
+
+def unread(findings: Iterable[Finding[Any]]) -> list[str]:
+    """The subjects of findings about what could not be read, with the first reason; or nothing."""
+    failed = [item for item in findings if item.evidence.cause is Code.UNREADABLE]
+    names = and_more([item.subject.name or item.subject.uuid for item in failed], 2)
+    return [f"{names}: {item.evidence.text}; {item.proposed.text}" for item in failed[:1]]
 
 
 _NOT_CHECKED = ProblemCode("not-checked", Severity.NOT_CHECKED, "")

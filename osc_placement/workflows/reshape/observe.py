@@ -8,7 +8,6 @@ and what changed in between is read again.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -66,9 +65,7 @@ def _check_names(
     traits = sorted({trait for item in document.descriptions for trait in item.traits})
     offered = {name for node in trees.nodes.values() for name in node.inventories}
     classes = sorted(document.classes - offered - set(standard.RESOURCE_CLASSES))
-    existing = frozenset(
-        retry.read(lambda: client.list_traits(f"in:{','.join(traits)}")) if traits else ()
-    )
+    existing = frozenset(client.list_traits(f"in:{','.join(traits)}") if traits else ())
     errors.InputErrors(
         [
             f"the cloud does not know the trait {trait}"
@@ -78,7 +75,7 @@ def _check_names(
         + [
             f"unknown resource class {name}: 'openstack resource class create' creates it"
             for name in classes
-            if not retry.read(functools.partial(client.resource_class_exists, name))
+            if not client.resource_class_exists(name)
         ]
     ).check()
     return frozenset(filter(is_custom, existing))
@@ -141,7 +138,7 @@ class _Reader:
     def _ask(self, item: provider.Provider, call: Callable[[], T]) -> T:
         """The result of a read about a provider, which another client may have deleted."""
         try:
-            return retry.read(call)
+            return call()
         except api_errors.NotFound as error:
             raise _Changed(item.name) from error
 

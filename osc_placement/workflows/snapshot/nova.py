@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import urllib.parse
@@ -112,6 +113,8 @@ class Recording:
         Errors: InvalidInput with every missing right; PlacementError.
         """
         uuids = _read_all(RecordingNova(self.nova, keep))
+        with contextlib.suppress(errors.NotKnown):
+            keep(api.LOGIN, api.recorded_login(self.nova))
         if self.neutron is not None:
             ports_of(RecordingNeutron(self.neutron, keep), uuids)
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from osc_placement.client import api, api_errors, local, responses, retry
+from osc_placement.client import api, api_errors, local, responses
 from osc_placement.plan import plan
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, readings
@@ -36,9 +36,6 @@ T = TypeVar("T")
 
 #: How often providers that changed during the save are read again.
 _ROUNDS = 3
-
-#: Providers that may fail to be read before the cloud counts as unavailable.
-_MOST_FAILURES = 10
 
 _CHANGED = "changed during the save"
 _DELETED = "deleted during the save"
@@ -78,7 +75,7 @@ def save(
     save, up to 15 more and one per consumer on it in each of three rounds, and a listing per round;
     for a consumer that changes, one and one per provider of it; for one that is gone, one. With the
     tables of Placement (``client.tables``): none.
-    Errors: PlacementError; then no file is left.
+    Errors: PlacementError, also for one request of all that fails for good; then no file is left.
     """
     client.require_feature("consumer generation", "snapshots")
     context = context or ReadContext()
@@ -119,7 +116,6 @@ class _Save:
         self._doubtful: set[str] = set()
         # Providers that changed during each attempt to read them.
         self._unstable: set[str] = set()
-        self._failures: dict[str, api_errors.ApiError] = {}
         self._notes: list[snapshot_file.SaveNote] = []
         self._metadata = _metadata(client, request)
 
@@ -176,9 +172,7 @@ class _Save:
             with_inventories = bool(kept[uuid].inventories)
             try:
                 stamp = read_stamp(self._client, uuid, with_inventories=with_inventories)
-            except api_errors.ApiError as error:
-                if error.status in api_errors.ACCESS_DENIED:
-                    raise
+            except api_errors.NotFound:
                 return False
             return stamp == kept[uuid].stamp
 
@@ -189,15 +183,8 @@ class _Save:
         outdated.update(changed)
 
     def _note_outcome(self, provider: ProviderRead) -> None:
-        """Count the requests; sort the provider into the sets. Errors: ApiError for too many."""
+        """Count the requests; sort the provider into the sets."""
         self._requests += provider.requests
-        if provider.error is not None:
-            LOG.info("provider %s: %s", provider.uuid, provider.error)
-            self._failures[provider.uuid] = provider.error
-            if len(self._failures) > _MOST_FAILURES:
-                raise provider.error
-            return
-        self._failures.pop(provider.uuid, None)
         self._read.add(provider.uuid)
         for group, applies in (
             (self._verified, provider.is_verified),
@@ -211,7 +198,10 @@ class _Save:
         answers = self._context.each(read, uuids, "reading allocations")
         for uuid, allocations in zip(uuids, answers, strict=True):
             self._requests += 1
-            self._doubtful |= self._readings.replace_allocations(uuid, allocations)
+            if allocations is None:
+                self._readings.outdated.add(uuid)
+            else:
+                self._doubtful |= self._readings.replace_allocations(uuid, allocations)
 
     def _read_owners(self, torn: Iterable[str] = ()) -> None:
         """Read consumers that have changed, and those that may be ``torn`` or gone."""
@@ -219,7 +209,7 @@ class _Save:
             return
         uuids = sorted({*self._readings.consumers_to_read(), *torn})
         consumers = self._context.each(
-            lambda uuid: retry.read(lambda: self._client.show_allocations(uuid)),
+            self._client.show_allocations,
             uuids,
             "reading consumers",
         )
@@ -251,6 +241,16 @@ class _Save:
             self._read_providers(changed, verify=True)
             self._read_allocations([uuid for uuid in providers if uuid not in changed])
             self._read_owners(torn)
+        self._check_missing()
+
+    def _check_missing(self) -> None:
+        """Refuse a cloud with a provider that Placement lists and does not show."""
+        missing = [uuid for uuid in self._readings.listed if uuid not in self._readings.providers]
+        if missing:
+            self._list()
+        still = [uuid for uuid in missing if uuid in self._readings.listed]
+        if still:
+            read_provider(self._client, still[0], is_listed=True)
 
     def _torn_consumers(self) -> list[str]:
         """The consumers of which only a part may have been read."""
@@ -261,15 +261,10 @@ class _Save:
         return sorted(doubtful.union(torn))
 
     def _add_notes(self) -> None:
-        changed = [uuid for uuid in self._readings.to_read() if uuid not in self._failures]
-        self._note(changed, _CHANGED)
+        self._note(self._readings.to_read(), _CHANGED)
         self._note(self._unstable, _NEVER_STABLE)
         if not self._request.owners:
             self._note(self._doubtful, readings.TORN_NOTE)
-        self._notes += [
-            snapshot_file.SaveNote(uuid, f"not read: {error}")
-            for uuid, error in self._failures.items()
-        ]
 
     def _note(self, uuids: Iterable[str], text: str) -> None:
         self._notes += [snapshot_file.SaveNote(uuid, text) for uuid in uuids]
@@ -277,7 +272,7 @@ class _Save:
     def _ask(self, call: Callable[[], T]) -> T:
         """The result of one request, which is counted, and sent again after a passing failure."""
         self._requests += 1
-        return retry.read(call)
+        return call()
 
 
 def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.SnapshotMetadata:
@@ -300,7 +295,7 @@ _ATTEMPTS = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderRead:
-    """One provider as read; ``reading`` is None if it was deleted, or for an ``error``.
+    """One provider as read; ``reading`` is None if it was deleted.
 
     ``is_stable``: all responses have the same generation. ``is_verified``: the generation was
     also the same after the last of them, so the reading is a state that existed.
@@ -311,14 +306,15 @@ class ProviderRead:
     is_stable: bool = True
     is_verified: bool = False
     requests: int = 0
-    error: api_errors.ApiError | None = None
 
 
-def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> ProviderRead:
+def read_provider(
+    client: api.Client, uuid: str, *, verify: bool = False, is_listed: bool = False
+) -> ProviderRead:
     """Inventories, aggregates, traits and allocations; repeated while the generation changes.
 
     Requests: four; one more with ``verify``, for a provider without inventories, and in every
-    repetition, of which there are two at most.
+    repetition, of which there are two at most. Errors: ApiError; NotFound if ``is_listed``.
     """
     requests = 0
     read = ProviderRead(uuid, None)
@@ -327,11 +323,9 @@ def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> Pro
         try:
             read = _read_once(client, uuid, verify=verified)
         except api_errors.NotFound:
-            return ProviderRead(uuid, None, requests=requests + 1)
-        except api_errors.ApiError as error:
-            if api_errors.concerns_all(error):
+            if is_listed:
                 raise
-            return ProviderRead(uuid, None, requests=requests + 1, error=error)
+            return ProviderRead(uuid, None, requests=requests + 1)
         requests += read.requests
         if read.is_stable:
             break
@@ -339,10 +333,10 @@ def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> Pro
 
 
 def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
-    inventories = retry.read(lambda: client.list_inventories(uuid))
-    aggregates = retry.read(lambda: client.list_aggregates(uuid))
-    traits = retry.read(lambda: client.list_provider_traits(uuid))
-    allocations = retry.read(lambda: client.list_provider_allocations(uuid))
+    inventories = client.list_inventories(uuid)
+    aggregates = client.list_aggregates(uuid)
+    traits = client.list_provider_traits(uuid)
+    allocations = client.list_provider_allocations(uuid)
     generations = [inventories.generation, aggregates.generation, traits.generation]
     generations.append(allocations.generation)
     modified = _seconds(inventories.updated)
@@ -373,9 +367,9 @@ def read_stamp(client: api.Client, uuid: str, *, with_inventories: bool) -> read
     when it is renamed.
     """
     if with_inventories:
-        inventories = retry.read(lambda: client.list_inventories(uuid))
+        inventories = client.list_inventories(uuid)
         return readings.Stamp(inventories.generation, _seconds(inventories.updated))
-    shown = retry.read(lambda: client.show_provider(uuid))
+    shown = client.show_provider(uuid)
     return readings.Stamp(shown.generation, _seconds(shown.updated))
 
 
@@ -387,9 +381,11 @@ def _seconds(header: str | None) -> float | None:
         return None
 
 
-def read_allocations(client: api.Client, uuid: str) -> Mapping[str, responses.ProviderAllocation]:
-    """The allocations of one provider, none of a deleted one. Requests: one."""
+def read_allocations(
+    client: api.Client, uuid: str
+) -> Mapping[str, responses.ProviderAllocation] | None:
+    """The allocations of one provider; None if it was deleted. Requests: one."""
     try:
-        return retry.read(lambda: client.list_provider_allocations(uuid)).allocations
+        return client.list_provider_allocations(uuid).allocations
     except api_errors.NotFound:
-        return {}
+        return None

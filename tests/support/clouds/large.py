@@ -222,6 +222,7 @@ class LargeCloud:
                 "flavors": [_flavor(name) for name in FLAVORS]
             },
             "GET /v2.0/ports": {"ports": []},
+            "GET /v3/auth/tokens": {"token": {"catalog": [{"type": "compute"}]}},
         }
 
 

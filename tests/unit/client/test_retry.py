@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import itertools
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from osc_placement import errors
-from osc_placement.client import api_errors, retry
+from osc_placement.client import api_errors, retry, service
+from osc_placement.nova import api as nova_api
 from tests.support import scripted
 
 
@@ -175,9 +180,55 @@ def test_a_request_refused_with_429_is_sent_again() -> None:
 
 def test_a_service_that_always_refuses_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osc_placement.client.transport._REFUSALS", 3)
-    client, _ = scripted.client(*[scripted.Reply(429, b"too many")] * 2)
+    client, app = scripted.client(*[scripted.Reply(429, b"too many")] * 2)
+    with retry.stop_reading_after_failures():
+        with pytest.raises(api_errors.ApiError, match="429"):
+            client.list_traits()
+        # The next read would wait as long.
+        with pytest.raises(api_errors.StoppedReading, match="GET /traits: too many"):
+            client.list_traits()
+    assert len(app.requests) == 2
+
+
+def test_a_service_that_requests_long_pauses_is_given_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = itertools.count(step=25)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(now)))
+    busy = scripted.Reply(429, b"too many", {"Retry-After": "0"})
+    client, app = scripted.client(*[busy] * 20)
     with pytest.raises(api_errors.ApiError, match="429"):
-        client.list_traits()
+        client.transport.send("GET", "/traits")
+    assert len(app.requests) < 6
+
+
+@pytest.mark.parametrize("status", [200, 429, 500, 503])
+@pytest.mark.parametrize(("failures", "succeeds"), [(1, True), (retry.READS, False)])
+def test_every_service_is_asked_again(status: int, failures: int, succeeds: bool) -> None:
+    answers = [(status, b"<html>")] * failures + [(200, b"{}")]
+
+    def request(path: str, method: str, **options: Any) -> Any:
+        code, content = answers.pop(0)
+        return types.SimpleNamespace(status_code=code, content=content, headers={}, reason="no")
+
+    connection: Any = types.SimpleNamespace(compute=types.SimpleNamespace(request=request))
+    expected: Any = contextlib.nullcontext() if succeeds else pytest.raises(nova_api.NovaRefused)
+    with expected:
+        service.send(connection, "compute", "GET", "/x", nova_api.NovaRefused)
+    assert len(answers) == (0 if succeeds else 1)
+
+
+def test_a_write_to_a_service_is_sent_once() -> None:
+    sent = []
+
+    def request(path: str, method: str, **options: Any) -> Any:
+        sent.append(method)
+        return types.SimpleNamespace(status_code=503, content=b"", headers={}, reason="no")
+
+    connection: Any = types.SimpleNamespace(network=types.SimpleNamespace(request=request))
+    with pytest.raises(api_errors.OutcomeUnknown):
+        service.send(connection, "network", "PUT", "/x", nova_api.NovaRefused)
+    assert sent == ["PUT"]
 
 
 @pytest.mark.parametrize(
@@ -206,9 +257,7 @@ def test_a_command_stops_reading_after_twenty_failed_reads_in_a_row(
         with retry.stop_reading_after_failures():
             fail(retry.MOST_FAILURES)
         for _ in range(1000):
-            with pytest.raises(
-                api_errors.StoppedReading, match=r"failed 20 reads in a row.*: down"
-            ):
+            with pytest.raises(api_errors.StoppedReading, match=r"20 reads in a row.*: down"):
                 retry.read(lambda: read([1]))
         assert len(asked) == retry.MOST_FAILURES * attempts
     # A program that uses the library decides itself.

@@ -7,7 +7,7 @@ import keystoneauth1.session
 import keystoneauth1.token_endpoint
 import pytest
 
-from osc_placement.client import api_errors, transport, wsgi
+from osc_placement.client import api_errors, retry, transport, wsgi
 from tests.support.raw_server import closed_port, listening
 from tests.support.scripted import App, Reply, client, fault
 
@@ -40,7 +40,7 @@ def test_an_error_has_the_fields_of_the_response() -> None:
         (b'{"message": "no"}', 'GET /: {"message": "no"} (HTTP 502)'),
         (b"[]", "GET /: [] (HTTP 502)"),
         (b'{"errors": []}', 'GET /: {"errors": []} (HTTP 502)'),
-        (b'{"error": {"message": "Who are you?"}}', "Who are you? (HTTP 502)"),
+        (b'{"error": {"message": "Who are you?"}}', "GET /: Who are you? (HTTP 502)"),
         (b'{"error": "no"}', 'GET /: {"error": "no"} (HTTP 502)'),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_missing_endpoint_is_an_error_before_any_request() -> None:
 
 @pytest.mark.parametrize("body", [{}, {"versions": []}, {"versions": [{"id": "v1"}]}, [1]])
 def test_another_document_is_not_a_version_document(body: object) -> None:
-    placement, _ = client(Reply(body=body))
+    placement, _ = client(*[Reply(body=body)] * retry.READS)
     with pytest.raises(api_errors.UnexpectedResponse, match="not Placement's version document"):
         placement.transport.versions()
 

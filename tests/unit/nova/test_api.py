@@ -71,7 +71,7 @@ def test_the_requested_zone_is_read_from_every_nova_that_shows_it(
         (connection(500, {"computeFault": {"message": "out\n of order"}}), "out of order"),
         (connection(503, []), "Some Reason"),
         (connection(body={"aggregates": [{"id": 7}]}), "lacks"),
-        (connection(body=[]), "lacks"),
+        (connection(body=[]), "a field of another type"),
     ],
 )
 def test_errors_of_nova_are_reported(cloud: Any, message: str) -> None:
@@ -184,8 +184,23 @@ def test_the_first_response_sets_the_clock_offset(headers: dict[str, str], is_ah
     assert len(opened.requests) == 1
 
 
-def test_a_recording_has_no_clock_offset() -> None:
+def test_a_recording_has_the_time_and_the_services_of_its_cloud() -> None:
     assert api.clock_offset(api.RecordedNova({}, "a recording")) == datetime.timedelta()
+    opened = connection(body={"servers": []})
+    opened.service_catalog = [{"type": "container"}, {"type": "compute"}]
+    login = api.recorded_login(api.SessionNova(opened))
+    saved = api.RecordedNova({api.LOGIN: login}, "a recording")
+    assert api.service_types(saved) == {"compute", "container"}
+    assert datetime.timedelta() < api.clock_offset(saved) < datetime.timedelta(hours=1)
+
+
+@pytest.mark.parametrize("login", [None, {}, {"token": {"issued_at": "now", "catalog": [{}]}}])
+def test_a_damaged_login_in_a_recording_is_an_error(login: object) -> None:
+    nova = api.RecordedNova({api.LOGIN: login}, "a recording")
+    with pytest.raises(errors.PlacementError, match="auth/tokens"):
+        api.clock_offset(nova)
+    with pytest.raises(errors.PlacementError, match="auth/tokens"):
+        api.service_types(nova)
 
 
 @pytest.mark.parametrize("rule", ["os_compute_api:os-services:list", ""])

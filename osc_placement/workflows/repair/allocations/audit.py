@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.neutron.api import Neutron
-from osc_placement.nova.api import Nova, clock_offset, service_types
+from osc_placement.nova.api import Nova, clock_offset
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
 from osc_placement.scheduling.own_host import UnmetNeed
@@ -29,6 +29,7 @@ from osc_placement.workflows.repair.allocations import (
     missing,
     observe,
     orphaned,
+    preconditions,
     providers,
     repair,
     stuck,
@@ -180,10 +181,6 @@ def _change(
 
 _COMPUTE_NODE = "COMPUTE_NODE"
 
-#: Services that allocate the same resources as nova, by their types in the catalog.
-_OTHER_SERVICES = {"application-container": "Zun", "container": "Zun"}
-
-
 #: Nova's own last steps of a move or a deletion take seconds.
 MIN_AGE = 60
 
@@ -302,7 +299,7 @@ def read_cloud(
             if providers.has_use_without_capacity(snapshot)
             else frozenset()
         ),
-        other_service=_other_service(nova),
+        other_service=preconditions.other_service(nova),
         hosts=hosts,
         request=reader.request,
     )
@@ -337,11 +334,3 @@ def _check_consumers(requested: Collection[str], snapshot: CloudSnapshot) -> Non
 def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:
     hosts = {server.host for server in snapshot.servers.values() if server.host}
     return hosts | snapshot.existing_hosts | {*snapshot.provider_names.values()}
-
-
-def _other_service(nova: Nova) -> str:
-    """Another service of this cloud that allocates CPUs and memory; empty if there is none."""
-    types = service_types(nova)
-    return next(
-        (name for service_type, name in _OTHER_SERVICES.items() if service_type in types), ""
-    )

@@ -100,6 +100,8 @@ def _plan(
         if request.only_allowed:
             raise
         notes.append(admission.NOT_READ.format(error=error))
+    if down := sorted(snapshot.hosts.unreachable):
+        notes.append(f"{_HIDDEN}{name.and_more(down)}: its cell is down")
     if source:
         notes.append(f"nova's responses come from {source}")
     if source and snapshot.ports:
@@ -117,8 +119,8 @@ def legalized(planned: plan.Plan) -> int:
 
 
 def unread_notes(planned: plan.Plan) -> list[str]:
-    """The notes that such rules could not be checked."""
-    return [note for note in planned.notes if note.startswith(_UNREAD)]
+    """The notes about rules that could not be checked, and about servers that nova hides."""
+    return [note for note in planned.notes if note.startswith((_UNREAD, _HIDDEN))]
 
 
 def legalized_note(count: int) -> list[str]:
@@ -127,6 +129,7 @@ def legalized_note(count: int) -> list[str]:
 
 
 _UNREAD = admission.NOT_READ.partition("{")[0]
+_HIDDEN = "nova does not list the servers on "
 _LEGALIZED = (
     "the allocations make legal what nova's scheduler would not do, for {servers}: 'openstack"
     " placement allocation heal --only-allowed' leaves them out"

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
-from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client import api, api_errors, responses
 from osc_placement.engine import state
 from osc_placement.model import allocation, inventory
 from osc_placement.model.candidate import CandidateQuery
@@ -375,7 +375,7 @@ class HealReader:
         """
         pairs = [("resources", "MEMORY_MB:1"), ("limit", str(limit))]
         try:
-            return retry.read(lambda: self._client.list_allocation_candidates(pairs)).summaries
+            return self._client.list_allocation_candidates(pairs).summaries
         except (api_errors.ApiError, api_errors.UnsupportedVersion, api_errors.TimedOut) as error:
             LOG.info("the capacities of all hosts in one request: %s", error)
             return {}
@@ -424,7 +424,7 @@ class HealReader:
     ) -> CloudSnapshot:
         def candidates(key: str) -> responses.Candidates | errors.PlacementError:
             try:
-                return retry.read(lambda: self._client.list_allocation_candidates(queries[key]))
+                return self._client.list_allocation_candidates(queries[key])
             except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
                 if isinstance(error, api_errors.ApiError) and api_errors.concerns_all(error):
                     raise

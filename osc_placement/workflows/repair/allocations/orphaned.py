@@ -27,8 +27,7 @@ from osc_placement.workflows.repair.findings import UNKNOWN, Evidence, Finding, 
 ORPHANED = problem.error("orphaned", "No server uses these allocations, so the capacity is lost.")
 CODES = (ORPHANED,)
 
-#: The consumer types that nova sets. Older versions set none: then the type is ``unknown``.
-_NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION})
+#: The type of a consumer for which none was set.
 _NO_TYPE = frozenset({None, allocation.UNKNOWN_TYPE})
 
 #: This many hosts that nova does not know cannot be a single removed host.
@@ -81,10 +80,10 @@ def _of_unknown(
 ) -> AllocationFinding | None:
     """A consumer that nova does not know; None if its type is another service's."""
     owner = snapshot.owners.get(uuid, Owner(None, None))
-    if owner.type not in _NOVA_TYPES | _NO_TYPE:
+    if owner.type not in preconditions.NOVA_TYPES | _NO_TYPE:
         return None
     text = "nova has no server and no migration of this UUID"
-    if owner.type in _NOVA_TYPES:
+    if owner.type in preconditions.NOVA_TYPES:
         text += f"; it is of type {owner.type}"
     fields = {
         "project_id": owner.project_id,
@@ -165,11 +164,10 @@ def _why_not_novas(
     context: AuditContext,
 ) -> Reason:
     """Why a consumer may be another service's; empty if it is nova's."""
-    if owner.type in _NOVA_TYPES:
+    if owner.type in preconditions.NOVA_TYPES:
         return reasons.NONE
     if context.other_service:
-        text = f"it may be a consumer of {context.other_service}"
-        return Reason(Code.OTHER_SERVICE, text)
+        return Reason(Code.OTHER_SERVICE, context.other_service)
     if owner.project_id not in {*snapshot.projects, allocation.PLACEHOLDER}:
         text = f"nova knows no server of its project {owner.project_id}"
         return Reason(Code.OTHER_SERVICE, text)

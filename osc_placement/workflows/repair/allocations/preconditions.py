@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from osc_placement import errors
+from osc_placement.model import allocation
 from osc_placement.nova import api, servers, values
 from osc_placement.plan.change import Change, Precondition, ServerState
 from osc_placement.workflows.cloud import server_moves
@@ -36,9 +38,28 @@ _DELETED = "it was deleted"
 _CREATED = "nova has a {what} of this UUID now"
 _CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
 
+#: The consumer types that nova sets. Older versions set none: then the type is ``unknown``.
+NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION})
+
+#: Services that allocate the same resources as nova, by their types in the catalog.
+_OTHER_SERVICES = {"application-container": "Zun", "container": "Zun"}
+
 #: For consumers of deleted servers, and for consumers that nova does not know.
 NOT_A_SERVER = Precondition()
 NOT_IN_NOVA = Precondition(no_migration=True)
+
+
+def other_service(nova: api.Nova) -> str:
+    """Why a consumer that nova does not know may be another service's; empty if it cannot.
+
+    Requests: none.
+    """
+    try:
+        types = api.service_types(nova)
+    except errors.NotKnown as fact:
+        return f"it may be a consumer of another service, such as Zun: {fact}"
+    names = (name for service_type, name in _OTHER_SERVICES.items() if service_type in types)
+    return "".join(f"it may be a consumer of {name}" for name in dict.fromkeys(names))
 
 
 def precondition_of(server: values.Server) -> Precondition:
@@ -92,7 +113,7 @@ class NovaPreconditions:
             server = self._servers.get(uuid)
             migration = self._open_migrations.get(uuid)
         if precondition.server is None:
-            reason = self._why_in_nova(uuid, server, precondition)
+            reason = self._why_in_nova(change, server)
         elif server is not None:
             reason = _difference(precondition.server, server, migration)
         elif self._is_old:
@@ -104,14 +125,17 @@ class NovaPreconditions:
             LOG.info("%s: precondition not met: %s", uuid, reason)
         return reason
 
-    def _why_in_nova(
-        self, uuid: str, server: values.Server | None, precondition: Precondition
-    ) -> str:
+    def _why_in_nova(self, change: Change[Any], server: values.Server | None) -> str:
+        """Why the consumer of a change may be in use; empty if it is left over."""
         if server is not None and not server.is_deleted:
             return _CREATED.format(what="server")
-        if precondition.no_migration and self._is_migration(uuid):
+        if change.precondition != NOT_IN_NOVA:
+            return ""
+        if self._is_migration(change.subject.uuid):
             return _CREATED.format(what="migration")
-        return ""
+        # A plan that was made on a snapshot is as good as the catalog that is there now.
+        is_novas = getattr(change.before, "consumer_type", None) in NOVA_TYPES
+        return "" if is_novas else other_service(self._nova)
 
     def _is_migration(self, uuid: str) -> bool:
         """Whether nova has a migration with this UUID.

@@ -111,8 +111,8 @@ class AuditContext:
 
     ``now`` (UTC) and ``min_age`` (seconds) exclude recent changes. ``computes``: the providers
     with the trait COMPUTE_NODE, which nova-compute sets. ``one_time_use``: one-time-use devices,
-    read if a class without capacity is in use. ``other_service``: another service of
-    this cloud that allocates CPUs and memory; empty if there is none. ``hosts``: the hosts and
+    read if a class without capacity is in use. ``other_service``: why a consumer that nova does not
+    know may be another service's; empty if it cannot. ``hosts``: the hosts and
     providers that the operator named. ``request``: how heal would create allocations.
     """
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from osc_placement.client import api, retry
+from osc_placement.client import api
 from osc_placement.model import allocation
 from osc_placement.nova import servers as nova_servers
 from osc_placement.nova.api import Nova
@@ -48,7 +48,7 @@ def plan_owners(client: api.Client, nova: Nova, *, after: str = "", workers: int
     """
     client.require_owners()
     listed = sorted(_list_consumers(nova))
-    total = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
+    total = client.show_total_usage(allocation.PLACEHOLDER)
     left = total.consumer_count or 0
     reader = PlacementReader(client, ReadContext(workers=workers))
     following = [item for item in listed if item.uuid > after]

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from osc_placement.client import api, retry
+from osc_placement.client import api
 from osc_placement.model.inventory import Inventory
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories, memberships
@@ -97,7 +97,7 @@ def trait_of(offered: Inventory) -> str | None:
 
 
 def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
-    providers = retry.read(client.list_providers)
+    providers = client.list_providers()
     read, unread = batch.observe_inventories(client, providers, context)
     having = [item for item in read if CLASS in item.inventories]
     LOG.info("%d of %d providers have inventory of %s", len(having), len(read), CLASS)

@@ -31,6 +31,7 @@ CHECKS: Sequence[Callable[[ProviderSnapshot], Iterator[ProviderFinding]]] = (
     devices.find_agents,
     inventory.find_unconfigured,
     devices.find_devices,
+    devices.find_two_owners,
 )
 
 #: In the order in which the summary lists them.
@@ -90,8 +91,9 @@ def audit_providers(
     """Everything that is wrong with providers, and the plan that repairs it.
 
     Requests: to nova, the services and the hypervisors in pages; to neutron, one for the agents;
-    to Placement, four listings, one more if a root provider is no compute node, and one more if
-    any host has SEV-ES; one GET of inventories per provider, one of traits per compute node, one
+    to Placement, six listings, one more if a root provider is no compute node, and one more if
+    any host has SEV-ES; one GET of inventories per provider; one for the traits that are in use and
+    one listing for each, or if there are fewer compute nodes one of traits for each of them; one
     of usages per one-time-use device of which everything is reserved, and per provider of SEV-ES
     on a host with SEV-SNP, and with ``pci`` one of allocations per PCI device that it may not
     match. So no provider needs more than three.

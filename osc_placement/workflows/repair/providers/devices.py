@@ -13,6 +13,7 @@ from typing import Any
 from osc_placement.model import provider
 from osc_placement.model.name import and_more
 from osc_placement.neutron.api import Agent
+from osc_placement.nova import pci
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.cloud import problem
@@ -45,7 +46,18 @@ PCI_DEVICE_OUT_OF_SPEC = ProviderProblem(
     Remedy.CHECK_CONFIGURATION,
     "add it to device_spec again, or move or delete the server; then restart nova-compute",
 )
-DEVICE_CODES = (USED_UP.code, SEV_ES_WITH_SNP.code, PCI_DEVICE_OUT_OF_SPEC.code)
+TWO_OWNERS = ProviderProblem(
+    problem.error("two-owners", "Two services offer one device: each gives it to a server."),
+    Code.TWO_OWNERS,
+    Remedy.CHECK_CONFIGURATION,
+    "leave the device to one service: [pci]device_spec of nova, or the driver of the other one",
+)
+DEVICE_CODES = (
+    USED_UP.code,
+    SEV_ES_WITH_SNP.code,
+    PCI_DEVICE_OUT_OF_SPEC.code,
+    TWO_OWNERS.code,
+)
 
 
 def find_devices(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
@@ -68,6 +80,28 @@ def find_devices(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
         if consumers and snapshot.pci_match(item) is False:
             text = f"no [pci]device_spec matches it, and it is in use by {and_more(consumers, 3)}"
             yield PCI_DEVICE_OUT_OF_SPEC.about(item, hosts, text, {"consumers": [*consumers]})
+
+
+def find_two_owners(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+    """Providers with two owners, and PCI addresses that nova and another service offer."""
+    by_address: dict[tuple[object, ...], list[provider.Provider]] = {}
+    for item in snapshot.providers.values():
+        own = snapshot.owners.get(item.uuid, frozenset())
+        if len(own) > 1:
+            text = f"it has the traits {and_more(sorted(own))}"
+            yield TWO_OWNERS.about(item, snapshot.hosts_of(item), text, {"traits": sorted(own)})
+        offered = snapshot.inventories.get(item.uuid)
+        device = pci.device_of(item.name, offered or ())
+        if device is not None and offered:
+            key = snapshot.root_of(item.uuid), device.address
+            by_address.setdefault(key, []).append(item)
+    for items in by_address.values():
+        novas = [item for item in items if snapshot.is_novas(item)]
+        for item in items:
+            if novas and item not in novas:
+                text = f"nova offers the same device as {novas[0].name}"
+                fields = {"providers": [novas[0].name]}
+                yield TWO_OWNERS.about(item, snapshot.hosts_of(item), text, fields)
 
 
 _RESTART = (

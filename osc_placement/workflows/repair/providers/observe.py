@@ -22,9 +22,10 @@ from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE
 from osc_placement.plan.reasons import Code
+from osc_placement.scheduling.traits import OWNER
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud, read_hosts
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.observe import whole_state
+from osc_placement.workflows.cloud.observe import inverted, whole_state
 from osc_placement.workflows.cloud.problem import ProblemCode
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.findings import Evidence, Fields, Finding, Proposal, Remedy
@@ -84,9 +85,9 @@ class ProviderSnapshot(ComputeCloud):
     nodes, ``used_up`` the one-time-use devices without capacity and without usage. ``computes``
     are the providers with the trait COMPUTE_NODE. ``sev_es`` is ``{provider: contexts in use}`` of
     SEV-ES on hosts with SEV-SNP. ``pci_devices`` are the PCI devices that nova-compute manages,
-    ``pci_consumers`` is ``{device: consumers}`` of those that ``pci`` may not match. ``agents``,
-    ``pci`` and ``config`` are None if they
-    were not read. ``read_errors`` is ``{provider: error}``.
+    ``owners`` is ``{provider: its traits of an owner}``, ``pci_consumers`` is ``{device:
+    consumers}`` of those that ``pci`` may not match. ``agents``, ``pci`` and ``config`` are None if
+    they were not read. ``read_errors`` is ``{provider: error}``.
     """
 
     inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
@@ -96,6 +97,7 @@ class ProviderSnapshot(ComputeCloud):
     computes: frozenset[str] = frozenset()
     sev_es: Mapping[str, int] = dataclasses.field(default_factory=dict)
     pci_devices: frozenset[str] = frozenset()
+    owners: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     pci_consumers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     pci: pci.PciConfiguration | None = None
     agents: Sequence[Agent] | None = None
@@ -131,6 +133,10 @@ class ProviderSnapshot(ComputeCloud):
             if item.uuid in self.pci_devices and not self.pci_match(item)
         ]
 
+    def is_novas(self, item: provider.Provider) -> bool:
+        """Whether nova-compute offers a device."""
+        return item.uuid in self.pci_devices or OWNER in self.owners.get(item.uuid, ())
+
     def pci_match(self, item: provider.Provider) -> bool | None:
         """Whether the nova.conf matches a PCI device; None if this cannot be judged."""
         device = pci.device_of(item.name, self.inventories.get(item.uuid, ()))
@@ -156,6 +162,9 @@ def used_up_devices(
 
 
 T = TypeVar("T")
+
+#: The traits that say which service offers a provider.
+OWNERS = (OWNER, "OWNER_CYBORG")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -203,7 +212,17 @@ def read(
     else:
         listed = each(client.list_inventories, [*cloud.providers], "reading inventories")
         offered = {uuid: item.inventories for uuid, item in listed.items()}
-        traits = {**each(client.list_provider_traits, nodes, "reading traits")}
+        in_use = client.list_traits(associated=True)
+        if len(in_use) < len(nodes):
+            having = inverted(reader.with_traits(in_use))
+            traits = {
+                uuid: responses.ProviderTraits(
+                    cloud.providers[uuid].generation, (*having.get(uuid, ()),)
+                )
+                for uuid in nodes
+            }
+        else:
+            traits = {**each(client.list_provider_traits, nodes, "reading traits")}
     one_time_use = lookup.providers_with_trait(client, ONE_TIME_USE)
     devices = list(used_up_devices(offered, one_time_use))
     sev_es = _sev_es_with_snp(client, snapshot)
@@ -215,6 +234,9 @@ def read(
         snapshot,
         inventories=offered,
         pci_devices=lookup.providers_with_trait(client, pci.MANAGED),
+        owners={
+            uuid: frozenset(names) for uuid, names in inverted(reader.with_traits(OWNERS)).items()
+        },
     )
     unmatched = [item.uuid for item in snapshot.unmatched_devices] if request.pci else []
     shares = each(client.list_provider_allocations, unmatched, "reading allocations")

@@ -81,10 +81,13 @@ def test_the_figures_are_those_of_placement() -> None:
             metrics.read(services(), CONTEXT, metrics.Details(["CUSTOM_X", "COMPUTE_NODE"]))
         )
     )
+    names = {uuid: item["name"] for uuid, item in document["providers"].items()}
+    roots = {
+        item["name"]: names[item.get("root") or uuid]
+        for uuid, item in document["providers"].items()
+    }
     used: dict[tuple[str, str], int] = {}
-    types: dict[str, int] = {}
     for consumer in document["consumers"].values():
-        types[consumer["type"]] = types.get(consumer["type"], 0) + 1
         for provider, resources in consumer["allocations"].items():
             for name, amount in resources.items():
                 key = (document["providers"][provider]["name"], name)
@@ -95,15 +98,18 @@ def test_the_figures_are_those_of_placement() -> None:
         for name, fields in item["inventories"].items()
     }
     for field in ("total", "reserved", "allocation_ratio"):
-        assert values[f"resource_{field}"] == {key: row[field] for key, row in rows.items()}
-    assert values["resource_usage"] == {key: used.get(key, 0) for key in rows}
+        assert values[f"resource_{field}"] == {
+            (*key, roots[key[0]]): row[field] for key, row in rows.items()
+        }
+    assert values["resource_usage"] == {(*key, roots[key[0]]): used.get(key, 0) for key in rows}
+    assert values["resource_generation"].keys() == values["resource_usage"].keys()
     assert values["resource_capacity"] == {
-        key: int((row["total"] - row["reserved"]) * row["allocation_ratio"])
+        (*key, roots[key[0]]): int((row["total"] - row["reserved"]) * row["allocation_ratio"])
         for key, row in rows.items()
     }
-    assert values["consumers"] == {(kind,): number for kind, number in types.items()}
+    assert values["consumers"] == {(): len(document["consumers"])}
     assert set(values["provider_trait"]) == {
-        (item["name"], trait)
+        (item["name"], roots[item["name"]], trait)
         for item in document["providers"].values()
         for trait in ("CUSTOM_X", "COMPUTE_NODE")
         if trait in item["traits"]
@@ -149,7 +155,7 @@ def test_a_compute_node_has_the_zone_and_the_aggregates_of_nova() -> None:
         own = [item for item in listed if host in item["hosts"]]
         assert names == ",".join(sorted(item["name"] for item in own))
         assert zone == max((item["availability_zone"] or "" for item in own), default="")
-        assert any(name == hostname for name, _ in values["resource_total"])
+        assert any(row[0] == hostname for row in values["resource_total"])
 
 
 def test_without_the_right_to_list_host_aggregates_no_host_has_an_empty_zone() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.support.clouds.caching_scheduler import USES
 from tests.support.embedded import uuid_of
 
 DELETED = "GET /servers/detail?all_tenants=1&deleted=true"
+NOW = "2026-01-01T00:00:00+00:00"
 TASK = {"OS-EXT-STS:task_state": "migrating"}
 
 
@@ -233,18 +235,53 @@ def test_consumer_changed_between_two_reads_is_judged_again(run: Run) -> None:
     assert (list(audited.findings), audited.planned.plan.changes) == ([], ())
 
 
-def test_other_service_makes_orphaned_consumer_unknown(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uuid = run.holds("unknown", cmp_0000=1)
+def without_type(run: Run, name: str) -> None:
+    """A consumer of a host, as a service without consumer types creates it."""
+    uuid = run.holds(name, cmp_0000=1)
     now = run.client.show_allocations(uuid)
     run.client.replace_allocations(dataclasses.replace(now, allocations={}))
     older = run.client.at(min(run.client.microversion, type(run.client.microversion)(1, 37)))
     older.replace_allocations(dataclasses.replace(now, generation=None, consumer_type=None))
-    assert run.codes() == ["orphaned"]
-    monkeypatch.setattr(audit, "service_types", lambda _: frozenset({"application-container"}))
+
+
+def has_services(run: Run, *types: str) -> None:
+    """The cloud's catalog has these services."""
+    catalog = [{"type": name} for name in types]
+    run.cloud.answers[nova_api.LOGIN] = {"token": {"issued_at": NOW, "catalog": catalog}}
+
+
+@pytest.mark.parametrize(
+    ("services", "code", "text"),
+    [
+        (("compute",), "orphaned", ""),
+        (("compute", "application-container"), "unknown", "a consumer of Zun"),
+        (("container", "application-container"), "unknown", "a consumer of Zun"),
+        (None, "unknown", "another service, such as Zun: .* the services of the catalog"),
+    ],
+)
+def test_a_consumer_is_left_over_if_no_other_service_can_have_created_it(
+    run: Run, services: tuple[str, ...] | None, code: str, text: str
+) -> None:
+    without_type(run, "unknown")
+    if services is not None:
+        has_services(run, *services)
     (found,) = run.audited().findings
-    assert (found.code, "Zun" in found.evidence.text) == ("unknown", True)
+    assert found.code == code
+    assert re.search(text, found.evidence.text)
+
+
+@pytest.mark.parametrize(
+    ("services", "status"), [(("compute", "container"), "skipped"), (("compute",), "applied")]
+)
+def test_a_plan_is_checked_again_against_the_services_that_are_there_now(
+    run: Run, services: tuple[str, ...], status: str
+) -> None:
+    without_type(run, "unknown")
+    has_services(run, "compute")
+    report = run.repaired(lambda: has_services(run, *services))
+    (item,) = report.results
+    assert item.status == status
+    assert ("a consumer of Zun" in item.reason) is (status == "skipped")
 
 
 def test_placement_without_compute_node_trait_works(run: Run) -> None:
@@ -258,4 +295,5 @@ def test_service_types_come_from_the_catalog() -> None:
         service_catalog = ({"type": "compute"}, {"type": "container"})
 
     assert nova_api.service_types(nova_api.SessionNova(Connection())) == {"compute", "container"}
-    assert nova_api.service_types(nova_api.SessionNova(object())) == frozenset()
+    with pytest.raises(errors.NotKnown, match="no catalog"):
+        nova_api.service_types(nova_api.SessionNova(object()))
