@@ -308,11 +308,12 @@ def test_a_live_migration_that_is_aborted(lab: Lab) -> None:
     (move,) = (m for m in lab.api.migrations() if m["instance_uuid"] == one)
     lab.api.nova("DELETE", f"/servers/{one}/migrations/{move['id']}")
     lab.held(B, "rollback_live_migration_at_destination")
-    lab.phase("abort: rollback", one, needed=())
+    lab.phase("abort: rollback", one, doubt=True, audit=("unknown",))
     lab.moves.release()
     lab.status(one, "cancelled")
     lab.settled(one, "ACTIVE")
-    lab.phase("abort: cancelled", one)
+    # For a minute the clean-up of the target may go on.
+    lab.phase("abort: cancelled", one, doubt=True, audit=("unknown",))
 
 
 def test_a_live_migration_that_fails_behind_the_copy(lab: Lab) -> None:
@@ -323,7 +324,7 @@ def test_a_live_migration_that_fails_behind_the_copy(lab: Lab) -> None:
     lab.fail(A, "live_migration.after")
     lab.status(one, "error", "failed")
     time.sleep(5)
-    lab.phase("live: failed behind the copy", one, doubt=True, audit=("unknown", "unknown"))
+    lab.phase("live: failed behind the copy", one, doubt=True, audit=("unknown",))
 
 
 def test_a_live_migration_whose_target_dies(lab: Lab) -> None:
@@ -366,6 +367,8 @@ def test_a_live_migration_that_nobody_begins(lab: Lab) -> None:
     lab.phase("live: the conductor died", one)
     lab.act(one, **{"os-resetState": {"state": "active"}})
     lab.phase("live: reset to active", one, doubt=True)
+    # Below nova's own time-out the word is not "stuck".
+    time.sleep(60)
     lab.phase("live: stuck", one, doubt=True, audit=("stuck-move",), min_age="1")
 
 

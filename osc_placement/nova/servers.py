@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import datetime
 import functools
 import re
 import urllib.parse
@@ -251,7 +253,7 @@ def _migration(item: Mapping[str, Any]) -> values.Migration:
             f"nova's migration {item['uuid']} has the UUID of its server: the allocations of this"
             " consumer may be those of either"
         )
-    return values.Migration(
+    migration = values.Migration(
         uuid=item["uuid"],
         server_uuid=item["instance_uuid"] or "",
         type=item["migration_type"] or "",
@@ -264,6 +266,23 @@ def _migration(item: Mapping[str, Any]) -> values.Migration:
         user_id=item.get("user_id"),
         updated=item["updated_at"] or item["created_at"] or "",
     )
+    is_live = migration.type == "live-migration"
+    is_rolled_back = is_live and migration.has_failed and _is_recent(migration.updated)
+    return dataclasses.replace(migration, is_rolled_back=is_rolled_back)
+
+
+def _is_recent(time: str) -> bool:
+    """Whether nova wrote something in the last ``_ROLL_BACK``, by the clock of this machine."""
+    try:
+        parsed = datetime.datetime.fromisoformat(time)
+    except ValueError:
+        return False
+    now = datetime.datetime.now(datetime.UTC)
+    return abs(now - parsed.replace(tzinfo=parsed.tzinfo or datetime.UTC)) < _ROLL_BACK
+
+
+#: The status of a live migration is final before nova has cleaned up its target.
+_ROLL_BACK = datetime.timedelta(seconds=60)
 
 
 #: Compute API microversions. 2.53 makes a hypervisor's UUID its id (from 2.88 nova asks every host

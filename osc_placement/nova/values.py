@@ -224,7 +224,8 @@ class Migration:
 
     During a migration that is not an evacuation, the consumer with its UUID holds the
     allocations on the source host. ``type`` is ``resize``, ``migration``, ``live-migration``
-    or ``evacuation``. Project and user are None below compute API 2.80.
+    or ``evacuation``. Project and user are None below compute API 2.80. ``is_rolled_back``: it is
+    a live migration that failed so recently that nova may still clean up its target.
     """
 
     uuid: str
@@ -238,15 +239,16 @@ class Migration:
     project_id: str | None = None
     user_id: str | None = None
     updated: str = ""
+    is_rolled_back: bool = False
 
     @property
     def is_over(self) -> bool:
-        """Whether it has reached a final status."""
-        return self.status in _OVER
+        """Whether it has reached a final status, and nova does nothing more about it."""
+        return self.status in _OVER and not self.is_rolled_back
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is over and did not reach its end."""
+        """Whether it did not reach its end."""
         return self.status in _FAILED
 
 

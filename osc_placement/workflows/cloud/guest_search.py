@@ -13,13 +13,15 @@ from osc_placement.workflows.cloud import server_moves
 
 def next_step(reading: server_moves.MovesReading, move: server_moves.ServerMove) -> str:
     """The next step for a server whose guest may be on each of several hosts."""
+    if any(migration.is_rolled_back for migration in move.migrations):
+        return "then run this command again"
     hosts = " and ".join(sorted({loss.host for loss in move.losses}))
     look = f"look for the guest on {hosts} (virsh list --all)"
     if move.phase is not server_moves.Phase.DISAGREES:
         return look
     repair = _repair(reading, move)
     if _is_claim(move):
-        return f"{look}; if it is on {move.server.host}: {repair}"
+        return f"{look}; if it is on {move.server.host}, a minute after the last change: {repair}"
     # No command of nova changes its records then. They can only be slow.
     correct = "correct the server's host and node and the migration's status in nova's database"
     is_waiting = move.server.task_state or move.server.vm_state == "resized"

@@ -290,7 +290,10 @@ def _next(reading: server_moves.MovesReading, move: server_moves.ServerMove, hos
     waiting = [one for one in move.migrations if server_moves.waits_for_source(one)]
     is_left = move.has_leftovers and move.phase is not server_moves.Phase.DISAGREES
     if is_left or not all(server_moves.is_queued(reading, one) for one in waiting):
-        return command_line.line("placement allocation audit", options=[("--host", host)])
+        # The audit says nothing about recent changes without --min-age.
+        options = [("--host", host), ("--min-age", "0")]
+        audit = command_line.line("placement allocation audit", options=options)
+        return audit if is_left else f"if it is so for more than a minute: {audit}"
     return guest_search.next_step(reading, move)
 
 

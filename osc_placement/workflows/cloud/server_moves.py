@@ -115,6 +115,9 @@ TABLE: Mapping[str, Mapping[str, StatusRow]] = {
     EVACUATION: {"accepted": _ASKED, "pre-migrating": _BOTH},
 }
 
+#: Seconds until nova ends a move itself that a host does not answer: rpc_response_timeout.
+RPC_TIMEOUT = 60
+
 #: The statuses that nova sets before the source host begins.
 _BEFORE_SOURCE = frozenset({"accepted", "queued", "pre-migrating"})
 
@@ -147,6 +150,7 @@ _NO_NODE = "nova lists no compute node {node} of host {host}"
 _BUSY = "its task state is {task}"
 _VERIFY = "its {move} waits to be confirmed or reverted"
 _MOVES = "its {move} is {status}"
+_ROLLED_BACK = "its {move} is {status}, and nova may still clean up its target: wait a minute"
 _DISAGREES = (
     "its {move} to {dest} is {status}, and nova shows it on {host} {as_what}: the guest may run on"
     " either host"
@@ -315,8 +319,10 @@ class ServerMove:
         """The open migration that nova does not continue; None if there is none.
 
         Its status is one that nova sets before the source host begins, and it and the server's
-        task were not updated for ``min_age`` seconds. Use ``is_queued`` for those that wait.
+        task were not updated for ``min_age`` seconds, at least for nova's own time-out. Use
+        ``is_queued`` for those that wait.
         """
+        min_age = max(min_age, RPC_TIMEOUT)
         for migration in self.migrations:
             if migration.is_over or not waits_for_source(migration):
                 continue
@@ -363,6 +369,7 @@ def row_of(migration: values.Migration) -> StatusRow:
 def describe(migration: values.Migration) -> Reason:
     """What an open migration does to its server."""
     text = _VERIFY if migration.status == "finished" else _MOVES
+    text = _ROLLED_BACK if migration.is_rolled_back else text
     move, status = migration.type or "migration", migration.status or "of an unknown status"
     return Reason(Code.MOVING, text.format(move=move, status=status))
 

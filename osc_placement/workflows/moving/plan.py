@@ -46,7 +46,9 @@ from osc_placement.workflows.snapshot import replay
 _NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
 _ONLY_LIVE = "nova moves it only cold, and --only-live is given"
 _EXCLUDED = "--except names it"
-_UNLISTED = "nova does not list it: 'openstack placement allocation audit' says what it is"
+_UNLISTED = (
+    "nova does not list it: 'openstack placement allocation audit --min-age 0' says what it is"
+)
 _KEPT_BACK = "it has room, but what --keep reserves would be used"
 _MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
 _ELSEWHERE = (

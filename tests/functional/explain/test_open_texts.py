@@ -602,7 +602,8 @@ PARTS = {
     "the server's own allocations count as used",
     "whether a share is attached: nova was not asked",
     "{} of {}",
-    "{}; if it is on {}: {}",
+    "if it is so for more than a minute: {}",
+    "{}; if it is on {}, a minute after the last change: {}",
 }
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
 from osc_placement import errors
@@ -26,3 +28,35 @@ def test_a_migration_without_type_status_hosts_and_times_is_one_with_empty_ones(
 def test_a_migration_with_the_uuid_of_its_server_is_named() -> None:
     with pytest.raises(errors.PlacementError, match=f"migration {UUID} has the UUID of its server"):
         listed(uuid=UUID, instance_uuid=UUID)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "age", "is_over"),
+    [
+        ("live-migration", "cancelled", 1, False),
+        ("live-migration", "failed", 30, False),
+        ("live-migration", "error", -30, False),
+        ("live-migration", "cancelled", 61, True),
+        ("live-migration", "completed", 1, True),
+        ("live-migration", "running", 1, False),
+        ("migration", "error", 1, True),
+    ],
+)
+def test_a_live_migration_that_failed_just_now_is_not_over(
+    kind: str, status: str, age: int, is_over: bool
+) -> None:
+    """Nova cleans up its target after it has set the status."""
+    time = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age)
+    updated = time.replace(tzinfo=None).isoformat()
+    (migration,) = listed(
+        uuid=UUID, instance_uuid=OTHER, migration_type=kind, status=status, updated_at=updated
+    )
+    assert migration.is_over is is_over
+
+
+def test_a_time_that_nobody_can_read_is_not_recent() -> None:
+    (migration,) = listed(
+        uuid=UUID, instance_uuid=OTHER, migration_type="live-migration", status="error",
+        updated_at="yesterday",
+    )  # fmt: skip
+    assert migration.is_over

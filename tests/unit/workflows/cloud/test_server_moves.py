@@ -10,7 +10,7 @@ import pytest
 
 from osc_placement.model import provider
 from osc_placement.nova import values
-from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud import guest_search, server_moves
 from osc_placement.workflows.cloud.server_moves import Cost, Phase
 from tests.support import moving_cloud, nova_words
 from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, View
@@ -248,6 +248,27 @@ def test_a_move_that_no_source_has_begun_is_stuck_after_a_while(
     move = _move(View("live-migration", step))
     assert move.stuck(NOW, min_age=3600) is not None
     assert move.stuck(NOW, min_age=3601) is None
+
+
+def test_a_move_is_not_stuck_before_nova_itself_would_end_it() -> None:
+    step = moving_cloud.Step("accepted", "migrating", "active", "s", "d", "s", "s")
+    move = _move(View("live-migration", step))
+    begun = datetime.datetime.fromisoformat(moving_cloud.START)
+    assert move.stuck(begun + datetime.timedelta(seconds=59), min_age=0) is None
+    assert move.stuck(begun + datetime.timedelta(seconds=60), min_age=0) is not None
+
+
+@pytest.mark.parametrize("host", moving_cloud.HOSTS[:2])
+def test_a_live_migration_that_is_rolled_back_leaves_both_hosts_in_doubt(host: str) -> None:
+    step = moving_cloud.Step("cancelled", None, "active", "s", "s", "", "s")
+    reading = View("live-migration", step).reading()
+    ((uuid, migration),) = reading.migrations.items()
+    recent = dataclasses.replace(migration, is_rolled_back=True)
+    reading = dataclasses.replace(reading, migrations={uuid: recent})
+    move = server_moves.move_of(reading, reading.servers[SERVER])
+    assert [loss.is_certain for loss in move.losses if loss.host == host] == [False]
+    assert "nova may still clean up its target: wait a minute" in move.why()
+    assert guest_search.next_step(reading, move) == "then run this command again"
 
 
 @pytest.mark.parametrize("status", ["preparing", "running", "migrating", "finished", "confirming"])
