@@ -51,6 +51,8 @@ SNP_SINCE = 34
 ONE_TIME_USE_SINCE = 32
 #: From this release on Placement has ``[workarounds]optimize_for_wide_provider_trees``.
 WIDE_TREES_SINCE = 33
+#: From this release on Placement has ``max_allocation_candidates``.
+MAX_CANDIDATES_SINCE = 31
 
 
 def parse(text: str) -> int:

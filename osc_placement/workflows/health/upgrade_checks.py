@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,8 +28,8 @@ from osc_placement.workflows.repair import findings, status
 
 #: Lines of details, and names in a line.
 _LINES, _NAMES = 3, 3
-#: From these numbers on the documentation of Placement advises optimize_for_wide_provider_trees.
-_WIDE, _MANY = 8, 5
+#: A search with more combinations of devices is called slow.
+_COMBINATIONS = 20_000
 
 
 class Readiness(enum.StrEnum):
@@ -277,26 +278,52 @@ def wide_trees(
     upgrade: ReleaseStep,
 ) -> Outcome:
     """Flavors (``{name: query}``) whose candidates explode in trees with many equal devices."""
-    widest: dict[str, tuple[int, str]] = {}
-    for root, members in cloud.trees.items():
-        counts = collections.Counter(
-            name for item in members if item.uuid != root for name in inventories.get(item.uuid, {})
-        )
-        for name, count in counts.items():
-            widest[name] = max(widest.get(name, (0, "")), (count, cloud.providers[root].name))
+    trees = {
+        cloud.providers[root].name: [inventories.get(item.uuid, {}) for item in members]
+        for root, members in cloud.trees.items()
+        if len(members) > 1
+    }
     lines = {}
-    for flavor_name, query in sorted(queries.items()):
-        groups = collections.Counter(name for group in query.groups for name in group.resources)
-        for name, count in groups.items():
-            width, host = widest.get(name, (0, ""))
-            if count >= _MANY and width >= _WIDE:
-                lines[flavor_name] = f"{flavor_name}: {count} of {width} {name} (on {host})"
+    for name, query in sorted(queries.items()):
+        groups = [group.resources for group in query.groups if group.suffix and group.resources]
+        if len(groups) < 2:
+            continue
+        count, host = max(
+            ((_combinations(groups, tree), host) for host, tree in trees.items()), default=(0, "")
+        )
+        if count > _COMBINATIONS:
+            lines[name] = f"{name}: {count} combinations of devices on {host}"
     if not lines:
-        return Outcome.success(f"no flavor requests {_MANY} of {_WIDE} equal devices of a host")
-    advice = "set [workarounds]optimize_for_wide_provider_trees in placement.conf"
-    if upgrade.new < releases.WIDE_TREES_SINCE:
-        advice = "slow: Placement has optimize_for_wide_provider_trees from 2025.2 on"
-    return Outcome.of_lines(Readiness.WARNING, list(lines.values()), lines, advice)
+        return Outcome.success(f"no flavor has more than {_COMBINATIONS} combinations of devices")
+    return Outcome.of_lines(Readiness.WARNING, list(lines.values()), lines, _slow(upgrade.new))
+
+
+def _combinations(
+    groups: Iterable[Mapping[str, int]], tree: Sequence[inventory.Inventories]
+) -> int:
+    """In how many ways Placement combines the providers that each group of a request can use."""
+    return math.prod(
+        sum(
+            all(name in offered and offered[name].capacity >= n for name, n in group.items())
+            for offered in tree
+        )
+        for group in groups
+    )
+
+
+def _slow(release: int) -> str:
+    """What a release of Placement has against a slow search."""
+    option = "[workarounds]optimize_for_wide_provider_trees"
+    if release >= releases.WIDE_TREES_SINCE:
+        return f"slow: set {option} in placement.conf"
+    least = releases.NAMES[releases.WIDE_TREES_SINCE]
+    if release >= releases.MAX_CANDIDATES_SINCE:
+        return (
+            f"slow: Placement has {option} from {least} on; until then [placement]"
+            "max_allocation_candidates with allocation_candidates_generation_strategy ="
+            " breadth-first limits the search"
+        )
+    return f"slow: Placement has {option} from {least} on, and nothing against it before 2025.1"
 
 
 def without_allocations(missing: Sequence[findings.Finding[Any]], count: int) -> Outcome:
