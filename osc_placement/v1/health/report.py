@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.model import name
-from osc_placement.plan import file
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
 
@@ -81,6 +80,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         with errors.needs_extra("report", "placement report write"):
             import jinja2  # noqa: F401
+        from osc_placement.plan import file
         from osc_placement.workflows.health import report
 
         path = parsed_args.output
@@ -118,6 +118,8 @@ def _severities(written: report.Report) -> collections.Counter[str]:
 
 def _check_replaceable(path: pathlib.Path, *, replace: bool) -> None:
     """Errors: PlacementError for an existing file that is no report, or without ``replace``."""
+    from osc_placement.plan import file
+
     if not path.is_file():
         return
     if not replace:

@@ -17,10 +17,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from osc_placement import errors
-from osc_placement.plan.progress import ChangeEvent
 from osc_placement.v1.output import streams
+
+if TYPE_CHECKING:
+    from osc_placement.plan.progress import ChangeEvent
 
 LOG = logging.getLogger(__name__)
 

@@ -90,11 +90,7 @@ class Formatter:
     def _draw(
         self, tables: Iterable[Table], stdout: TextIO, parsed_args: argparse.Namespace
     ) -> None:
-        from cliff.formatters import table as cliff_table
-
         width = width_limit(parsed_args)
-        # Without cliff's own way to fit a table, which divides words.
-        unlimited = argparse.Namespace(**{**vars(parsed_args), "max_width": sys.maxsize})
         fitted: list[Layout] = []
         for table in tables:
             if table.title:
@@ -106,10 +102,33 @@ class Formatter:
             rows = layout.rows
             if terminal.has_colours(stdout):
                 rows = [terminal.coloured_cells(layout.columns, row) for row in rows]
-            cliff_table.TableFormatter().emit_list(layout.columns, rows, stdout, unlimited)
+            text = drawn(layout.columns, rows, print_empty=parsed_args.print_empty)
+            stdout.write(f"{text}\n")
             fitted.append(layout)
         if not self._quiet:
             note_dropped(fitted, width, stdout)
+
+
+def drawn(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, print_empty: bool) -> str:
+    """A table as cliff's: numbers in the first row align their column to the right.
+
+    ``print_empty``: the head also of a table without rows.
+    """
+    # Every start of a program imports this module.
+    import prettytable
+
+    table = prettytable.PrettyTable(list(columns), print_empty=print_empty, padding_width=1)
+    table.align = "l"
+    for name, cell in zip(columns, rows[0] if rows else (), strict=False):
+        if type(cell) in (int, float):
+            table.align[name] = "r"
+    table.add_rows([[_without_returns(cell) for cell in row] for row in rows])
+    return table.get_string()
+
+
+def _without_returns(cell: Any) -> Any:
+    """A cell whose lines end with a line feed only."""
+    return cell.replace("\r\n", "\n").replace("\r", " ") if isinstance(cell, str) else cell
 
 
 def _write_commands(rows: Collection[Sequence[Any]], width: int | None, stdout: TextIO) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.model.name import canonical_uuid, is_symbol, is_uuid
-from osc_placement.plan import file
 from osc_placement.v1.common import arguments, base, services
 
 if TYPE_CHECKING:
@@ -195,6 +194,8 @@ class RecipeInput:
 
 def _write(path: pathlib.Path, text: str) -> None:
     """Write a new file. Raises PlacementError for an existing one: it may have been edited."""
+    from osc_placement.plan import file
+
     if path.exists():
         raise errors.PlacementError(f"{path} exists. Give another file, or delete this one")
     file.replace(path, [text])

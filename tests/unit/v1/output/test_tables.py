@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from cliff.formatters import table
 
 from osc_placement.plan import change, result
 from osc_placement.plan.kinds import allocations
@@ -48,6 +49,26 @@ def test_tables_have_titles_and_structured_cells() -> None:
         "| VCPU           | 8      |\n"
         "+----------------+--------+\n"
     )
+
+
+@pytest.mark.parametrize("print_empty", [False, True])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [],
+        [("cmp-1", 8)],
+        [(1, 2.5), ("a long name", 12345)],
+        [("a\r\nb\rc\n", True), ("", None)],
+        [("\N{CJK UNIFIED IDEOGRAPH-4E2D}\u0301", "\x1b[31mred\x1b[0m"), ("|+-", "<b>")],
+    ],
+)
+def test_a_table_is_drawn_as_cliff_draws_it(
+    cells: Sequence[Sequence[Any]], print_empty: bool
+) -> None:
+    columns, of_cliff = ("name", "resource class"), io.StringIO()
+    unlimited = argparse.Namespace(max_width=sys.maxsize, fit_width=False, print_empty=print_empty)
+    table.TableFormatter().emit_list(columns, cells, of_cliff, unlimited)
+    assert f"{tables.drawn(columns, cells, print_empty=print_empty)}\n" == of_cliff.getvalue()
 
 
 def test_an_empty_table_is_omitted() -> None:
