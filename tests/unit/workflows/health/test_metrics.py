@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import math
-import pathlib
 import shutil
 import subprocess
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -25,9 +24,9 @@ from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import flavor_audit
-from osc_placement.workflows.health import health, metrics
-from osc_placement.workflows.snapshot import nova as nova_snapshot, save
+from osc_placement.workflows.health import health, metrics, report
 from tests.support import embedded
+from tests.support.clouds import large
 
 CONTEXT = ReadContext()
 
@@ -316,15 +315,33 @@ def test_prometheus_itself_accepts_the_output() -> None:
             assert checked.stderr.decode() == NAMED_BY_EXPORTER
 
 
-def test_the_requests_are_those_of_a_snapshot(tmp_path: pathlib.Path) -> None:
-    client = embedded.Client(load=testing.sample_cloud("12-hosts"))
-    nova = nova_api.RecordedNova(testing.sample_nova("12-hosts"), "the sample")
-    path = tmp_path / "cloud.sqlite"
-    asked = save.SaveRequest(path, also=nova_snapshot.Recording(nova))
-    assert save.save(client, asked, CONTEXT).metadata.requests == 155
-    with health.of_snapshot(path) as read:
-        assert metrics.read(read, CONTEXT)
-    assert len([item for item in client.sent if item.path != "/"]) == 155
+def examined(read: health.HealthServices) -> None:
+    health.examine(read, CONTEXT)
+
+
+def measured(read: health.HealthServices) -> None:
+    metrics.read(read, CONTEXT)
+
+
+def reported(read: health.HealthServices) -> None:
+    report.read(read, CONTEXT)
+
+
+@pytest.mark.parametrize("run", [examined, measured, reported])
+def test_a_further_host_needs_two_requests_and_a_further_server_none(
+    run: Callable[[health.HealthServices], None],
+) -> None:
+    def requests_of(hosts: int, servers: int) -> int:
+        cloud = large.LargeCloud(hosts, 0, servers)
+        client = embedded.Client(load=cloud.document())
+        nova = nova_api.RecordedNova(cloud.nova(), "")
+        run(health.HealthServices(client, nova, "no neutron"))
+        return len(client.sent)
+
+    small = requests_of(80, 160)
+    # The usages of one more project.
+    assert requests_of(80, 320) - small <= 1
+    assert requests_of(120, 240) - small <= 2.3 * 40
 
 
 def test_a_flavor_of_equal_needs_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
