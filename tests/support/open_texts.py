@@ -29,7 +29,8 @@ MODULES = (
     *("workflows/cloud/guest_search.py", "workflows/cloud/nova_request.py"),
     *("workflows/cloud/nova_servers.py", "workflows/cloud/observe_hosts.py"),
     *("workflows/cloud/ways.py", "workflows/capacity/show.py", "workflows/explain/flavor_audit.py"),
-    *("workflows/moving/places.py", "workflows/moving/plan.py", "workflows/moving/room_plan.py"),
+    *("workflows/moving/places.py", "workflows/moving/plan.py", "workflows/moving/planner.py"),
+    "workflows/moving/room_plan.py",
     *("workflows/moving/stop.py", "workflows/moving/stop_hosts.py", "v1/moving/make_room.py"),
 )
 

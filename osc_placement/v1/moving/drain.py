@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import pathlib
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +172,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
     ) -> plan.Drain:
         """The plan, and its file."""
         from osc_placement.workflows.cloud import named_aggregates
-        from osc_placement.workflows.moving import document, flavor_queries, plan
+        from osc_placement.workflows.moving import document, flavor_queries, plan, planner
 
         before = document.DrainOptions() if former is None else former.options
         named, aggregates = shown.of_aggregates(self, parsed_args.aggregate)
@@ -187,10 +186,9 @@ openstack placement host drain --continue drain.json --verify-empty"""
             flavor_queries.read(client, opened, nova_request.scheduler(parsed_args)),
             former,
             parsed_args.timeout,
-            base.cloud_name(self.app),
         )
         with self.reading() as context:
-            return plan.plan(client, request, nova, context, datetime.datetime.now(tz=datetime.UTC))
+            return planner.plan(client, request, nova, context, base.cloud_name(self.app))
 
     def _followed(
         self, former: document.MovePlan, drain: plan.Drain, nova: nova_servers.NovaReader

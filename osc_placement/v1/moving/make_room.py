@@ -6,19 +6,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.model import command_line
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
     from osc_placement.nova.api import Nova
     from osc_placement.workflows.cloud import nova_request as cloud_request
-    from osc_placement.workflows.moving import document, room_plan
-
-
-_COMMAND = "placement capacity make-room"
+    from osc_placement.workflows.moving import room_plan
 
 
 class MakeRoom(base.ReportShowOne):
@@ -90,7 +85,7 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
     ) -> base.Fields:
         """The plan, and its files."""
         from osc_placement.workflows.cloud import cases
-        from osc_placement.workflows.moving import room_plan
+        from osc_placement.workflows.moving import planner, room_plan
 
         (flavor,) = parsed_args.flavor
         client = self.connect()
@@ -98,63 +93,42 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         case = cases.read(opened, nova_request.server_options(parsed_args, flavor), nova.compute)
         (asked, *older) = case.requests
         request = room_plan.RoomRequest(
-            case, parsed_args.count, parsed_args.max_moves, parsed_args.timeout
+            case, flavor, parsed_args.count, parsed_args.max_moves, parsed_args.timeout
         )
         with self.reading() as context:
-            plan = room_plan.plan(client, request, nova, context)
-        not_checked = [*plan.not_checked, *asked.not_checked]
+            made = planner.plan(client, request, nova, context, base.cloud_name(self.app))
+        not_checked = [*made.plan.not_checked, *asked.not_checked]
         if older:
             not_checked.append(f"the rules of other releases than {asked.title}")
-        self.exit_code = 3 if plan.moves is None else services.NOT_CHECKED if not_checked else 0
+        self.exit_code = 3 if not made.is_made else services.NOT_CHECKED if not_checked else 0
         self.summary = [
             *(f"Assumed: {text}" for text in asked.assumptions),
             *(f"Not checked: {text}" for text in not_checked),
-            *(shown.write_plan(parsed_args, self._document(parsed_args, plan, client))),
+            *shown.write_plan(parsed_args, made.plan),
         ]
-        self.answer = _tables(plan, flavor)
+        self.answer = _tables(made, flavor)
         fields = {
-            "fits": plan.fits,
-            "moves": None if plan.moves is None else rows.lines(_rows(plan)),
-            "at_least": plan.at_least,
-            "is_proven": plan.is_proven,
-            "is_smallest": plan.is_smallest,
+            "fits": made.fits,
+            "moves": rows.lines(_rows(made)) if made.is_made else None,
+            "at_least": made.at_least,
+            "is_proven": made.is_proven,
+            "is_smallest": made.is_smallest,
             "not_checked": rows.lines(not_checked),
         }
         return tuple(fields), tuple(fields.values())
 
-    def _document(
-        self, parsed_args: argparse.Namespace, plan: room_plan.RoomPlan, client: api.Client
-    ) -> document.MovePlan:
-        from osc_placement.workflows.moving import document
 
-        (flavor,) = parsed_args.flavor
-        return document.MovePlan(
-            (), (), plan.moves or (),
-            target=str(client.target),
-            identity=client.target.identity,
-            cloud=base.cloud_name(self.app),
-            command=_COMMAND,
-            anew=_command(flavor, parsed_args.count),
-        )  # fmt: skip
-
-
-def _command(flavor: str, count: int) -> str:
-    """The command that plans anew."""
-    options = (("--flavor", flavor), ("--count", str(count)))
-    return command_line.line(_COMMAND, options=options)
-
-
-def _rows(plan: room_plan.RoomPlan) -> list[dict[str, Any]]:
+def _rows(made: room_plan.RoomPlan) -> list[dict[str, Any]]:
     return [
         {"server": move.server, "name": move.name, "from": move.source, "to": move.target}
-        for move in plan.moves or ()
+        for move in made.plan.moves
     ]
 
 
-def _tables(plan: room_plan.RoomPlan, flavor: str) -> list[tables.Table]:
-    number = "none found" if plan.moves is None else len(plan.moves)
-    answer = (flavor, plan.fits, number, plan.at_least)
+def _tables(made: room_plan.RoomPlan, flavor: str) -> list[tables.Table]:
+    number = len(made.plan.moves) if made.is_made else "none found"
+    answer = (flavor, made.fits, number, made.at_least)
     return [
         tables.Table("Answer", ("flavor", "fits now", "moves", "at least"), [answer]),
-        shown.table("Steps", [shown.move_row(move) for move in plan.moves or ()]),
+        shown.table("Steps", [*map(shown.move_row, made.plan.moves)]),
     ]

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan that empties hosts: reads both services, and decides the steps.
+"""The goal to empty hosts, and the steps that lead there.
 
-``plan`` sends the requests; the rest is pure.
+``DrainRequest.observe`` sends the requests; the rest is pure.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import datetime
 import functools
 import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api
+from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
 from osc_placement.model.name import and_more, counted
 from osc_placement.scheduling.answer import Answer
@@ -22,7 +22,6 @@ from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
     nova_servers,
-    observe,
     observe_hosts,
     servers,
 )
@@ -35,13 +34,13 @@ from osc_placement.workflows.moving import (
     follow,
     most,
     places,
+    planner,
     reserve_plan,
     steps,
     stop,
     targets,
     unblock,
 )
-from osc_placement.workflows.snapshot import replay
 
 _NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
 _ONLY_LIVE = "nova moves it only cold, and --only-live is given"
@@ -65,30 +64,7 @@ _KINDS = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DrainRequest:
-    """``hosts`` are names or UUIDs, ``aggregates`` are UUIDs.
-
-    ``flavors`` is ``{name: nova's queries}``: a plan keeps the last place for each of them, where
-    it can. ``former`` is the plan that is continued: its servers are read beside those of the
-    hosts. ``cloud`` is the operator's name of the cloud.
-    """
-
-    hosts: Sequence[str]
-    aggregates: Sequence[str] = ()
-    options: document.DrainOptions = dataclasses.field(default_factory=document.DrainOptions)
-    flavors: Mapping[str, places.Wanted] = dataclasses.field(default_factory=dict)
-    former: document.MovePlan | None = None
-    seconds: float = 60.0
-    cloud: str = ""
-
-    @property
-    def others(self) -> list[str]:
-        """The servers to read wherever they are."""
-        return [move.server for move in self.former.moves] if self.former else []
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(planner.Planned):
     """A plan and what it was made from.
 
     If servers stay: ``changes`` is ``{(server UUID, root UUID): the smallest changes after which it
@@ -96,7 +72,6 @@ class Drain:
     emptied together. ``notes`` are sentences.
     """
 
-    plan: document.MovePlan
     read: observe_hosts.HostsRead
     changes: Mapping[tuple[str, str], Sequence[SmallestChange]] = dataclasses.field(
         default_factory=dict
@@ -110,53 +85,69 @@ class Drain:
         return [change.text for change in self.changes.get((server.server, root), ())]
 
 
-def plan(
-    client: api.Client,
-    request: DrainRequest,
-    nova: nova_servers.NovaReader,
-    context: ReadContext,
-    now: datetime.datetime,
-) -> Drain:
-    """The steps that empty hosts.
+@dataclasses.dataclass(frozen=True, slots=True)
+class DrainRequest:
+    """The goal to empty hosts: ``hosts`` are names or UUIDs, ``aggregates`` are UUIDs.
 
-    A nova that does not show the servers or the migrations is an error: without them, a host may
-    look empty.
-
-    Requests: those of ``observe_hosts.read``, with ``keep`` those of ``snapshot.save``; on a
-    database file only those to nova and neutron. With ``keep`` also those of ``nova`` for all
-    servers.
-    Errors: InvalidInput for hosts that nova does not have or that are down, and for all hosts.
+    ``flavors`` is ``{name: nova's queries}``: a plan keeps the last place for each of them, where
+    it can. ``former`` is the plan that is continued: its servers are read beside those of the
+    hosts.
     """
-    follow.check_nova(nova.compute.not_checked)
-    target = client.target
-    with contextlib.ExitStack() as stack:
-        if request.options.keep and not observe.is_file(client):
-            client = stack.enter_context(replay.copied(client, context))
-        base = stack.enter_context(observe.whole_state(client))
-        everywhere: nova_servers.KnownServers | None = None
+
+    hosts: Sequence[str]
+    aggregates: Sequence[str] = ()
+    options: document.DrainOptions = dataclasses.field(default_factory=document.DrainOptions)
+    flavors: Mapping[str, places.Wanted] = dataclasses.field(default_factory=dict)
+    former: document.MovePlan | None = None
+    seconds: float = 60.0
+
+    @property
+    def needs_everything(self) -> bool:
+        """Whether it needs every record: all hosts may fail."""
+        return bool(self.options.keep)
+
+    def observe(
+        self,
+        client: api.Client,
+        base: state.CloudState | None,
+        nova: nova_servers.NovaReader,
+        context: ReadContext,
+    ) -> DrainReading:
+        """The hosts, and with ``keep`` the servers of all hosts.
+
+        Requests: those of ``observe_hosts.read``; on a database file only those to nova and
+        neutron. Errors: InvalidInput for hosts that nova does not have or that are down, and for
+        all hosts.
+        """
+        others = [move.server for move in self.former.moves] if self.former else []
+        everywhere = None
         if base is None:
-            more = [query for it in request.flavors.values() for one in it.queries for query in one]
+            more = [query for it in self.flavors.values() for one in it.queries for query in one]
             read = observe_hosts.read(
-                client, request.hosts, request.aggregates, nova, context, more, request.others
+                client, self.hosts, self.aggregates, nova, context, more, others
             )
         else:
-            read = observe_hosts.of_state(
-                base, request.hosts, request.aggregates, nova, request.others
-            )
-            if request.options.keep:
+            read = observe_hosts.of_state(base, self.hosts, self.aggregates, nova, others)
+            if self.options.keep:
                 everywhere = observe_hosts.known_servers(base, nova)
         follow.check_nova(filter(None, [read.on_hosts.problem]))
-        _check(read, nova.compute, request.options.keep)
-        drain = _decide(read, request, nova.compute, everywhere)
-    stamped = dataclasses.replace(
-        drain.plan,
-        created=now.astimezone(datetime.UTC).isoformat(timespec="seconds"),
-        target=str(target),
-        identity=target.identity,
-        disabled=_disabled(drain.plan.hosts, nova.compute, request.former),
-        cloud=request.cloud,
-    )
-    return dataclasses.replace(drain, plan=stamped)
+        _check(read, nova.compute, self.options.keep)
+        return DrainReading(read, everywhere)
+
+    def decide(self, read: DrainReading, compute: ServerHosts) -> Drain:
+        """The plan of what was read."""
+        return _decide(read.hosts, self, compute, read.everywhere)
+
+    def check(self, planned: Drain, read: DrainReading, nova: nova_servers.NovaReader) -> Drain:
+        """The plan as it is: nova was asked about all servers of the hosts."""
+        return planned
+
+
+class DrainReading(NamedTuple):
+    """The hosts; and all servers, for the reserve, if it is asked for."""
+
+    hosts: observe_hosts.HostsRead
+    everywhere: nova_servers.KnownServers | None = None
 
 
 def _disabled(
@@ -213,18 +204,25 @@ def _decide(
         is_aimed=True,
     )
     schedule, notes, doubts = _scheduled(found, question, request, everywhere)
-    doubts = (*doubts, *_of_targets(found, schedule))
+    targets_of_steps = ((step.server, step.option) for step in schedule.steps)
+    doubts = (*doubts, *planner.doubts_of_targets(found, targets_of_steps))
     blocked = question.blocked | _reasons(found, roots, schedule)
     plan = document.MovePlan(
-        tuple(map(question.host, roots)),
+        tuple(map(question.names.host, roots)),
         tuple(roots),
-        tuple(map(question.planned, schedule.steps)),
         tuple(
-            document.BlockedServer(uuid, question.name(uuid), question.host(root), why)
+            question.names.move(step.wave, step.server, step.option, step.why)
+            for step in schedule.steps
+        ),
+        tuple(
+            document.BlockedServer(
+                uuid, question.names.server(uuid), question.names.host(root), why
+            )
             for (uuid, root), why in sorted(blocked.items())
         ),
         tuple(dict.fromkeys((*question.not_checked(), *doubts))),
         request.options,
+        disabled=_disabled(tuple(map(question.names.host, roots)), compute, request.former),
     )
     drain = Drain(plan, read, notes=notes)
     if plan.is_complete:
@@ -233,23 +231,12 @@ def _decide(
     if len(roots) > 1:
         stuck = {root for _, root in question.blocked}
         possible = most.find(found, roots, stuck)
-        named = tuple(map(question.host, possible.hosts))
+        named = tuple(map(question.names.host, possible.hosts))
         possible = dataclasses.replace(possible, hosts=named)
     counted = changes_of_hosts.counted_by_nova(base, compute)
     changes = _changes(found, roots, schedule, counted)
     notes = (*notes, *set_back.notes(itertools.chain.from_iterable(changes.values())))
     return dataclasses.replace(drain, changes=changes, most=possible, notes=notes)
-
-
-def _of_targets(found: places.Moves, schedule: steps.Schedule) -> Iterator[str]:
-    """Why nova may refuse the targets of steps."""
-    by_reason: dict[str, list[str]] = {}
-    for step in schedule.steps:
-        server, root = step.server, step.option.root_uuid
-        if not found.is_sure(server, root):
-            by_reason.setdefault(found.why_unsure(server, root), []).append(server.uuid)
-    for why, uuids in by_reason.items():
-        yield f"the targets of {nova_servers.named(uuids)}: {why}"
 
 
 def _scheduled(
@@ -281,7 +268,7 @@ def _scheduled(
         schedule = order(functools.partial(kept.is_kept, roots))
     except SearchTooLong as error:
         return order(), (), (f"{what}: {error}",)
-    lost = [" and ".join(question.host(root) for root in failure) for failure in kept.lost]
+    lost = [" and ".join(question.names.host(root) for root in failure) for failure in kept.lost]
     notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
     return schedule, notes if lost else (), tuple(f"{what}: {text}" for text in everywhere.doubts)
 
@@ -322,6 +309,7 @@ class _Question:
     ) -> None:
         self._read, self._options, self.compute = read, request.options, compute
         self.roots = read.roots
+        self.names = planner.StepNames(read.base, compute, read.on_hosts.servers)
         before = request.former.options if request.former else document.DrainOptions()
         input_errors = errors.InputErrors()
         excluded, cold = request.options.excluded, request.options.cold
@@ -377,30 +365,6 @@ class _Question:
             return ""
         why = self._leaving.cold.get(server.key, "it is stopped")
         return f"{why}: {_ONLY_LIVE}"
-
-    def name(self, uuid: str) -> str:
-        """The name of a server; empty if nova shows none."""
-        listed = self._read.on_hosts.servers.get(uuid)
-        return listed.name if listed else ""
-
-    def host(self, root: str) -> str:
-        """Nova's name of a host."""
-        node = self.compute.node(root)
-        return node.host if node else self._read.base.providers[root].name
-
-    def planned(self, step: steps.DrainStep) -> document.PlannedMove:
-        """A step with names instead of UUIDs."""
-        return document.PlannedMove(
-            step.wave,
-            step.server.uuid,
-            self.name(step.server.uuid),
-            "live" if step.server.way is Way.LIVE_MIGRATE else "cold",
-            self._read.on_hosts.servers[step.server.uuid].status,
-            self.host(step.server.root_uuid),
-            self.host(step.option.root_uuid),
-            step.why,
-            steps.allocations_of(self._read.base, step.option),
-        )
 
     def not_checked(self) -> Iterator[str]:
         """What was not checked, and can refuse a step."""

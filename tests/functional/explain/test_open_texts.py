@@ -586,23 +586,17 @@ HOW = {
 
 #: Words of the other texts.
 PARTS = {
-    " that requires {}",
-    ", second query for pinned CPUs",
-    "nova.conf is not given: allow_resize_to_same_host is off",
     "placement allocation {}",
-    "placement capacity make-room",
-    "requested destination",
     "server {}",
     "server {} ({})",
     "the targets of {}: {}",
     "server {}: {}",
-    "the disk format and {}",
     "the hosts with the trait {}: they were not read",
     "the hosts with the trait {}: {}",
-    "the server's own allocations count as used",
     "whether a share is attached: nova was not asked",
     "{} of {}",
     "if it is so for more than a minute: {}",
+    "then run this command again",
     "{}; if it is on {}, a minute after the last change: {}",
 }
 

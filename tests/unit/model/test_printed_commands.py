@@ -36,7 +36,6 @@ from osc_placement.scheduling import verdict
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.common import plan_command
-from osc_placement.v1.moving import make_room
 from osc_placement.v1.repair import migration
 from osc_placement.v1.resources import provider
 from osc_placement.workflows.cloud import (
@@ -49,7 +48,7 @@ from osc_placement.workflows.cloud import (
     ways,
 )
 from osc_placement.workflows.explain import changes, commands as explain, holders
-from osc_placement.workflows.moving import document, follow, retire, script
+from osc_placement.workflows.moving import document, follow, retire, room_plan, script
 from osc_placement.workflows.repair.allocations import stuck
 from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
@@ -176,7 +175,9 @@ def left_by_a_move(name: str) -> None:
     reading: Any = Fake(allocations={UUID: {}}, providers={})
     for node, has_failed in itertools.product((None, Fake(uuid=UUID, host=name)), (True, False)):
         move: Any = Fake(
-            migrations=[Fake(has_failed=has_failed, dest_host=None, uuid=UUID)],
+            migrations=[
+                Fake(has_failed=has_failed, dest_host=None, uuid=UUID, is_rolled_back=False)
+            ],
             server=Fake(task_state="" if has_failed else "x", vm_state="", uuid=UUID, host=name),
             node=node,
             has_leftovers=True,
@@ -242,7 +243,9 @@ def replaced(name: str) -> None:
 #: The functions that print commands, and their cases.
 CASES: dict[str, Case] = {
     "plan.journal:check_replaceable": replaced,
-    "v1.moving.make_room:_command": lambda name: make_room._command(name, 1),
+    "workflows.moving.room_plan:_command": lambda name: room_plan._command(
+        Fake(flavor=name, number=1)  # type: ignore[arg-type]
+    ),
     "v1.common.plan_command:PlanCommand.command_line": again,
     "v1.common.plan_command:plan_command": lambda name: plan_command.plan_command("undo", name),
     "v1.repair.migration:RunMigrations._command_again": migrations,

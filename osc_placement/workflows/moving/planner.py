@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner of moves: a goal is a value that says what to read, and which steps lead there.
+
+``plan`` sends the requests; a goal decides on what was read. A new goal is a class with the
+members of ``Goal``; its plan is followed, written as a script and continued as every other one::
+
+    planner.plan(client, plan.DrainRequest(["cmp-1"]), nova, context)
+    planner.plan(client, room_plan.RoomRequest(case, "m1.large"), nova, context)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from osc_placement.client import api
+from osc_placement.engine import state
+from osc_placement.nova import values
+from osc_placement.scheduling.case import Way
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.search import placing
+from osc_placement.workflows.cloud import nova_servers, observe
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.servers import PlacedServer
+from osc_placement.workflows.moving import document, follow, steps
+from osc_placement.workflows.moving.places import Moves
+from osc_placement.workflows.snapshot import replay
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Planned:
+    """What a goal decides: a plan, and in subclasses what else an operator wants to know."""
+
+    plan: document.MovePlan
+
+
+R = TypeVar("R")
+P = TypeVar("P", bound=Planned)
+
+
+class Goal(Protocol[R, P]):
+    """What a plan of moves is for."""
+
+    @property
+    def needs_everything(self) -> bool:
+        """Whether it needs every record: of a service, a snapshot is saved then."""
+
+    def observe(
+        self,
+        client: api.Client,
+        base: state.CloudState | None,
+        nova: nova_servers.NovaReader,
+        context: ReadContext,
+    ) -> R:
+        """Read what it decides on; ``base`` is the state of a file. Sends requests."""
+
+    def decide(self, read: R, compute: ServerHosts) -> P:
+        """The plan. Pure."""
+
+    def check(self, planned: P, read: R, nova: nova_servers.NovaReader) -> P:
+        """The plan, with what only its own steps need to have checked. May send requests."""
+
+
+def plan(
+    client: api.Client,
+    goal: Goal[R, P],
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+    cloud: str = "",
+    now: datetime.datetime | None = None,
+) -> P:
+    """The plan for a goal; ``cloud`` is the operator's name of the cloud.
+
+    A nova that does not show the servers or the migrations is an error: without them, a host may
+    look empty.
+
+    Requests: those of the goal; if it needs every record, to a service those of ``snapshot.save``.
+    Errors: those of the goal; PlacementError without nova.
+    """
+    follow.check_nova(nova.compute.not_checked)
+    target, now = client.target, now or datetime.datetime.now(datetime.UTC)
+    with contextlib.ExitStack() as stack:
+        if goal.needs_everything and not observe.is_file(client):
+            client = stack.enter_context(replay.copied(client, context))
+        base = stack.enter_context(observe.whole_state(client))
+        read = goal.observe(client, base, nova, context)
+        planned = goal.check(goal.decide(read, nova.compute), read, nova)
+    stamped = dataclasses.replace(
+        planned.plan,
+        created=now.isoformat(timespec="seconds"),
+        target=str(target),
+        identity=target.identity,
+        cloud=cloud,
+    )
+    return dataclasses.replace(planned, plan=stamped)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepNames:
+    """Nova's names of hosts and servers, for the steps of a plan."""
+
+    base: state.CloudState
+    compute: ServerHosts
+    servers: Mapping[str, values.Server]
+
+    def host(self, root: str) -> str:
+        """Nova's name of a host."""
+        node = self.compute.node(root)
+        return node.host if node else self.base.providers[root].name
+
+    def server(self, uuid: str) -> str:
+        """The name of a server; empty if nova shows none."""
+        listed = self.servers.get(uuid)
+        return listed.name if listed else ""
+
+    def move(
+        self, wave: int, server: PlacedServer, option: placing.Option, why: str = ""
+    ) -> document.PlannedMove:
+        """A step of a plan."""
+        return document.PlannedMove(
+            wave,
+            server.uuid,
+            self.server(server.uuid),
+            "live" if server.way is Way.LIVE_MIGRATE else "cold",
+            self.servers[server.uuid].status,
+            self.host(server.root_uuid),
+            self.host(option.root_uuid),
+            why,
+            steps.allocations_of(self.base, option),
+        )
+
+
+def doubts_of_targets(
+    moves: Moves, targets: Iterable[tuple[PlacedServer, placing.Option]]
+) -> Iterator[str]:
+    """Why nova may refuse the targets of servers: each reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for server, option in targets:
+        if not moves.is_sure(server, option.root_uuid):
+            why = moves.why_unsure(server, option.root_uuid)
+            by_reason.setdefault(why, []).append(server.uuid)
+    for why, uuids in by_reason.items():
+        yield f"the targets of {nova_servers.named(uuids)}: {why}"
