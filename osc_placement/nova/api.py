@@ -69,7 +69,7 @@ _NEEDED = "an admin of the project"
 
 
 @runtime_checkable
-class Session(Protocol):
+class Login(Protocol):
     """What else a login, or its recording, shows of the cloud."""
 
     def service_types(self) -> frozenset[str]: ...
@@ -170,12 +170,12 @@ def clock_offset(nova: Nova) -> datetime.timedelta:
     Nova compares and filters its timestamps by its own clock.
     Requests: one GET if none was sent to nova before.
     """
-    return nova.clock_offset() if isinstance(nova, Session) else _NO_OFFSET
+    return nova.clock_offset() if isinstance(nova, Login) else _NO_OFFSET
 
 
 def service_types(nova: Nova) -> frozenset[str]:
     """The types of all services in the cloud's catalog. Requests: none. Errors: NotKnown."""
-    if isinstance(nova, Session):
+    if isinstance(nova, Login):
         return nova.service_types()
     raise errors.NotKnown("the services of the catalog were not read")
 

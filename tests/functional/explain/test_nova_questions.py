@@ -348,7 +348,7 @@ UNKNOWN_NAMES = [
 AUDITS = [
     Row(AUDIT, "az1", 3,
         [{"name": "avx", "code": "one-host", "hosts": 1, "hosts_if_empty": 1, "assumed": (OWNER,)},
-         {"name": "cyborg", "code": "no-host", "hosts": 0, "hosts_if_empty": 0},
+         {"name": "cyborg", "code": "unknown", "hosts": 0, "hosts_if_empty": 0},
          {"name": "invalid", "code": "invalid", "hosts": 0, "hosts_if_empty": None, "assumed": []},
          {"name": "large", "code": "no-host", "hosts": 0, "hosts_if_empty": 0, "assumed": (OWNER,)},
          {"name": "pci", "code": "unknown", "hosts": 2, "hosts_if_empty": 2, "assumed": (OWNER,)},

@@ -71,7 +71,7 @@ def test_the_requested_zone_is_read_from_every_nova_that_shows_it(
         (connection(500, {"computeFault": {"message": "out\n of order"}}), "out of order"),
         (connection(503, []), "Some Reason"),
         (connection(body={"aggregates": [{"id": 7}]}), "lacks"),
-        (connection(body=[]), "a field of another type"),
+        (connection(body=[]), "another form"),
     ],
 )
 def test_errors_of_nova_are_reported(cloud: Any, message: str) -> None:

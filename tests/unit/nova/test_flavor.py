@@ -245,7 +245,7 @@ def test_an_answer_of_glance_is_parsed() -> None:
     + [{"id": "a", "disk_format": wrong} for wrong in (1.5, ["raw"], {"raw": 1})],
 )
 def test_an_image_with_a_field_of_another_type_is_an_error_of_glance(image: object) -> None:
-    text = "glance's response to /images (lacks the field|has a field of another type)"
+    text = "glance's response to /images lacks a field"
     with pytest.raises(errors.PlacementError, match=text):
         flavors.image(glance(200, json.dumps(image)), "x")
     with pytest.raises(errors.PlacementError, match=text):

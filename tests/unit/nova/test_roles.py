@@ -75,8 +75,8 @@ def test_nobody_has_a_role_that_is_not_there() -> None:
     ("answer", "status", "text"),
     [
         ({"error": {"message": "You are not authorized"}}, 403, "You are not authorized"),
-        ({"rolls": []}, 200, "lacks the field 'roles'"),
-        ({"roles": None}, 200, "a field of another type"),
+        ({"rolls": []}, 200, "lacks a field"),
+        ({"roles": None}, 200, "lacks a field"),
     ],
 )
 def test_what_keystone_does_not_tell_is_an_error(answer: object, status: int, text: str) -> None:

@@ -159,7 +159,7 @@ def requests_of(client: embedded.Client, run: Callable[[], object]) -> list[tupl
 def test_a_cloud_is_read_once() -> None:
     read, client = services()
     together = requests_of(client, lambda: health.examine(read, CONTEXT))
-    assert len(together) == len(set(together)) == 152
+    assert len(together) == len(set(together)) == 141
     nova, neutron = read.require_nova(), read.neutron_or_none
     single = {
         sent
@@ -503,7 +503,6 @@ def test_a_failing_placement_is_not_asked_again(paths: str, workers: int, asked:
     # Each request that fails is named once: both listings, or the first one of a provider.
     named = sum("the database is gone" in text for text in not_checked)
     assert named == (1 if paths == PER_PROVIDER else 2)
-    assert not_checked.count("as allocations") == len(not_checked) - named >= 4
 
 
 class FailingConnection:
