@@ -108,6 +108,8 @@ class DiffSnapshots(base.ReportLister):
 
     One row per provider, consumer, trait and resource class that differs. JSON output is
     complete; a table shows only the facts that differ. Generations and timestamps are left out.
+    Two states without a common provider are two clouds: their providers are compared by name,
+    without aggregates and allocations.
     """
 
     auth_required = False
@@ -145,12 +147,17 @@ openstack placement snapshot diff monday.sqlite live"""
                 sides[LIVE] = stack.enter_context(self._live(owners=owners))
             before, after = (sides[word] for word in words)
             generations = parsed_args.generations
+            two_clouds = diff.are_two_clouds(before, after)
             differences = list(
-                diff.differences(before, after, generations=generations, owners=owners)
+                diff.differences_by_name(before, after, generations=generations)
+                if two_clouds
+                else diff.differences(before, after, generations=generations, owners=owners)
             )
             names = {item.uuid: item.name for side in (before, after) for item in side.providers()}
         self.exit_code = 3 if differences else 0
         lines = [] if owners else ["One of the snapshots has no owners: they are not compared"]
+        if two_clouds:
+            lines = ["These are two clouds: providers are compared by name, and no allocations"]
         self.summary = [*lines, _summary(differences)]
         columns: rows.Columns[diff.StateDifference] = {
             "kind": lambda item: str(item.kind),

@@ -89,6 +89,42 @@ def differences(
             yield from _difference(ObjectKind.CONSUMER, consumer.uuid, "", *facts)
 
 
+def are_two_clouds(before: Side, after: Side) -> bool:
+    """Whether the states have providers and no provider in common."""
+    uuids = {item.uuid for item in before.providers()}
+    others = {item.uuid for item in after.providers()}
+    return bool(uuids and others) and uuids.isdisjoint(others)
+
+
+def differences_by_name(
+    before: Side, after: Side, *, generations: bool = False
+) -> Iterator[StateDifference]:
+    """What differs between two clouds: traits, resource classes, and providers by their names.
+
+    Aggregates and consumers have UUIDs only, and each cloud its own: they are left out.
+    """
+    yield from _names(ObjectKind.TRAIT, before.traits(), after.traits())
+    yield from _names(
+        ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
+    )
+    sides = [_by_name(side, generations=generations) for side in (before, after)]
+    for name in sorted({**sides[0], **sides[1]}):
+        yield from _difference(ObjectKind.PROVIDER, "", name, *(side.get(name) for side in sides))
+
+
+def _by_name(side: Side, *, generations: bool) -> dict[str, Facts]:
+    """The facts of each provider, with names in place of UUIDs."""
+    names = {item.uuid: item.name for item in side.providers()}
+    named = {}
+    for item in side.providers():
+        facts = _provider_facts(item, generations=generations)
+        facts |= {field: names.get(facts[field]) for field in ("parent", "root")}
+        named[item.name] = {
+            key: value for key, value in facts.items() if not key.startswith("aggregate ")
+        }
+    return named
+
+
 T = TypeVar("T")
 
 

@@ -255,6 +255,7 @@ def test_a_configuration_that_is_not_a_text_file_is_reported(
         assert (ended.code, ended.stderr) == (1, f"{path} cannot be read: {reason}\n")
 
 
+@pytest.mark.timeout(900)
 def test_a_command_that_reads_adds_nothing_and_one_that_writes_says_what(
     target: targets.OfflinePlacement, tmp_path: pathlib.Path
 ) -> None:

@@ -134,3 +134,19 @@ def test_a_database_is_compared_like_a_snapshot(openstack: shell.OpenStack) -> N
     outcome = openstack.run("placement snapshot diff", "a.sqlite", "b.sqlite", "-f", "json")
     (row,) = json.loads(outcome.stdout)
     assert (outcome.code, row["kind"], row["name"]) == (3, "trait", "CUSTOM_B")
+
+
+def test_two_clouds_are_compared_by_the_names_of_their_providers(
+    openstack: shell.OpenStack,
+) -> None:
+    for name, hosts in (("east.sqlite", ("one", "two")), ("west.sqlite", ("one", "three"))):
+        for host in hosts:
+            shell.run(["--os-placement-database", name, "resource", "provider", "create", host])
+    amend = ["--os-placement-database", "west.sqlite", *["resource", "provider", "inventory"]]
+    assert shell.run([*amend, "amend", "one", "--resource", "VCPU:total=4", "--create"]).code == 0
+    outcome = openstack.run("placement snapshot diff", "east.sqlite", "west.sqlite", "-f", "json")
+    shown = [(row["name"], row["change"]) for row in json.loads(outcome.stdout)]
+    assert shown == [("one", "changed"), ("three", "added"), ("two", "removed")]
+    assert json.loads(outcome.stdout)[0]["after"]["VCPU:total"] == 4
+    assert outcome.code == 3
+    assert "These are two clouds: providers are compared by name" in outcome.stderr

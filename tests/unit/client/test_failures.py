@@ -31,7 +31,7 @@ def session_to(url: str) -> keystoneauth1.session.Session:
 
 
 def ask_placement(url: str) -> None:
-    transport.over_session(session_to(url), endpoint=url, timeout=0.5).send("GET", "/traits")
+    transport.over_session(session_to(url), endpoint=url, timeout=60).send("GET", "/traits")
 
 
 def asking(proxy: str, refused: type[service.ServiceRefused]) -> Callable[[str], None]:
@@ -39,7 +39,7 @@ def asking(proxy: str, refused: type[service.ServiceRefused]) -> Callable[[str],
         session = session_to(url)
         adapter = keystoneauth1.adapter.Adapter(session, endpoint_override=url)
         connection = types.SimpleNamespace(session=session, **{proxy: adapter})
-        service.send(connection, proxy, "GET", "/things", refused, timeout=0.5)
+        service.send(connection, proxy, "GET", "/things", refused, timeout=60)
 
     return ask
 
@@ -49,7 +49,7 @@ def log_in(url: str) -> None:
     session = session_to(url)
     transport.prepare(session)
     try:
-        session.get(url, timeout=0.5)
+        session.get(url, timeout=60)
     except keystoneauth1.exceptions.ClientException as error:
         raise errors.PlacementError(str(error)) from error
 

@@ -18,7 +18,7 @@ from osc_placement.nova import values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud.server_moves import ON_NO_HOST, move_of
-from osc_placement.workflows.repair.allocations import expected, ports
+from osc_placement.workflows.repair.allocations import expected, ports, wrong
 from osc_placement.workflows.repair.allocations.at_rest import elsewhere, skip_reason
 from osc_placement.workflows.repair.allocations.expected import (
     Expected,
@@ -88,7 +88,7 @@ class _Deciding:
         unallocated = ports.unallocated(self._snapshot, server)
         if not before.allocations or (unallocated and not away):
             return self._allocate(server, before, move.node.uuid)
-        return self._keep(server, before, away)
+        return self._keep(server, before, away, move.node.uuid)
 
     def _allocate(
         self, server: values.Server, before: allocation.Consumer, root: str
@@ -125,7 +125,7 @@ class _Deciding:
         }
 
     def _keep(
-        self, server: values.Server, before: allocation.Consumer, away: list[str]
+        self, server: values.Server, before: allocation.Consumer, away: list[str], root: str
     ) -> HealDecision:
         """A server with allocations: its owner and its ports' bindings may be wrong."""
         is_read = server.uuid in self._snapshot.owners
@@ -133,29 +133,33 @@ class _Deciding:
             owner = Owner(server.project_id, server.user_id)
             repair = Repair(owner=owner, precondition=precondition_of(server))
             return HealDecision(server, before, Reason(text=_owner_change(before, owner)), repair)
-        wrong = self._why_wrong(server, before, away)
+        why_wrong = self._why_wrong(server, before, away, root)
         bindings = ports.missing_bindings(self._snapshot, server)
-        if bindings and is_read and not wrong and self._request.bind:
+        if bindings and is_read and not why_wrong and self._request.bind:
             uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
             names = ", ".join(sorted(map(self._snapshot.name_of, uuids)))
             reason = Reason(text=f"bind its port to {names}")
             repair = Repair(precondition=precondition_of(server), bindings=bindings)
             return HealDecision(server, before, reason, repair)
-        return HealDecision(server, before, wrong)
+        return HealDecision(server, before, why_wrong)
 
     def _why_wrong(
-        self, server: values.Server, before: allocation.Consumer, away: list[str]
+        self, server: values.Server, before: allocation.Consumer, away: list[str], root: str
     ) -> Reason:
-        """What is wrong with allocations that heal does not change; the audit repairs them."""
+        """What is wrong with allocations that heal does not change; the audit repairs them.
+
+        An image that is not known leaves the amounts open of the classes that it decides.
+        """
         if away:
             names = ", ".join(sorted(set(map(self._snapshot.name_of, away))))
             return Reason(Code.WRONG_HOST, _ELSEWHERE.format(names=names, audit=_AUDIT))
         request = expected.request_of(server)
         requested, allocated = request.total(), before.total()
-        if (
-            request.unknown
-            or request.undecided
-            or all(allocated.get(name, 0) >= amount for name, amount in requested.items())
+        undecided = wrong.undecided_classes(self._snapshot, root, request, allocated)
+        if request.unknown or all(
+            allocated.get(name, 0) >= amount
+            for name, amount in requested.items()
+            if name not in undecided
         ):
             return reasons.NONE
         held_text, requested_text = _amounts(allocated), _amounts(requested)

@@ -279,13 +279,13 @@ def compare(
     """Compare the amounts ``on_host`` with the flavor; ``total`` includes other hosts."""
     request = expected.request_of(server)
     requested = request.total()
-    undecided = _undecided(snapshot, root, request, total)
+    undecided = undecided_classes(snapshot, root, request, total)
     undecided |= {*_variable(snapshot, server, root, total)}
     wrong = {name: requested.get(name, 0) for name in _wrong(requested, on_host, undecided)}
     return SizeComparison(wrong, undecided)
 
 
-def _undecided(
+def undecided_classes(
     snapshot: CloudSnapshot,
     root: str,
     request: flavor.ServerRequest,

@@ -313,6 +313,24 @@ def test_wrong_allocations_are_reported_and_unchanged(
     assert skipped.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(
+    ("held", "is_wrong"),
+    [
+        ({"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 10}, True),
+        ({"PCPU": 1, "MEMORY_MB": 256, "DISK_GB": 10}, True),
+        ({"PCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}, False),
+    ],
+)
+def test_an_unknown_image_leaves_only_the_kind_of_cpus_open(
+    held: dict[str, int], is_wrong: bool
+) -> None:
+    hidden = server("a", image_properties=None)
+    planned = plan_heal(cloud([hidden], allocations={"s": {"n-a.": held}}))
+    (skipped,) = planned.skipped
+    assert skipped.unchanged is not is_wrong
+    assert ("but its flavor requests" in skipped.reason) is is_wrong
+
+
 def test_plan_contains_only_servers_in_scope() -> None:
     snapshot = cloud([server("a"), server("c", "t")])
     for within, found in (
