@@ -77,8 +77,10 @@ def environment(lab: place.Place, name: str, packages: Sequence[str]) -> str:
     return python
 
 
-def ask_release(lab: place.Place, release: int, script: str) -> dict[str, Any]:
-    """The JSON object that a script of this folder prints with the Python of a release of nova.
+def ask_release(lab: place.Place, release: int, script: str, question: Any = None) -> Any:
+    """The JSON that a script of this folder prints with the Python of a release of nova.
+
+    ``question`` is its input, as JSON.
 
     Requests: those of ``release_python``.
     """
@@ -86,10 +88,10 @@ def ask_release(lab: place.Place, release: int, script: str) -> dict[str, Any]:
     completed = subprocess.run(
         [python, "-P", "-W", "ignore", str(place.HERE / script)],
         env=dict(lab.environment()),
+        input=json.dumps(question),
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert completed.returncode == 0, completed.stderr
-    answer: dict[str, Any] = json.loads(completed.stdout)
-    return answer
+    return json.loads(completed.stdout)

@@ -152,8 +152,8 @@ def test_a_row_is_what_nova_and_placement_answer(real_placement: RealPlacement) 
     cases = [
         (
             *pairs[number % len(pairs)],
-            drawn(draw, SPECS, 0.25),
-            drawn(draw, IMAGE, 0.2),
+            drawn(draw, SPECS, 0.15),
+            drawn(draw, IMAGE, 0.12),
             [draw.sample(TRAITS, draw.randint(len(TRAITS) // 2, len(TRAITS))) for _ in HOSTS],
         )
         for number in range(CASES)

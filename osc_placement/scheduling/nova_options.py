@@ -7,7 +7,8 @@ import collections
 import dataclasses
 import pathlib
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from osc_placement.model import json_text
 from osc_placement.model.name import CUSTOM_PREFIX
@@ -38,14 +39,19 @@ DEFAULT_MAX_INSTANCES = 50
 class PciAlias:
     """What nova requests from Placement for one device of a ``[pci]alias``.
 
-    ``has_ids``: the alias has a vendor_id and a product_id. ``is_live_migratable``: its devices can
-    move with a running server.
+    ``has_ids``: the alias has a vendor_id and a product_id; ``has_class``: a resource_class.
+    ``is_live_migratable``: its devices can move with a running server. ``problem`` is what nova
+    refuses in it from nova 31 on.
     """
 
     resource_class: str
     traits: frozenset[str] = frozenset()
     has_ids: bool = True
     is_live_migratable: bool = False
+    has_class: bool = False
+    device_type: str | None = None
+    numa_policy: str = "legacy"
+    problem: str = ""
 
 
 #: ``{name: the aliases of this name}``
@@ -69,11 +75,54 @@ def read_aliases(texts: Iterable[str]) -> PciAliases:
                 frozenset(_standard_or_custom(each, traits.standard()) for each in names),
                 bool(alias.get("vendor_id") and alias.get("product_id")),
                 topology.is_true(str(alias.get("live_migratable", ""))),
+                bool(alias.get("resource_class")),
+                alias.get("device_type"),
+                alias.get("numa_policy", "legacy"),
+                _problem_of(alias),
             )
             aliases[alias["name"]].append(read)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a PCI alias: {text}") from error
     return aliases
+
+
+#: The keys of an alias, and the values that nova accepts from nova 31 on.
+_ALIAS_VALUES: Mapping[str, str] = {
+    "name": "(?s).{1,256}",
+    "vendor_id": "[0-9a-fA-F]{4}",
+    "product_id": "[0-9a-fA-F]{4}",
+    "device_type": "type-PCI|type-PF|type-VF",
+    "numa_policy": "required|legacy|preferred|socket",
+    "capability_type": "pci",
+    "resource_class": "(?s).*",
+    "traits": "(?s).*",
+    "live_migratable": "(?i)0|1|f|false|n|no|off|on|t|true|y|yes",
+}
+
+
+def _problem_of(alias: Mapping[str, Any]) -> str:
+    for key, value in alias.items():
+        if key not in _ALIAS_VALUES:
+            return f"nova does not know {key}"
+        if not isinstance(value, str) or not re.fullmatch(_ALIAS_VALUES[key], value):
+            return f"{key} {value!r} is not a value that nova accepts"
+    return ""
+
+
+def wrong_aliases(aliases: PciAliases, *, in_placement: bool) -> Iterator[str]:
+    """Why nova refuses the aliases of a nova.conf from nova 31 on, whatever a flavor requests."""
+    for name, specs in aliases.items():
+        yield from (f"alias {name}: {alias.problem}" for alias in specs if alias.problem)
+        types = {alias.device_type for alias in specs}
+        if len(specs) > 1 and (len(types) > 1 or None in types):
+            named = ", ".join(sorted(str(kind or "none") for kind in types))
+            yield f"alias {name} is set {len(specs)} times: the device types differ ({named})"
+        if len({alias.numa_policy for alias in specs}) > 1:
+            yield f"alias {name} is set {len(specs)} times: the NUMA policies differ"
+        if in_placement and len(specs) > 1:
+            yield f"alias {name} is set {len(specs)} times: pci_in_placement allows one"
+        if not all(alias.has_ids or (in_placement and alias.has_class) for alias in specs):
+            yield f"alias {name} has no vendor_id and product_id"
 
 
 def _standard_or_custom(text: str, standard: Container[str]) -> str:

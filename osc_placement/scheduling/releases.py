@@ -33,6 +33,8 @@ OLDEST_VERSION: Mapping[int, int] = {release: _ROWS[str(release)]["oldest"] for 
 OS_TRAITS: Mapping[int, str] = {release: _ROWS[str(release)]["os_traits"] for release in NAMES}
 #: ``{release: the least QEMU of its libvirt driver}``
 QEMU: Mapping[int, str] = {release: _ROWS[str(release)]["qemu"] for release in NAMES}
+#: The same of libvirt.
+LIBVIRT: Mapping[int, str] = {release: _ROWS[str(release)]["libvirt"] for release in NAMES}
 
 #: ``{trait: the first release whose nova-compute may write it}``, without those of nova 27.
 WRITTEN_SINCE: Mapping[str, int] = {

@@ -49,8 +49,8 @@ NETWORKS = (
     " networks"
 )
 
-#: Nova checks all aliases of its nova.conf from this release on.
-_ALIASES_CHECKED_SINCE = 31
+#: Nova checks all aliases of its nova.conf from this release on, also nova-compute at its start.
+ALIASES_CHECKED_SINCE = 31
 
 #: The beginning of the names of the groups of PCI devices; nova uses random UUIDs.
 _DEVICE = "_pci-"
@@ -577,14 +577,12 @@ def _wrong_aliases(
     for name, _ in dict(requested).items():
         if name not in aliases:
             yield f"alias has no {name}"
-    for name, specs in aliases.items():
-        # Before, nova compares only the aliases that a flavor requests.
-        if release < _ALIASES_CHECKED_SINCE and (not in_placement or name not in dict(requested)):
-            continue
-        if in_placement and len(specs) > 1:
-            yield f"alias {name} is set {len(specs)} times: pci_in_placement allows one"
-        if not in_placement and not all(alias.has_ids for alias in specs):
-            yield f"alias {name} has no vendor_id and product_id"
+    if release >= ALIASES_CHECKED_SINCE:
+        yield from nova_options.wrong_aliases(aliases, in_placement=in_placement)
+        return
+    for name in dict(requested) if in_placement else ():
+        if len(aliases.get(name, ())) > 1:
+            yield f"alias {name} is set {len(aliases[name])} times: pci_in_placement allows one"
 
 
 class RequestRule(NamedTuple):

@@ -84,7 +84,9 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
             return _ERROR
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.nova import api, pci
+        import dataclasses
+
+        from osc_placement.nova import api, compute_options, pci
         from osc_placement.scheduling import nova_options
         from osc_placement.workflows.health import upgrade
 
@@ -99,6 +101,9 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
             configuration = pci.read_device_spec(parsed_args.nova_conf)
         version = api.maximum_version(opened.require_nova())
         step = upgrade.step_of(version, parsed_args.old, parsed_args.to, options)
+        if parsed_args.nova_conf is not None:
+            compute = compute_options.read(parsed_args.nova_conf)
+            step = dataclasses.replace(step, compute=compute)
         with self.reading() as context:
             reader = upgrade.UpgradeReader(
                 opened,

@@ -359,6 +359,12 @@ CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
         "One-time-use devices",
         lambda read: checks.one_time_use(read.configuration, read.upgrade),
     ),
+    (
+        "compute-options",
+        "Options of nova-compute",
+        lambda read: checks.compute_options(read.cloud, read.upgrade),
+    ),
+    ("hypervisors", "Hypervisors", lambda read: checks.hypervisors(read.cloud, read.upgrade)),
     ("pci-aliases", "PCI aliases", _aliases),
     ("wide-trees", "Wide provider trees", _wide_trees),
     (

@@ -20,7 +20,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavor, pci, values
 from osc_placement.plan import change
-from osc_placement.scheduling import releases, request, traits as nova_traits
+from osc_placement.scheduling import nova_options, releases, request, traits as nova_traits
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
@@ -28,6 +28,7 @@ from osc_placement.workflows.repair import findings, status
 
 #: Lines of details, and names in a line.
 _LINES, _NAMES = 3, 3
+_SKIP = "[workarounds]disable_compute_service_check_for_ffu"
 #: A search with more combinations of devices is called slow.
 _COMBINATIONS = 20_000
 
@@ -99,6 +100,9 @@ def step(upgrade: ReleaseStep) -> Outcome:
     beside = f"beside nova-computes of {releases.title(old)}"
     versions = f"service version {version}, the least is {least}"
     first = f"upgrade to {releases.title(releases.way(old, new))} first"
+    if not releases.starts(old, new) and upgrade.compute and upgrade.compute.skips_version_check:
+        text = f"{releases.title(new)} starts {beside} only by {_SKIP}: {versions}"
+        return Outcome(Readiness.WARNING, ("nova does not support this step", first, text))
     if not releases.starts(old, new):
         text = f"the services of {releases.title(new)} do not start {beside}: {versions}"
         return Outcome(Readiness.FAILURE, (text, first))
@@ -255,6 +259,60 @@ def one_time_use(configuration: pci.PciConfiguration | None, upgrade: ReleaseSte
         advice = "nova-compute does not start: set [pci]report_in_placement = true"
         return Outcome(Readiness.FAILURE, (text, advice), (configuration.path,))
     return Outcome.success(f"{configuration.path} has none that is not reported")
+
+
+def compute_options(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
+    """What in a nova.conf stops the new nova-compute at its start."""
+    compute, options = upgrade.compute, upgrade.options
+    if compute is None:
+        return Outcome(
+            Readiness.NOT_CHECKED, ("--nova-conf names the nova.conf of a compute host",)
+        )
+    wrong: list[str] = []
+    if upgrade.new >= request.ALIASES_CHECKED_SINCE and options.aliases is not None:
+        in_placement = options.pci_in_placement
+        wrong = [*nova_options.wrong_aliases(options.aliases, in_placement=in_placement)]
+    if wrong:
+        lines = [f"nova-compute does not start: [pci]{reason}" for reason in wrong]
+        return Outcome.of_lines(Readiness.FAILURE, lines, (compute.path,))
+    hosts = {*cloud.nodes_of_host, *cloud.hosts.services, *cloud.hosts.unreachable}
+    if compute.host is not None and compute.host not in hosts:
+        text = f"[DEFAULT]host is {compute.host}, and nova has no such host"
+        advice = "nova-compute does not start when the name of its host changes"
+        return Outcome(Readiness.WARNING, (text, advice), (compute.path,))
+    return Outcome.success(f"{compute.path}: nothing stops a nova-compute")
+
+
+def hypervisors(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
+    """Hosts whose QEMU is too old for the new nova-compute."""
+    least = releases.QEMU[upgrade.new]
+    major, minor, micro = map(int, least.split("."))
+    number = major * 1_000_000 + minor * 1_000 + micro
+    nodes = [
+        node
+        for node in cloud.hosts.nodes
+        if node.hypervisor[0].upper() in _QEMU and node.hypervisor[1]
+    ]
+    old = {
+        node.host: f"{node.host}: QEMU {_version(node.hypervisor[1])}, the least is {least}"
+        for node in nodes
+        if node.hypervisor[1] < number
+    }
+    if old:
+        advice = "nova-compute does not start there: upgrade its system first"
+        return Outcome.of_lines(Readiness.FAILURE, sorted(old.values()), old, advice)
+    libvirt = f"libvirt ({releases.LIBVIRT[upgrade.new]} or later) is not shown by nova"
+    if not nodes:
+        return Outcome(Readiness.NOT_CHECKED, (f"nova shows no QEMU ({least} or later)", libvirt))
+    count = counted(len(nodes), "hypervisor")
+    return Outcome(Readiness.SUCCESS, (f"{count} of QEMU {least} or later", libvirt))
+
+
+_QEMU = frozenset({"QEMU", "KVM"})
+
+
+def _version(number: int) -> str:
+    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
 
 
 def aliases(flavors: Mapping[str, Sequence[str]], *, is_known: bool, in_placement: bool) -> Outcome:

@@ -17,6 +17,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavors, values
+from osc_placement.nova.compute_options import ComputeOptions
 from osc_placement.nova.flavor import Flavor, Source
 from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -110,16 +111,27 @@ class RequestPair:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReleaseStep:
-    """The step from one release to a newer one, and the options of nova's scheduler."""
+    """The step from one release to a newer one, and the options of nova's scheduler.
+
+    ``compute`` are the options of nova-compute, None without a nova.conf.
+    """
 
     old: int
     new: int
     options: nova_options.SchedulerOptions
+    compute: ComputeOptions | None = None
 
     @property
     def titles(self) -> str:
         """``nova 31 (2025.1) to nova 34 (2026.2)``"""
         return f"{releases.title(self.old)} to {releases.title(self.new)}"
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The traits that only the new nova-compute writes, with the options that are given."""
+        new = releases.new_traits(self.old, self.new)
+        compute = self.compute
+        return new if compute is None else frozenset(t for t in new if not compute.withholds(t))
 
     def of(self, release: int) -> nova_options.SchedulerOptions:
         """The options of a release whose nova-computes are all of this release."""
@@ -205,8 +217,7 @@ def compare(
             pair.workload, frozenset(), frozenset(), frozenset(), refused=pair.refused
         )
     required = pair.new_constraints()
-    written = releases.new_traits(upgrade.old, upgrade.new)
-    coming = {item for item in required if not written.isdisjoint(item.names)}
+    coming = {item for item in required if not upgrade.written.isdisjoint(item.names)}
     # Nova requires the owner only when every nova-compute writes it.
     owner = {item for item in coming if item.names == (traits.OWNER,)}
     why = "; ".join(

@@ -208,7 +208,11 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         allow_resize_to_same_host=False,
         pci_in_placement=True,
         aliases={
-            "gpu": [nova_options.PciAlias("CUSTOM_H100", frozenset({"CUSTOM_A"}), has_ids=False)]
+            "gpu": [
+                nova_options.PciAlias(
+                    "CUSTOM_H100", frozenset({"CUSTOM_A"}), has_ids=False, has_class=True
+                )
+            ]
         },
     )
     path.write_text("[scheduler]\n")

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from osc_placement.engine import record, state
 from osc_placement.model import inventory, provider
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api, flavor, flavors, pci, values
+from osc_placement.nova import api, compute_options, flavor, flavors, pci, values
 from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
 from osc_placement.workflows.cloud.context import ReadContext
@@ -154,6 +156,26 @@ def test_servers_that_are_alike_are_one_workload_and_all_are_named() -> None:
     assert upgrade_checks.without_images(Outcome.success("1"), [spec]) == Outcome.success("1")
 
 
+@pytest.mark.parametrize(
+    ("given", "waits"),
+    [
+        ({}, True),
+        ({"has_tpm": True}, True),
+        # The trait is not coming: the flavor loses its host.
+        ({"has_tpm": False}, False),
+        ({"tpm_secrets": frozenset({"host"})}, False),
+        ({"tpm_secrets": frozenset({"user"})}, True),
+    ],
+)
+def test_a_trait_that_the_given_nova_conf_withholds_is_not_coming(
+    given: Mapping[str, Any], waits: bool
+) -> None:
+    compute = compute_options.ComputeOptions(PATH, **given)
+    taken = ReleaseStep(32, 33, OPTIONS, compute)
+    new = change(hosts(TPM_TRAITS), workload(TPM), taken)
+    assert (new.waits, new.loses_all) == (waits, not waits)
+
+
 DRAWN = (
     ("hw:cpu_policy", ("dedicated", "shared")),
     ("hw:tpm_version", ("1.2", "2.0")),
@@ -265,6 +287,29 @@ def hidden(result: str) -> Outcome:
     return upgrade_checks.without_hidden(outcome, [server])
 
 
+DEVICE = {"name": "a", "vendor_id": "10de", "product_id": "1eb8", "device_type": "type-PF"}
+
+
+def configured(
+    *aliases: Mapping[str, object], new: int = 34, in_placement: bool = False, host: str = "a"
+) -> Outcome:
+    """A nova.conf with these PCI aliases, and the name of a host."""
+    read = nova_options.read_aliases(map(json.dumps, aliases))
+    options = nova_options.SchedulerOptions(aliases=read, pci_in_placement=in_placement)
+    compute = compute_options.ComputeOptions(PATH, host)
+    return upgrade_checks.compute_options(TWO, ReleaseStep(27, new, options, compute))
+
+
+def qemu(*versions: int, new: int = 31) -> Outcome:
+    nodes = tuple(
+        values.ComputeNode(UUID.format(number), f"h{number}", f"h{number}", hypervisor=("QEMU", it))
+        for number, it in enumerate(versions)
+    )
+    return upgrade_checks.hypervisors(ComputeCloud(values.Hosts(nodes), {}), step(27, new))
+
+
+SKIPS = ReleaseStep(31, 34, OPTIONS, compute_options.ComputeOptions("", skips_version_check=True))
+
 KNOWN = frozenset(releases.WRITTEN_SINCE) | frozenset(releases.REQUIRED_SINCE)
 IGB = "COMPUTE_NET_VIF_MODEL_IGB"
 
@@ -285,6 +330,27 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
             "failure",
             "least is 68; upgrade to nova 31 (2025.1) first",
         ),
+        (upgrade_checks.step(SKIPS), "warning", "first; nova 34 (2026.2) starts beside"),
+        (configured(DEVICE), "success", "nothing stops a nova-compute"),
+        (configured(DEVICE, DEVICE), "success", "nothing stops"),
+        (configured(DEVICE, DEVICE, in_placement=True), "failure", "pci_in_placement allows one"),
+        (configured(DEVICE, DEVICE | {"device_type": "type-VF"}), "failure", "device types differ"),
+        (configured(DEVICE, DEVICE | {"device_type": "type-VF"}, new=30), "success", "nothing"),
+        (configured(DEVICE, DEVICE | {"numa_policy": "socket"}), "failure", "NUMA policies differ"),
+        (configured(DEVICE, DEVICE | {"numa_policy": "legacy"}), "success", "nothing stops"),
+        (configured(DEVICE | {"color": "red"}), "failure", "nova does not know color"),
+        (configured({"name": "a", "resource_class": "x"}), "failure", "no vendor_id"),
+        (configured({"name": "a", "resource_class": "x"}, in_placement=True), "success", "nothing"),
+        (configured(DEVICE, host="gone"), "warning", "nova has no such host"),
+        (
+            upgrade_checks.compute_options(TWO, step(31, 34)),
+            "not checked",
+            "--nova-conf names the nova.conf of a compute host",
+        ),
+        (qemu(6_002_000, 8_000_000), "success", "2 hypervisors of QEMU 6.2.0 or later"),
+        (qemu(6_002_000, 6_001_009), "failure", "h1: QEMU 6.1.9, the least is 6.2.0"),
+        (qemu(6_001_009, new=30), "success", "QEMU 5.2.0 or later"),
+        (qemu(0), "not checked", "nova shows no QEMU"),
         (upgrade_checks.trait_names(KNOWN, step(33, 34)), "success", "4 new traits"),
         # Nova-compute of 31 writes it, and no flavor requires it.
         (upgrade_checks.trait_names(KNOWN - {IGB}, step(30, 31)), "warning", "os-traits 3.3.0"),
