@@ -275,10 +275,13 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
 def availability_zones(nova: Nova) -> list[str]:
     """Nova's availability zones with hosts, and the name of its default zone.
 
-    Requests: one. Errors: as ``ask``.
+    A recording may have only those of the host aggregates. Requests: one. Errors: as ``ask``.
     """
     path = "/os-availability-zone"
-    body = ask_or_unsupported(nova, path, _ZONES_VERSION)
+    try:
+        body = ask_or_unsupported(nova, path, _ZONES_VERSION)
+    except errors.NotKnown:
+        return [values.DEFAULT_ZONE]
     with parsing(path):
         return [values.DEFAULT_ZONE, *(zone["zoneName"] for zone in body["availabilityZoneInfo"])]
 
