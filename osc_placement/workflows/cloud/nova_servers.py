@@ -175,7 +175,7 @@ def observe(
     return KnownServers(
         known,
         groups,
-        tuple(_local_disks(single.server for single in newest)),
+        tuple(_local_disks(case.spec for case in known.values())),
         tuple(
             dict.fromkeys(
                 (*refused, *problem, *(text for single in newest for text in single.not_checked))
