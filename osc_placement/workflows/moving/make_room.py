@@ -92,7 +92,7 @@ class _Search:
     ) -> None:
         self._moves, self._count = moves, count
         self._options = moves.options_of(wanted.kind, ())
-        self._movable = sorted(movable, key=_size)
+        self._movable = sorted(movable, key=lambda server: server.size)
         self._free = dict(moves.free((), ()))
         self._targets = {
             server.key: moves.options_for(server, [server.root_uuid]) for server in self._movable
@@ -136,7 +136,7 @@ class _Search:
         for server in self._movable:
             if server.key in moved:
                 continue
-            if self.best and _total(steps) + _size(server)[0] >= _total(self.best):
+            if self.best and _total(steps) + server.size[0] >= _total(self.best):
                 return
             gone = self._changed(
                 costs, self._parts_of(server), _freed(self._moves, left, server), moved, server
@@ -252,9 +252,5 @@ def _freed(moves: Moves, left: Amounts, server: servers.PlacedServer) -> dict[pl
     return after
 
 
-def _size(server: servers.PlacedServer) -> tuple[int, str]:
-    return sum(sum(each.values()) for each in server.allocations.values()), server.key
-
-
 def _total(steps: Sequence[RoomMove]) -> int:
-    return sum(_size(step.server)[0] for step in steps)
+    return sum(step.server.size[0] for step in steps)

@@ -320,7 +320,7 @@ class _Problem:
 
 def _in_turn(moving: Iterable[servers.PlacedServer], per_source: int) -> list[servers.PlacedServer]:
     """Large servers first; with a limit so many of each host, then the next of each."""
-    ordered = sorted(moving, key=_size, reverse=True)
+    ordered = sorted(moving, key=lambda server: server.size, reverse=True)
     if not per_source:
         return ordered
     before: collections.Counter[str] = collections.Counter()
@@ -333,7 +333,3 @@ def _in_turn(moving: Iterable[servers.PlacedServer], per_source: int) -> list[se
 
 def _minus(left: Amounts, amounts: Amounts) -> dict[placing.Slot, int]:
     return {**left, **{slot: left[slot] - amount for slot, amount in amounts.items()}}
-
-
-def _size(server: servers.PlacedServer) -> tuple[int, str]:
-    return sum(sum(each.values()) for each in server.allocations.values()), server.key

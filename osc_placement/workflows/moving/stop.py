@@ -152,7 +152,7 @@ def _dropped(
         except SearchTooLong:
             return False
 
-    order = sorted(rest, key=_size)
+    order = sorted(rest, key=lambda server: server.size)
     first = moves.first_fit(hosts, order)
     kept = [server for server in order if server.key in first]
     dropped = [server for server in order if server.key not in first]
@@ -160,11 +160,6 @@ def _dropped(
         if fits([*kept, server]):
             kept.append(server)
     return [server for server in dropped if server not in kept]
-
-
-def _size(server: servers.PlacedServer) -> tuple[int, str]:
-    amounts = (sum(resources.values()) for resources in server.allocations.values())
-    return sum(amounts), server.uuid
 
 
 def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer) -> Iterator[str]:
