@@ -33,8 +33,8 @@ LIMITS = {
     ),
     "Redirects of a read": f"{transport.MAX_REDIRECTS}",
     "Attempts at a read": f"{retry.READS}",
-    "Failed reads in a row, each after all its attempts, until a command reads nothing more from"
-    " Placement": f"{retry.MOST_FAILURES}",
+    "Failed reads in a row, each after all its attempts, until a command reads nothing more; one"
+    " if a service still answers 429": f"{retry.MOST_FAILURES}",
     "Attempts at a write of a batch": f"{retry.WRITES}",
     "Time from the first to the last attempt at a read or a change": f"{retry.LIMIT:g} s",
     "Pause that ``Retry-After`` can request": f"{retry.MAX_RETRY_AFTER:g} s",
@@ -104,8 +104,10 @@ LIMIT_TESTS = {
     ),
     "Redirects of a read": "test_a_read_that_is_redirected_forever_ends",
     "Attempts at a read": "test_a_read_is_retried_eight_times_and_logged",
-    "Failed reads in a row, each after all its attempts, until a command reads nothing more from"
-    " Placement": "test_a_command_stops_reading_after_twenty_failed_reads_in_a_row",
+    "Failed reads in a row, each after all its attempts, until a command reads nothing more; one"
+    " if a service still answers 429": (
+        "test_a_command_stops_reading_after_twenty_failed_reads_in_a_row"
+    ),
     "Attempts at a write of a batch": (
         "test_a_lasting_fault_is_reported_and_the_printed_command_completes"
     ),
