@@ -40,12 +40,10 @@ def read(path: pathlib.Path) -> ComputeOptions:
 
     conf = cfg.ConfigOpts()
     skips = cfg.BoolOpt("disable_compute_service_check_for_ffu", default=False)
-    conf.register_opts([cfg.StrOpt("host")])
-    conf.register_opts([skips], group="workarounds")
-    conf.register_opts(
-        [cfg.BoolOpt("swtpm_enabled"), cfg.ListOpt("supported_tpm_secret_security")],
-        group="libvirt",
-    )
+    conf.register_opt(cfg.StrOpt("host"))
+    conf.register_opt(skips, group="workarounds")
+    conf.register_opt(cfg.BoolOpt("swtpm_enabled"), group="libvirt")
+    conf.register_opt(cfg.ListOpt("supported_tpm_secret_security"), group="libvirt")
     with configuration.read(conf, path):
         secrets = conf.libvirt.supported_tpm_secret_security
         return ComputeOptions(

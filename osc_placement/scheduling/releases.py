@@ -51,10 +51,6 @@ ENCRYPTION_PROVIDERS_SINCE = 32
 SNP_SINCE = 34
 #: From this release on nova knows one-time-use devices, and requires that Placement has them.
 ONE_TIME_USE_SINCE = 32
-#: From this release on Placement has ``[workarounds]optimize_for_wide_provider_trees``.
-WIDE_TREES_SINCE = 33
-#: From this release on Placement has ``max_allocation_candidates``.
-MAX_CANDIDATES_SINCE = 31
 
 
 def parse(text: str) -> int:
@@ -71,14 +67,9 @@ def title(release: int) -> str:
     return f"nova {release} ({NAMES[release]})"
 
 
-def new_traits(old: int, new: int) -> frozenset[str]:
+def new_traits(old: int, new: int, since: Mapping[str, int] = WRITTEN_SINCE) -> frozenset[str]:
     """The traits that nova-compute of the new release may write, and of the old one does not."""
-    return frozenset(name for name, since in WRITTEN_SINCE.items() if old < since <= new)
-
-
-def newly_required(old: int, new: int) -> frozenset[str]:
-    """The traits that the scheduler of the new release may require, and of the old one does not."""
-    return frozenset(name for name, since in REQUIRED_SINCE.items() if old < since <= new)
+    return frozenset(name for name, release in since.items() if old < release <= new)
 
 
 def starts(old: int, new: int) -> bool:

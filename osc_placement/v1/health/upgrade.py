@@ -84,8 +84,6 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
             return _ERROR
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        import dataclasses
-
         from osc_placement.nova import api, compute_options, pci
         from osc_placement.scheduling import nova_options
         from osc_placement.workflows.health import upgrade
@@ -95,15 +93,13 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
         cloud = services.NovaServices(self)
         opened = services.or_reasons(self)
         options = nova_options.SchedulerOptions()
-        configuration = None
+        configuration = compute = None
         if parsed_args.nova_conf is not None:
             options = nova_options.read_nova_conf(parsed_args.nova_conf, options)
             configuration = pci.read_device_spec(parsed_args.nova_conf)
-        version = api.maximum_version(opened.require_nova())
-        step = upgrade.step_of(version, parsed_args.old, parsed_args.to, options)
-        if parsed_args.nova_conf is not None:
             compute = compute_options.read(parsed_args.nova_conf)
-            step = dataclasses.replace(step, compute=compute)
+        version = api.maximum_version(opened.require_nova())
+        step = upgrade.step_of(version, parsed_args.old, parsed_args.to, options, compute)
         with self.reading() as context:
             reader = upgrade.UpgradeReader(
                 opened,

@@ -16,6 +16,7 @@ from osc_placement.client import lookup
 from osc_placement.engine import state
 from osc_placement.model import inventory
 from osc_placement.nova import flavor, flavors, pci
+from osc_placement.nova.compute_options import ComputeOptions
 from osc_placement.plan import change
 from osc_placement.scheduling import releases, request, traits
 from osc_placement.scheduling.case import Case, Way
@@ -45,7 +46,11 @@ class UpgradeRow:
 
 
 def step_of(
-    version: str | None, old: str | None, new: str, options: SchedulerOptions
+    version: str | None,
+    old: str | None,
+    new: str,
+    options: SchedulerOptions,
+    compute: ComputeOptions | None = None,
 ) -> ReleaseStep:
     """The step between two releases. Pure.
 
@@ -79,7 +84,7 @@ def step_of(
         raise errors.InvalidInput(
             [f"--to {new}: it is not newer than {releases.title(source)}, the present release"]
         )
-    return ReleaseStep(source, target, options)
+    return ReleaseStep(source, target, options, compute)
 
 
 class UpgradeReader:
@@ -225,7 +230,7 @@ class UpgradeReader:
                 for pair in pairs
             ]
 
-    @property
+    @functools.cached_property
     def _running(self) -> ServerHosts:
         """Nova's hosts, as if each nova-compute ran: one that is down comes back."""
         hosts = self.cloud.hosts
@@ -239,14 +244,9 @@ class UpgradeReader:
         self, base: state.CloudState, verdicts: HostVerdicts, pair: RequestPair
     ) -> Collection[str]:
         """The compute nodes that nova's filters do not refuse to a workload."""
-        case = Case(
-            Way.BOOT,
-            pair.workload.spec,
-            self._running,
-            (self.upgrade.new,),
-            self.upgrade.options,
-            aggregates=self.mirrored.snapshot.aggregates,
-        )
+        spec, options, new = pair.workload.spec, self.upgrade.options, self.upgrade.new
+        aggregates = self.mirrored.snapshot.aggregates
+        case = Case(Way.BOOT, spec, self._running, (new,), options, aggregates=aggregates)
         nodes = self.cloud.compute_nodes.keys() & base.providers.keys()
         return nodes - verdicts.of(case).refused.keys()
 
@@ -255,7 +255,9 @@ class UpgradeReader:
         return [
             item
             for item in missing.find(self.cloud, self.audited.context)
-            if item.hosts and (item.code == missing.MISSING or _has_none(item))
+            if item.hosts and item.code in (missing.MISSING, findings.UNKNOWN)
+            # A server that is built for hours has allocations, and is unknown.
+            if item.code == missing.MISSING or not item.evidence.fields["allocations"]
         ]
 
     @property
@@ -298,19 +300,6 @@ def _servers(reader: UpgradeReader) -> Outcome:
 
 def _refuse(error: errors.PlacementError) -> flavors.Glance:
     raise error
-
-
-def _has_none(item: findings.Finding[Any]) -> bool:
-    return item.code == findings.UNKNOWN and not item.evidence.fields["allocations"]
-
-
-def _aliases(reader: UpgradeReader) -> Outcome:
-    options = reader.upgrade.options
-    return checks.aliases(
-        reader.aliases(),
-        is_known=options.aliases is not None,
-        in_placement=options.pci_in_placement,
-    )
 
 
 def _wide_trees(reader: UpgradeReader) -> Outcome:
@@ -365,7 +354,11 @@ CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
         lambda read: checks.compute_options(read.cloud, read.upgrade),
     ),
     ("hypervisors", "Hypervisors", lambda read: checks.hypervisors(read.cloud, read.upgrade)),
-    ("pci-aliases", "PCI aliases", _aliases),
+    (
+        "pci-aliases",
+        "PCI aliases",
+        lambda read: checks.aliases(read.aliases(), read.upgrade.options),
+    ),
     ("wide-trees", "Wide provider trees", _wide_trees),
     (
         "allocations",

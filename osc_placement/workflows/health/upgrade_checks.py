@@ -21,6 +21,7 @@ from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavor, pci, values
 from osc_placement.plan import change
 from osc_placement.scheduling import nova_options, releases, request, traits as nova_traits
+from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
@@ -28,9 +29,17 @@ from osc_placement.workflows.repair import findings, status
 
 #: Lines of details, and names in a line.
 _LINES, _NAMES = 3, 3
+_NO_FILE = "--nova-conf names the nova.conf of a compute host"
 _SKIP = "[workarounds]disable_compute_service_check_for_ffu"
 #: A search with more combinations of devices is called slow.
 _COMBINATIONS = 20_000
+#: ``{release of nova: what the Placement of its release has against a slow search}``
+_AGAINST_SLOW: Mapping[int, str] = {
+    33: "set [workarounds]optimize_for_wide_provider_trees in placement.conf",
+    31: "[placement]max_allocation_candidates with allocation_candidates_generation_strategy ="
+    " breadth-first limits it; 2026.1 has [workarounds]optimize_for_wide_provider_trees",
+    27: "Placement has nothing against it before 2025.1",
+}
 
 
 class Readiness(enum.StrEnum):
@@ -80,8 +89,8 @@ def trait_names(known: Collection[str], upgrade: ReleaseStep) -> Outcome:
 
     Placement refuses all traits of a provider if it does not know one.
     """
-    steps = upgrade.old, upgrade.new
-    new = releases.new_traits(*steps) | releases.newly_required(*steps)
+    required = releases.new_traits(upgrade.old, upgrade.new, releases.REQUIRED_SINCE)
+    new = releases.new_traits(upgrade.old, upgrade.new) | required
     missing = sorted(new.difference(known))
     if not missing:
         return Outcome.success(f"Placement knows all {counted(len(new), 'new trait')}")
@@ -100,15 +109,15 @@ def step(upgrade: ReleaseStep) -> Outcome:
     beside = f"beside nova-computes of {releases.title(old)}"
     versions = f"service version {version}, the least is {least}"
     first = f"upgrade to {releases.title(releases.way(old, new))} first"
-    if not releases.starts(old, new) and upgrade.compute and upgrade.compute.skips_version_check:
+    if releases.starts(old, new):
+        text = f"{releases.title(new)} starts {beside}: {versions}"
+        if releases.is_supported(old, new):
+            return Outcome.success(text)
+    elif upgrade.compute and upgrade.compute.skips_version_check:
         text = f"{releases.title(new)} starts {beside} only by {_SKIP}: {versions}"
-        return Outcome(Readiness.WARNING, ("nova does not support this step", first, text))
-    if not releases.starts(old, new):
+    else:
         text = f"the services of {releases.title(new)} do not start {beside}: {versions}"
         return Outcome(Readiness.FAILURE, (text, first))
-    text = f"{releases.title(new)} starts {beside}: {versions}"
-    if releases.is_supported(old, new):
-        return Outcome.success(text)
     return Outcome(Readiness.WARNING, ("nova does not support this step", first, text))
 
 
@@ -179,8 +188,7 @@ def without_images(outcome: Outcome, specs: Iterable[request.ServerSpec]) -> Out
         return outcome
     success = outcome.result is Readiness.SUCCESS
     result = Readiness.NOT_CHECKED if success else outcome.result
-    more = Outcome.of_lines(result, lines, outcome.subjects)
-    return dataclasses.replace(more, details=(*outcome.details, *more.details))
+    return Outcome(result, (*outcome.details, *lines), outcome.subjects)
 
 
 def encryption(
@@ -251,9 +259,7 @@ def one_time_use(configuration: pci.PciConfiguration | None, upgrade: ReleaseSte
     if not upgrade.old < releases.ONE_TIME_USE_SINCE <= upgrade.new:
         return Outcome.success("the present release checks them already, or the new one has none")
     if configuration is None or configuration.specs is None:
-        return Outcome(
-            Readiness.NOT_CHECKED, ("--nova-conf names the nova.conf of a compute host",)
-        )
+        return Outcome(Readiness.NOT_CHECKED, (_NO_FILE,))
     if configuration.one_time_use and not configuration.is_reported:
         text = "device_spec has one_time_use, and report_in_placement is off"
         advice = "nova-compute does not start: set [pci]report_in_placement = true"
@@ -265,15 +271,10 @@ def compute_options(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
     """What in a nova.conf stops the new nova-compute at its start."""
     compute, options = upgrade.compute, upgrade.options
     if compute is None:
-        return Outcome(
-            Readiness.NOT_CHECKED, ("--nova-conf names the nova.conf of a compute host",)
-        )
-    wrong: list[str] = []
-    if upgrade.new >= request.ALIASES_CHECKED_SINCE and options.aliases is not None:
-        in_placement = options.pci_in_placement
-        wrong = [*nova_options.wrong_aliases(options.aliases, in_placement=in_placement)]
-    if wrong:
-        lines = [f"nova-compute does not start: [pci]{reason}" for reason in wrong]
+        return Outcome(Readiness.NOT_CHECKED, (_NO_FILE,))
+    aliases = options.aliases if upgrade.new >= request.ALIASES_CHECKED_SINCE else None
+    wrong = nova_options.wrong_aliases(aliases or {}, in_placement=options.pci_in_placement)
+    if lines := [f"nova-compute does not start: [pci]{reason}" for reason in wrong]:
         return Outcome.of_lines(Readiness.FAILURE, lines, (compute.path,))
     hosts = {*cloud.nodes_of_host, *cloud.hosts.services, *cloud.hosts.unreachable}
     if compute.host is not None and compute.host not in hosts:
@@ -286,46 +287,35 @@ def compute_options(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
 def hypervisors(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
     """Hosts whose QEMU is too old for the new nova-compute."""
     least = releases.QEMU[upgrade.new]
-    major, minor, micro = map(int, least.split("."))
-    number = major * 1_000_000 + minor * 1_000 + micro
-    nodes = [
-        node
+    versions = {
+        node.host: (*divmod(node.hypervisor[1] // 1000, 1000), node.hypervisor[1] % 1000)
         for node in cloud.hosts.nodes
-        if node.hypervisor[0].upper() in _QEMU and node.hypervisor[1]
-    ]
-    old = {
-        node.host: f"{node.host}: QEMU {_version(node.hypervisor[1])}, the least is {least}"
-        for node in nodes
-        if node.hypervisor[1] < number
+        if node.hypervisor[0] == "QEMU" and node.hypervisor[1]
     }
-    if old:
+    lines = [
+        f"{host}: QEMU {'.'.join(map(str, version))}, the least is {least}"
+        for host, version in sorted(versions.items())
+        if version < tuple(map(int, least.split(".")))
+    ]
+    if lines:
         advice = "nova-compute does not start there: upgrade its system first"
-        return Outcome.of_lines(Readiness.FAILURE, sorted(old.values()), old, advice)
+        hosts = (line.partition(":")[0] for line in lines)
+        return Outcome.of_lines(Readiness.FAILURE, lines, hosts, advice)
     libvirt = f"libvirt ({releases.LIBVIRT[upgrade.new]} or later) is not shown by nova"
-    if not nodes:
-        return Outcome(Readiness.NOT_CHECKED, (f"nova shows no QEMU ({least} or later)", libvirt))
-    count = counted(len(nodes), "hypervisor")
-    return Outcome(Readiness.SUCCESS, (f"{count} of QEMU {least} or later", libvirt))
+    qemu = f"{counted(len(versions), 'hypervisor')} of QEMU {least} or later"
+    return Outcome(Readiness.SUCCESS if versions else Readiness.NOT_CHECKED, (qemu, libvirt))
 
 
-_QEMU = frozenset({"QEMU", "KVM"})
-
-
-def _version(number: int) -> str:
-    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
-
-
-def aliases(flavors: Mapping[str, Sequence[str]], *, is_known: bool, in_placement: bool) -> Outcome:
-    """PCI devices of flavors (``{flavor: aliases}``); ``is_known``: a nova.conf was given."""
+def aliases(flavors: Mapping[str, Sequence[str]], options: SchedulerOptions) -> Outcome:
+    """PCI devices of flavors (``{flavor: aliases}``)."""
     if not flavors:
         return Outcome.success("no flavor has a PCI alias")
     names = and_more(sorted(flavors), _NAMES)
-    if not is_known:
-        text = f"{names}: --nova-conf names the nova.conf with their PCI aliases"
-        return Outcome(Readiness.NOT_CHECKED, (text,), sorted(flavors))
-    if in_placement:
-        return Outcome.success(f"{names}: their devices are in the queries that were checked")
     text = f"{names}: without pci_in_placement nova checks the devices, and Placement does not"
+    if options.aliases is None:
+        text = f"{names}: --nova-conf names the nova.conf with their PCI aliases"
+    elif options.pci_in_placement:
+        return Outcome.success(f"{names}: their devices are in the queries that were checked")
     return Outcome(Readiness.NOT_CHECKED, (text,), sorted(flavors))
 
 
@@ -344,8 +334,6 @@ def wide_trees(
     lines = {}
     for name, query in sorted(queries.items()):
         groups = [group.resources for group in query.groups if group.suffix and group.resources]
-        if len(groups) < 2:
-            continue
         count, host = max(
             ((_combinations(groups, tree), host) for host, tree in trees.items()), default=(0, "")
         )
@@ -353,7 +341,8 @@ def wide_trees(
             lines[name] = f"{name}: {count} combinations of devices on {host}"
     if not lines:
         return Outcome.success(f"no flavor has more than {_COMBINATIONS} combinations of devices")
-    return Outcome.of_lines(Readiness.WARNING, list(lines.values()), lines, _slow(upgrade.new))
+    advice = next(text for since, text in _AGAINST_SLOW.items() if since <= upgrade.new)
+    return Outcome.of_lines(Readiness.WARNING, list(lines.values()), lines, f"slow: {advice}")
 
 
 def _combinations(
@@ -367,21 +356,6 @@ def _combinations(
         )
         for group in groups
     )
-
-
-def _slow(release: int) -> str:
-    """What a release of Placement has against a slow search."""
-    option = "[workarounds]optimize_for_wide_provider_trees"
-    if release >= releases.WIDE_TREES_SINCE:
-        return f"slow: set {option} in placement.conf"
-    least = releases.NAMES[releases.WIDE_TREES_SINCE]
-    if release >= releases.MAX_CANDIDATES_SINCE:
-        return (
-            f"slow: Placement has {option} from {least} on; until then [placement]"
-            "max_allocation_candidates with allocation_candidates_generation_strategy ="
-            " breadth-first limits the search"
-        )
-    return f"slow: Placement has {option} from {least} on, and nothing against it before 2025.1"
 
 
 def without_allocations(missing: Sequence[findings.Finding[Any]], count: int) -> Outcome:

@@ -30,20 +30,22 @@ _SHOWN = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Workload:
-    """What nova may be asked to start: ``name`` for people, and the request's inputs.
-
-    ``subjects`` are the names of all that are alike.
-    """
+    """What nova may be asked to start: ``name`` for people, and the request's inputs."""
 
     name: str
     spec: request.ServerSpec
-    subjects: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The names of all that are alike."""
+        return self.alike or (self.name,)
 
 
 def of_flavors(known: Iterable[flavors.NamedFlavor]) -> list[Workload]:
     """A workload for each flavor, without an image."""
     specs = (request.ServerSpec(item.flavor, item.name, flavor_name=item.name) for item in known)
-    return [Workload(f"flavor {spec.name}", spec, (f"flavor {spec.name}",)) for spec in specs]
+    return [Workload(f"flavor {spec.name}", spec) for spec in specs]
 
 
 def of_images(known: Iterable[flavors.Image]) -> list[Workload]:
@@ -58,7 +60,6 @@ def of_images(known: Iterable[flavors.Image]) -> list[Workload]:
                 disk_format=item.disk_format,
                 image_id=item.id,
             ),
-            (f"image {item.name}",),
         )
         for item in known
     ]
@@ -226,17 +227,11 @@ def compare(
         if item not in owner
     )
     before = _serving(base, pair.old.queries, roots)
-    after = _serving(base, _without(pair.new.queries, coming), before)
-    meanwhile = after
-    if coming - owner:
-        meanwhile = _serving(base, _without(pair.new.queries, owner), after)
+    later = [constraint.without(query, coming) for query in pair.new.queries]
+    now = [constraint.without(query, owner) for query in pair.new.queries]
+    after = _serving(base, later, before)
+    meanwhile = _serving(base, now, after) if coming - owner else after
     return WorkloadChange(pair.workload, before, after, meanwhile, why)
-
-
-def _without(
-    queries: Iterable[CandidateQuery], dropped: Collection[Constraint]
-) -> list[CandidateQuery]:
-    return [constraint.without(query, dropped) for query in queries]
 
 
 def _serving(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -120,6 +121,8 @@ Candidates = frozenset[str]
 _LOGGED = re.compile(
     r"(?:\"(?P<method>[A-Z]+) )?\S*/allocation_candidates\?(?P<query>[^\s\"']+)(?<!,)"
 )
+#: What a debug log has of one request: keystoneauth's two lines, and that of urllib3.
+_LOGGER = re.compile("REQ: curl|GET call to|urllib3")
 _LOGGED_VERSION = re.compile(r"\bmicroversion: (?P<version>\d+\.\d+)")
 _PLAIN = re.compile(r"\??(?P<query>[\w%]+=\S*)")
 
@@ -154,11 +157,12 @@ class QuerySource:
 
 
 def parse(lines: Iterable[str]) -> QuerySource:
-    """Read lines of an access log and plain queries, also mixed.
+    """Read lines of logs and plain queries, also mixed.
 
+    A request counts once, although a debug log of nova-scheduler has it from several loggers.
     Empty lines and lines that begin with ``#`` are skipped.
     """
-    queries: dict[tuple[str, str], Query] = {}
+    counts: dict[Query, collections.Counter[str]] = {}
     ignored = 0
     for line in map(str.strip, lines):
         if not line or line.startswith("#"):
@@ -167,12 +171,13 @@ def parse(lines: Iterable[str]) -> QuerySource:
         if query is None:
             ignored += 1
             continue
-        key = query.text, query.version
-        earlier = queries.get(key)
-        if earlier is not None:
-            query = dataclasses.replace(query, count=earlier.count + 1)
-        queries[key] = query
-    return QuerySource(list(queries.values()), ignored)
+        logger = _LOGGER.search(line)
+        counts.setdefault(query, collections.Counter())[logger[0] if logger else ""] += 1
+    queries = [
+        dataclasses.replace(query, count=max(by_logger.values()))
+        for query, by_logger in counts.items()
+    ]
+    return QuerySource(queries, ignored)
 
 
 def candidates(body: Any) -> Candidates:

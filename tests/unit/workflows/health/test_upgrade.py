@@ -350,7 +350,7 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
         (qemu(6_002_000, 8_000_000), "success", "2 hypervisors of QEMU 6.2.0 or later"),
         (qemu(6_002_000, 6_001_009), "failure", "h1: QEMU 6.1.9, the least is 6.2.0"),
         (qemu(6_001_009, new=30), "success", "QEMU 5.2.0 or later"),
-        (qemu(0), "not checked", "nova shows no QEMU"),
+        (qemu(0), "not checked", "0 hypervisors of QEMU"),
         (upgrade_checks.trait_names(KNOWN, step(33, 34)), "success", "4 new traits"),
         # Nova-compute of 31 writes it, and no flavor requires it.
         (upgrade_checks.trait_names(KNOWN - {IGB}, step(30, 31)), "warning", "os-traits 3.3.0"),
@@ -385,19 +385,21 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
         (one_time(OTHER, reported=False), "success", PATH),
         (one_time(ONE_TIME, reported=False, old=32), "success", "already"),
         (upgrade_checks.one_time_use(None, step(31, 34)), "not checked", "--nova-conf"),
-        (upgrade_checks.aliases({}, is_known=False, in_placement=False), "success", "no flavor"),
+        (upgrade_checks.aliases({}, OPTIONS), "success", "no flavor"),
         (
-            upgrade_checks.aliases({"g": ["a"]}, is_known=False, in_placement=False),
+            upgrade_checks.aliases({"g": ["a"]}, OPTIONS),
             "not checked",
             "g: --nova-conf",
         ),
         (
-            upgrade_checks.aliases({"g": ["a"]}, is_known=True, in_placement=False),
+            upgrade_checks.aliases({"g": ["a"]}, nova_options.SchedulerOptions(aliases={})),
             "not checked",
             "without pci_in_placement",
         ),
         (
-            upgrade_checks.aliases({"g": ["a"]}, is_known=True, in_placement=True),
+            upgrade_checks.aliases(
+                {"g": ["a"]}, nova_options.SchedulerOptions(aliases={}, pci_in_placement=True)
+            ),
             "success",
             "in the queries",
         ),

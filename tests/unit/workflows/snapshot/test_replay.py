@@ -55,6 +55,26 @@ NOVA_LOG = (
 )
 
 
+#: What a debug log of nova-scheduler has of one request.
+DEBUG_LOG = (
+    "7 DEBUG keystoneauth.session [req-1] REQ: curl -g -i -X GET"
+    f' http://10.0.0.1:8778/allocation_candidates?{QUERY} -H "Accept: application/json"',
+    "7 DEBUG urllib3.connectionpool [req-1] http://10.0.0.1:8778"
+    f' "GET /allocation_candidates?{QUERY} HTTP/1.1" 200 None',
+    "7 DEBUG keystoneauth.session [req-1] GET call to placement for"
+    f" http://10.0.0.1:8778/allocation_candidates?{QUERY} used request id req-2",
+)
+
+
+def test_a_debug_log_has_each_request_several_times_and_it_counts_once() -> None:
+    (query,) = replay.parse([*DEBUG_LOG, *DEBUG_LOG]).queries
+    assert (query.text, query.count) == (QUERY, 2)
+    (query,) = replay.parse([*DEBUG_LOG[:1], *DEBUG_LOG[2:]]).queries
+    assert query.count == 1
+    (query,) = replay.parse([COMBINED_LOG, COMBINED_LOG]).queries
+    assert query.count == 2
+
+
 @pytest.mark.parametrize(
     ("line", "text", "version"),
     [
