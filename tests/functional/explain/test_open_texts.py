@@ -467,7 +467,11 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
     "traits, zones and aggregates of server {}: {}": (
         Case(
             lambda cloud: cloud.answers[_SERVERS]["servers"].append(
-                {"id": SERVER, "status": "UNKNOWN", **dict(tenant_id=cloud.answers[_SERVERS]["servers"].pop(0)["tenant_id"])}
+                {
+                    "id": SERVER,
+                    "status": "UNKNOWN",
+                    **dict(tenant_id=cloud.answers[_SERVERS]["servers"].pop(0)["tenant_id"]),
+                }
             ),
             (CHECK,),
             "its cell is down",
