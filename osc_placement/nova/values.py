@@ -210,6 +210,11 @@ class Server:
     fault: Fault | None = None
 
     @property
+    def hides_image(self) -> bool:
+        """Whether it has an image of which nova does not show the properties."""
+        return self.image_id is not None and self.image_properties is None
+
+    @property
     def is_deleted(self) -> bool:
         """Whether it is deleted; a soft-deleted server is not.
 

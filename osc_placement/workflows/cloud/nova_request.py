@@ -284,8 +284,8 @@ def spec_of(
             [f"server {server.uuid}: its cell is down, so nova shows neither flavor nor image"]
         )
     properties, why = server.image_properties, ""
-    if properties is None and server.image_id is not None and facts is not None:
-        image = facts.image(server.image_id)
+    if server.hides_image and facts is not None:
+        image = facts.image(server.image_id or "")
         properties, why = (None, image) if isinstance(image, str) else (image.properties, "")
     return request.ServerSpec(
         server.flavor,

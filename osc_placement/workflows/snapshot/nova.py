@@ -12,7 +12,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.neutron.api import Neutron, ports_of
-from osc_placement.nova import api, flavors, servers
+from osc_placement.nova import api, flavors, servers, values
 
 _HYPERVISORS = "/os-hypervisors/detail"
 _PAGE = re.compile(r"\blimit=\d+(&offset=\d+)?")
@@ -109,26 +109,31 @@ class Recording:
 
         Requests: to nova one for host aggregates, one for services and one for its version, and
         one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups,
-        and one more for server groups; to neutron one per 64 servers.
+        and one more for server groups; to neutron one per 64 servers; to glance one for each
+        different image of a server of which nova does not show the properties.
         Errors: InvalidInput with every missing right; PlacementError.
         """
-        uuids = _read_all(RecordingNova(self.nova, keep))
+        listed = _read_all(RecordingNova(self.nova, keep))
         with contextlib.suppress(errors.NotKnown):
             keep(api.LOGIN, api.recorded_login(self.nova))
         if self.neutron is not None:
-            ports_of(RecordingNeutron(self.neutron, keep), uuids)
+            ports_of(RecordingNeutron(self.neutron, keep), [server.uuid for server in listed])
+        for uuid in sorted({server.image_id or "" for server in listed if server.hides_image}):
+            # An image that cannot be read is not in the file, and so not known to its readers.
+            with contextlib.suppress(errors.PlacementError):
+                keep(f"GET /v2/images/{uuid}", flavors.glance_of(self.nova).ask(f"/images/{uuid}"))
 
 
-def _read_all(recorder: api.Nova) -> list[str]:
-    """Read everything of nova; returns the UUIDs of the servers. Errors: InvalidInput."""
+def _read_all(recorder: api.Nova) -> list[values.Server]:
+    """Read everything of nova; returns the servers. Errors: InvalidInput."""
     missing = errors.InputErrors()
-    uuids: list[str] = []
+    listed: list[values.Server] = []
     with api.collected(missing):
         api.host_aggregates(recorder)
     with api.collected(missing):
         servers.read_hosts(recorder)
     with api.collected(missing):
-        uuids = [server.uuid for server in servers.servers(recorder)]
+        listed = servers.servers(recorder)
     with api.collected(missing):
         servers.migrations(recorder)
     with api.collected(missing):
@@ -139,4 +144,4 @@ def _read_all(recorder: api.Nova) -> list[str]:
         api.server_groups(recorder)
     api.maximum_version(recorder)
     missing.check()
-    return uuids
+    return listed

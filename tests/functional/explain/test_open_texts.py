@@ -470,7 +470,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
                 {
                     "id": SERVER,
                     "status": "UNKNOWN",
-                    **dict(tenant_id=cloud.answers[_SERVERS]["servers"].pop(0)["tenant_id"]),
+                    "tenant_id": cloud.answers[_SERVERS]["servers"].pop(0)["tenant_id"],
                 }
             ),
             (CHECK,),
