@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from osc_placement.errors import NotKnown as NotKnown
 
@@ -49,6 +49,36 @@ class Verdict:
             tuple(dict.fromkeys((*self.refused, *other.refused))),
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
         )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Caveats:
+    """What stands beside an answer, each line with its reason and what would help.
+
+    ``doubts`` are facts that are not known and can turn the answer; ``notes`` are about how only;
+    ``assumed`` is what nova's requests were assumed to be. ``not_counted`` is ``{host: why}`` for
+    the hosts that Placement would use, and that take no server.
+    """
+
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __add__(self, other: Caveats) -> Caveats:
+        return joined((self, other))
+
+
+def joined(caveats: Iterable[Caveats]) -> Caveats:
+    """All together, each line once, in their order."""
+    doubts, notes, assumed = dict[str, None](), dict[str, None](), dict[str, None]()
+    not_counted: dict[str, str] = {}
+    for single in caveats:
+        doubts |= dict.fromkeys(single.doubts)
+        notes |= dict.fromkeys(single.notes)
+        assumed |= dict.fromkeys(single.assumed)
+        not_counted |= single.not_counted
+    return Caveats(tuple(doubts), tuple(notes), tuple(assumed), not_counted)
 
 
 def among(verdicts: Iterable[Verdict]) -> Answer:

@@ -23,6 +23,7 @@ from osc_placement.nova import flavor as flavors, topology
 from osc_placement.nova.flavor import Source
 from osc_placement.nova.values import ComputeNode, HostAggregate
 from osc_placement.scheduling import nova_options, traits
+from osc_placement.scheduling.answer import Caveats
 
 IMAGE_TRAITS = "image traits"
 PCI = "PCI alias"
@@ -112,6 +113,11 @@ class NovaRequest:
     def all(self) -> tuple[NovaRequest, ...]:
         """The request, and the second one if there is one."""
         return (self, *([self.second] if self.second else ()))
+
+    @property
+    def caveats(self) -> Caveats:
+        """What stands beside an answer about this request."""
+        return Caveats(self.not_checked, self.notes, self.assumptions)
 
     @property
     def queries(self) -> tuple[CandidateQuery, ...]:

@@ -12,12 +12,11 @@ import collections
 import dataclasses
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from osc_placement.model.name import and_more
 from osc_placement.nova import values
 from osc_placement.scheduling import filters
-from osc_placement.scheduling.answer import Answer, NotKnown, Verdict
+from osc_placement.scheduling.answer import Answer, Caveats, NotKnown, Verdict
 from osc_placement.scheduling.api_rules import API_RULES, TARGET_RULES
 from osc_placement.scheduling.case import Case
 from osc_placement.scheduling.rule import Host, Rule, Stage
@@ -241,14 +240,7 @@ def refused(checks: Iterable[RuleCheck]) -> dict[str, str]:
     return reasons
 
 
-class Open(NamedTuple):
-    """What is open about the candidates: ``doubts`` can refuse all of them, ``notes`` only some."""
-
-    doubts: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def not_checked(checks: Sequence[RuleCheck], candidates: Collection[str]) -> Open:
+def not_checked(checks: Sequence[RuleCheck], candidates: Collection[str]) -> Caveats:
     """What is not known about the hosts that no rule certainly refuses.
 
     It can turn the answer if it is about all of them.
@@ -256,5 +248,5 @@ def not_checked(checks: Sequence[RuleCheck], candidates: Collection[str]) -> Ope
     verdicts = about(checks, candidates)
     texts = tuple(dict.fromkeys(text for each in verdicts.values() for text in each.unknown))
     if all(each.unknown for each in verdicts.values()):
-        return Open(texts)
-    return Open(notes=texts)
+        return Caveats(texts)
+    return Caveats(notes=texts)

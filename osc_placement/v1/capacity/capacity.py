@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -19,6 +19,7 @@ from osc_placement.v1.resources import candidate
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
+    from osc_placement.scheduling.answer import Caveats
     from osc_placement.scheduling.case import Case
     from osc_placement.scheduling.request import NovaRequest
     from osc_placement.scheduling.server_hosts import ServerHosts
@@ -101,6 +102,7 @@ openstack placement capacity show --flavor m1.large \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
+        from osc_placement.scheduling.answer import joined
         from osc_placement.workflows.capacity import add_hosts, show
 
         path = parsed_args.after
@@ -130,13 +132,12 @@ openstack placement capacity show --flavor m1.large \\
         nothing = [show.nothing_fits(title) for title in self._causes]
         answer = dataclasses.replace(answer, rows=(*answer.rows, *nothing))
         self.summary = self._summary(answer)
-        own = (single.not_checked for single in self._requests.values())
-        doubts = [*answer.not_checked, *itertools.chain.from_iterable(own)]
-        doubts += itertools.chain.from_iterable(row.doubts for row in answer.rows)
+        single = [row.caveats for row in answer.rows]
+        caveats = joined([*(asked.caveats for asked in self._requests.values()), *single])
         code = services.NOT_CHECKED if answer.failures or self._differ(answer.rows) else 0
         self.exit_code = services.answer_code(
             code,
-            doubts,
+            answer.caveats + caveats,
             strict=parsed_args.strict,
             only_placement=parsed_args.no_nova
             or (not self._requests and nova.compute.hosts is None),
@@ -149,30 +150,18 @@ openstack placement capacity show --flavor m1.large \\
 
     def _summary(self, answer: show.Shown) -> list[str]:
         """What was assumed, not applied, not counted and not checked; at the end the answer."""
+        from osc_placement.scheduling.answer import joined
+
         requests = self._requests
-        refused = {name: why for row in answer.rows for name, why in row.not_counted.items()}
-        lines = [
-            *(f"Assumed: {text}" for single in requests.values() for text in single.assumptions),
-            *(
-                f"Not checked for {name}: {text}"
-                for name, single in requests.items()
-                for text in single.not_checked
-            ),
-            *(f"Not checked for {row.title}: {text}" for row in answer.rows for text in row.doubts),
-            *(f"Assumed: {text}" for text in answer.assumed),
-        ]
+        titled = [(name, single.caveats) for name, single in requests.items()]
+        titled += [(row.title, row.caveats) for row in answer.rows]
+        lines = [f"Not checked for {name}: {text}" for name, each in titled for text in each.doubts]
+        # The doubts of single counts stand above, with their titles.
+        of_all = joined(dataclasses.replace(each, doubts=()) for _, each in titled)
         return [
             *dict.fromkeys(lines),
             *(f"Not applied: {failure}" for failure in answer.failures),
-            *services.caveat_lines(
-                refused,
-                answer.not_checked,
-                [
-                    *answer.notes,
-                    *(text for row in answer.rows for text in row.notes),
-                    *(text for one in requests.values() for text in one.notes),
-                ],
-            ),
+            *services.caveat_lines(of_all + answer.caveats),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
             *(f"Nova finds no host for {title}: {why}" for title, why in self._causes.items()),
             *itertools.chain(*map(_kept, answer.rows)),
@@ -308,9 +297,12 @@ def _columns(
     has_after: bool,
 ) -> rows.Columns[show.Row]:
     """The columns; ``requests`` are those of nova, ``causes`` why Placement refuses some."""
+    from osc_placement.scheduling.answer import Caveats
 
-    def notes(row: show.Row, of_nova: Callable[[NovaRequest], Sequence[str]]) -> Sequence[str]:
-        return of_nova(requests[row.title]) if row.title in requests else ()
+    def caveats_of(row: show.Row) -> Caveats:
+        of_nova = requests[row.title].caveats if row.title in requests else Caveats()
+        cause = (causes[row.title],) if row.title in causes else ()
+        return Caveats(notes=cause) + answer.caveats + of_nova + row.caveats
 
     return {
         "request": lambda row: row.title,
@@ -325,21 +317,7 @@ def _columns(
         "with_failures_at_most": lambda row: row.kept and row.kept.most,
         "unsafe_hosts": lambda row: row.kept and rows.lines(row.kept.unsafe),
         "classes": lambda row: _classes(row.capacity.classes),
-        "assumed": lambda row: rows.lines(
-            dict.fromkeys([*notes(row, lambda nova: nova.assumptions), *answer.assumed])
-        ),
-        "not_counted": lambda row: rows.lines(services.not_counted_rows(row.not_counted)),
-        "not_checked": lambda row: rows.lines(
-            [*answer.not_checked, *notes(row, lambda nova: nova.not_checked), *row.doubts]
-        ),
-        "notes": lambda row: rows.lines(
-            [
-                *([causes[row.title]] if row.title in causes else []),
-                *answer.notes,
-                *row.notes,
-                *notes(row, lambda nova: nova.notes),
-            ]
-        ),
+        **services.caveat_columns(caveats_of),
     }
 
 

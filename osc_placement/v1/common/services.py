@@ -10,16 +10,18 @@ import argparse
 import datetime
 import functools
 import pathlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from osc_placement import errors
 from osc_placement.v1.common import arguments, base
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
     from osc_placement.nova import api, flavors
     from osc_placement.plan import progress
+    from osc_placement.scheduling.answer import Caveats
     from osc_placement.workflows.cloud.context import ReadContext
     from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
     from osc_placement.workflows.health import health
@@ -207,32 +209,39 @@ def exit_code(code: int, not_checked: Collection[str], parsed_args: argparse.Nam
 UNKNOWN = "unknown: what was not checked can make the answer no"
 
 
-def answer_code(code: int, doubts: Collection[str], *, strict: bool, only_placement: bool) -> int:
-    """The code of an answer: NOT_CHECKED in place of a yes that one of ``doubts`` can turn.
+def answer_code(code: int, caveats: Caveats, *, strict: bool, only_placement: bool) -> int:
+    """The code of an answer: NOT_CHECKED in place of a yes that one of the doubts can turn.
 
     ``only_placement``: the operator asks for Placement's answer, without nova, as with
     ``--no-nova``. Only ``strict`` counts the doubts then.
     """
-    return NOT_CHECKED if code == 0 and doubts and (strict or not only_placement) else code
+    can_turn = code == 0 and caveats.doubts
+    return NOT_CHECKED if can_turn and (strict or not only_placement) else code
 
 
-def caveat_lines(
-    not_counted: Mapping[str, str], not_checked: Iterable[str], notes: Iterable[str] = ()
-) -> list[str]:
-    """The lines of a summary for ``{host: why it is not counted}`` and for what was not checked.
-
-    ``not_checked`` can turn the answer, ``notes`` cannot.
-    """
+def caveat_lines(caveats: Caveats) -> list[str]:
+    """What stands beside an answer, as lines of its summary."""
     from osc_placement.workflows.cloud import compute_nodes
 
-    lines = [f"Not counted: {text}" for text in compute_nodes.not_counted(not_counted)]
-    lines += [f"Not checked: {text}" for text in dict.fromkeys(not_checked)]
-    return [*lines, *(f"Note: {text}" for text in dict.fromkeys(notes))]
+    lines = [f"Assumed: {text}" for text in dict.fromkeys(caveats.assumed)]
+    lines += [f"Not counted: {text}" for text in compute_nodes.not_counted(caveats.not_counted)]
+    lines += [f"Not checked: {text}" for text in dict.fromkeys(caveats.doubts)]
+    return [*lines, *(f"Note: {text}" for text in dict.fromkeys(caveats.notes))]
 
 
 def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:
     """``[{host, reason}]`` for ``{host: why it is not counted}``."""
     return [{"host": host, "reason": why} for host, why in sorted(not_counted.items())]
+
+
+def caveat_columns(caveats_of: Callable[[T], Caveats]) -> rows.Columns[T]:
+    """What stands beside an answer, as columns; ``not_counted`` is ``[{host, reason}]``."""
+    return {
+        "assumed": lambda item: rows.lines(dict.fromkeys(caveats_of(item).assumed)),
+        "not_counted": lambda item: rows.lines(not_counted_rows(caveats_of(item).not_counted)),
+        "not_checked": lambda item: rows.lines(dict.fromkeys(caveats_of(item).doubts)),
+        "notes": lambda item: rows.lines(dict.fromkeys(caveats_of(item).notes)),
+    }
 
 
 def add_check_owners(parser: argparse._ActionsContainer) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from osc_placement.nova.api import Nova
     from osc_placement.nova.values import HostAggregate
     from osc_placement.scheduling import request, verdict
+    from osc_placement.scheduling.answer import Caveats
     from osc_placement.scheduling.server_hosts import ServerHosts
     from osc_placement.workflows.cloud.cases import MoveRequest
     from osc_placement.workflows.cloud.nova_request import RequestOptions
@@ -149,7 +150,7 @@ openstack allocation candidate explain \\
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.scheduling import verdict
+        from osc_placement.scheduling.answer import Caveats
         from osc_placement.workflows.cloud import compute_nodes
         from osc_placement.workflows.explain import explain, failed, holders
 
@@ -183,17 +184,15 @@ openstack allocation candidate explain \\
             every, answers = explain.united(every, answers)
             asked = every[0]
             held, problems = holders.read(client, answers[0].short, context, compute, nova)
-        left = answers[0].open
-        doubts, notes = (asked.nova.not_checked, asked.nova.notes) if asked.nova else ((), ())
-        open_parts = verdict.Open(
-            (*doubts, *compute.not_checked, *left.doubts), (*notes, *problems, *left.notes)
-        )
+        caveats = asked.nova.caveats if asked.nova else Caveats()
+        caveats += Caveats(compute.not_checked, tuple(problems)) + answers[0].open
+        caveats += Caveats(not_counted=answers[0].not_counted)
         code = {frozenset({True}): 0, frozenset({False}): 3}.get(
             frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED
         )
         self.exit_code = services.answer_code(
             code,
-            open_parts.doubts,
+            caveats,
             strict=request.strict,
             only_placement=request.no_nova or (asked.nova is None and nova is None),
         )
@@ -201,11 +200,11 @@ openstack allocation candidate explain \\
         if nova is not None and request.move is None and asked.case and asked.case.server:
             failure = failed.observe(nova, asked.case.server)
         told = list(failure.lines()) if failure else []
-        self.summary = [*told, *_summary(client.target, every, answers, open_parts)]
+        self.summary = [*told, *_summary(client.target, every, answers, caveats)]
         # Without --host, only leaked allocations are shown.
         shown = [each for each in held if request.hosts or each.is_leaked]
         facts = [
-            *_facts(every, answers, open_parts, aggregates, shown),
+            *_facts(every, answers, caveats, aggregates, shown),
             *(_failed_facts(failure) if failure else ()),
         ]
         self.answer = _tables(facts)
@@ -303,7 +302,7 @@ def _summary(
     target: str,
     every: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
-    open_parts: verdict.Open,
+    caveats: Caveats,
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not checked."""
     from osc_placement.workflows.explain import set_back
@@ -311,7 +310,7 @@ def _summary(
     nova, explanation = every[0].nova, answers[0]
     by = f" of {nova.title}" if nova and len(every) > 1 else ""
     unless = ""
-    if explanation.candidates and open_parts.doubts:
+    if explanation.candidates and caveats.doubts:
         unless = ", unless what was not checked refuses them"
     lines = [f"On {target}: {_count(explanation)} can serve the request{by}{unless}"]
     if explanation.cause:
@@ -330,8 +329,7 @@ def _summary(
     lines += [
         f"Note: {text}" for text in (*explanation.hints, *set_back.notes(explanation.changes))
     ]
-    lines += [f"Assumed: {text}" for text in (nova.assumptions if nova else ())]
-    return [*lines, *services.caveat_lines(explanation.not_counted, *open_parts)]
+    return [*lines, *services.caveat_lines(caveats)]
 
 
 def _named(explanation: explain.Explanation) -> list[str]:
@@ -362,7 +360,7 @@ def _count(explanation: explain.Explanation) -> str:
 def _facts(
     every: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
-    open_parts: verdict.Open,
+    caveats: Caveats,
     aggregates: commands.Aggregates,
     held: Sequence[holders.RoomHolder],
 ) -> list[dict[str, Any]]:
@@ -371,7 +369,6 @@ def _facts(
 
     asked, explanation = every[0], answers[0]
     sources = asked.nova.sources if asked.nova else {}
-    assumed = asked.nova.assumptions if asked.nova else ()
     facts: list[dict[str, Any]] = [
         *(
             {
@@ -401,10 +398,10 @@ def _facts(
         ),
         *(
             {"section": section, "text": text}
-            for section, texts in (("not-checked", open_parts.doubts), ("note", open_parts.notes))
+            for section, texts in (("not-checked", caveats.doubts), ("note", caveats.notes))
             for text in dict.fromkeys(texts)
         ),
-        *({"section": "assumption", "text": text} for text in assumed),
+        *({"section": "assumption", "text": text} for text in caveats.assumed),
     ]
     for fact in facts:
         fact["text"] = _with_names(fact["text"], aggregates)

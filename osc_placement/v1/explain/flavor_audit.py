@@ -14,6 +14,7 @@ from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
+    from osc_placement.scheduling.answer import Caveats
     from osc_placement.workflows.explain import flavor_audit as audit
 
 
@@ -69,6 +70,7 @@ openstack placement flavor audit --fail-on unknown-name \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
+        from osc_placement.scheduling.answer import Caveats, joined
         from osc_placement.workflows.cloud import compute_nodes, on_a_copy
         from osc_placement.workflows.explain import flavor_audit as audit
 
@@ -96,28 +98,25 @@ openstack placement flavor audit --fail-on unknown-name \\
             )
         fails = parsed_args.fail_on or set(audit.FlavorCode) - audit.NO_FINDING
         self.exit_code = _code(flavors, fails) or (services.NOT_CHECKED if failures else 0)
-        open_questions = [
-            *compute.not_checked,
-            *(text for flavor in flavors for text in flavor.not_checked),
-        ]
+        of_all = Caveats(compute.not_checked)
         self.exit_code = services.answer_code(
             self.exit_code,
-            open_questions,
+            joined([of_all, *(flavor.caveats for flavor in flavors)]),
             strict=parsed_args.strict,
             only_placement=parsed_args.no_nova,
         )
         counts = collections.Counter(str(flavor.code) for flavor in flavors)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        refused = {name: why for flavor in flavors for name, why in flavor.not_counted.items()}
+        refused = joined(Caveats(not_counted=each.caveats.not_counted) for each in flavors)
         self.summary = [
             f"On {target}: {counted(len({flavor.id for flavor in flavors}), 'flavor')}: {parts}",
             *(f"Not applied to the copy: {line}" for line in failures),
-            *_notes("Assumed", flavors, [flavor.assumptions for flavor in flavors]),
-            *services.caveat_lines(refused, compute.not_checked),
-            *_notes("Not checked", flavors, [flavor.not_checked for flavor in flavors]),
-            *_notes("Note", flavors, [flavor.notes for flavor in flavors]),
+            *_notes("Assumed", flavors, [flavor.caveats.assumed for flavor in flavors]),
+            *services.caveat_lines(refused + of_all),
+            *_notes("Not checked", flavors, [flavor.caveats.doubts for flavor in flavors]),
+            *_notes("Note", flavors, [flavor.caveats.notes for flavor in flavors]),
         ]
-        return rows.listing(_columns(compute.not_checked), flavors)
+        return rows.listing(_columns(of_all), flavors)
 
 
 def _code(audited: Sequence[audit.AuditedFlavor], fails: Collection[str]) -> int:
@@ -147,8 +146,8 @@ def _notes(
     ]
 
 
-def _columns(not_checked: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
-    """The columns; ``not_checked`` concerns every flavor."""
+def _columns(of_all: Caveats) -> rows.Columns[audit.AuditedFlavor]:
+    """The columns; ``of_all`` concerns every flavor."""
     return {
         "name": lambda flavor: flavor.name,
         "id": lambda flavor: flavor.id,
@@ -159,9 +158,6 @@ def _columns(not_checked: Sequence[str]) -> rows.Columns[audit.AuditedFlavor]:
         "candidates": lambda flavor: flavor.candidates,
         "complete": lambda flavor: not flavor.is_bound,
         "reason": lambda flavor: flavor.reason,
-        "assumed": lambda flavor: rows.lines(flavor.assumptions),
-        "not_counted": lambda flavor: rows.lines(services.not_counted_rows(flavor.not_counted)),
-        "not_checked": lambda flavor: rows.lines([*not_checked, *flavor.not_checked]),
-        "notes": lambda flavor: rows.lines(flavor.notes),
+        **services.caveat_columns(lambda flavor: of_all + flavor.caveats),
         "nova": lambda flavor: rows.lines(flavor.releases),
     }

@@ -13,6 +13,7 @@ from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
+    from osc_placement.scheduling.answer import Caveats
     from osc_placement.workflows.moving import stop_hosts
 
 
@@ -86,13 +87,12 @@ openstack --os-placement-database cloud.sqlite \\
             )
         code = {"yes": 0, "no": 3, "unknown": services.NOT_CHECKED}[answer.answer]
         self.exit_code = services.answer_code(
-            code, answer.doubts, strict=parsed_args.strict, only_placement=parsed_args.no_nova
+            code, answer.caveats, strict=parsed_args.strict, only_placement=parsed_args.no_nova
         )
-        is_told = answer.reason not in ("", *answer.doubts)
+        is_told = answer.reason not in ("", *answer.caveats.doubts)
         self.summary = [
             *([f"Reason: {answer.reason}"] if is_told else []),
-            *(f"Assumed: {text}" for text in answer.assumed),
-            *services.caveat_lines(answer.not_counted, answer.doubts, answer.notes),
+            *services.caveat_lines(answer.caveats),
         ]
         self.answer = list(_tables(answer))
         fields = _fields(answer)
@@ -116,11 +116,12 @@ def _fields(answer: stop_hosts.StopAnswer) -> dict[str, Any]:
         "unplaced": rows.lines(unplaced),
         "without_allocations": rows.lines(answer.without_allocations),
         "reason": answer.reason,
-        "assumed": rows.lines(answer.assumed),
-        "not_counted": rows.lines(services.not_counted_rows(answer.not_counted)),
-        "not_checked": rows.lines(answer.doubts),
-        "notes": rows.lines(answer.notes),
+        **{name: of(answer.caveats) for name, of in services.caveat_columns(_same).items()},
     }
+
+
+def _same(caveats: Caveats) -> Caveats:
+    return caveats
 
 
 def _tables(answer: stop_hosts.StopAnswer) -> Iterator[tables.Table]:

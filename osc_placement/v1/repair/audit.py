@@ -118,9 +118,11 @@ class AuditCommand(plan_command.PlanCommand):
         return audited.planned
 
     def finish(self, report: result.RunReport, parsed_args: argparse.Namespace) -> base.Rows:
+        from osc_placement.scheduling.answer import Caveats
         from osc_placement.workflows.repair.findings import unchecked
 
         findings, strict = self.findings, parsed_args.strict
+        caveats = services.caveat_lines(Caveats(tuple(self.not_checked)))
         reported = [*findings]
         if parsed_args.formatter != "table":
             # Below a table, the summary says it.
@@ -129,7 +131,7 @@ class AuditCommand(plan_command.PlanCommand):
             code = _code(findings, strict=strict)
             self.exit_code = services.exit_code(code, self.not_checked, parsed_args)
             notes = [f"Note: {note}" for note in report.notes]
-            notes += services.caveat_lines({}, self.not_checked)
+            notes += caveats
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
             self.table_columns = ("code", "name", "evidence", "proposed")
             return rows.listing(_COLUMNS, reported)
@@ -138,7 +140,7 @@ class AuditCommand(plan_command.PlanCommand):
             *self.summary[:1],
             f"Found: {self._counts()}",
             *self.summary[1:],
-            *services.caveat_lines({}, self.not_checked),
+            *caveats,
         ]
         results = {item.subject.uuid: item for item in report.results}
         if report.dry_run and not report.halted:

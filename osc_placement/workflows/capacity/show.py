@@ -17,6 +17,7 @@ from osc_placement.model import candidate
 from osc_placement.model.name import and_more
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan.plan import Plan, check_target
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
@@ -75,10 +76,8 @@ class ShowRequest:
 class Row:
     """One count. ``part`` is a host, aggregate or zone; empty for the whole cloud.
 
-    ``is_after``: after the plan, with the added hosts. ``kept`` is set with hosts in reserve.
-    ``not_counted`` is ``{host: why it takes no server}``, for the hosts that Placement would use.
-    ``doubts`` are facts that are not known and can make the count smaller; ``notes`` are about
-    servers that no reserve can save.
+    ``is_after``: after the plan, with the added hosts. ``kept`` is set with hosts in reserve. A
+    doubt can make the count smaller; the notes are about servers that no reserve can save.
     """
 
     title: str
@@ -86,25 +85,20 @@ class Row:
     is_after: bool
     capacity: count.Capacity
     kept: reserve.Reserve | None = None
-    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    caveats: Caveats = dataclasses.field(default_factory=Caveats)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
     """The counts; ``failures`` are the changes of the plan that could not be applied.
 
-    ``not_checked`` are lines about what can make a count too large: compute services, and what ties
-    the servers of failed hosts. ``notes`` are those that change no count; ``assumed`` those about
-    nova's requests for these servers.
+    ``caveats`` are those of all counts: the doubts are about compute services, and about what ties
+    the servers of failed hosts.
     """
 
     rows: tuple[Row, ...]
     failures: tuple[str, ...] = ()
-    not_checked: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
+    caveats: Caveats = dataclasses.field(default_factory=Caveats)
 
 
 def nothing_fits(title: str) -> Row:
@@ -170,13 +164,8 @@ def show(
             )
             for is_after, base in states.items():
                 rows += counting.rows(base, is_after=is_after)
-    return Shown(
-        tuple(rows),
-        failures,
-        (*nova.compute.not_checked, *in_nova.doubts),
-        (*notes, *in_nova.notes),
-        in_nova.assumed,
-    )
+    caveats = Caveats(nova.compute.not_checked, tuple(notes)) + in_nova.caveats
+    return Shown(tuple(rows), failures, caveats)
 
 
 def _added(
@@ -335,9 +324,7 @@ class _Counting:
                 is_after,
                 capacity,
                 kept,
-                reasons,
-                tuple(dict.fromkeys(doubts)),
-                tuple(notes),
+                Caveats(tuple(dict.fromkeys(doubts)), tuple(notes), (), reasons),
             )
 
     def _parts(

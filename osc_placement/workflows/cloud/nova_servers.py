@@ -14,6 +14,7 @@ from osc_placement.model import candidate, command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, flavor, servers as nova_servers, values
 from osc_placement.scheduling import nova_options, request
+from osc_placement.scheduling.answer import Caveats, joined
 from osc_placement.scheduling.case import Case, GroupMembers
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import cases, guest_search, nova_request, server_moves, servers
@@ -27,17 +28,13 @@ class KnownServers:
     """What nova says about servers.
 
     ``cases`` is ``{uuid: the server's case, with nova's requests}``. ``groups`` are the server
-    groups with (anti-)affinity, by UUID, with nova's hosts of their members. ``notes`` are lines
-    about how the servers can move; ``doubts`` those about what was not checked and can hold a
-    server on its host, so that a yes is not certain. ``assumed`` are lines about what nova's
-    requests were assumed to be. ``migrations`` are the UUIDs that are no servers, but migrations.
+    groups with (anti-)affinity, by UUID, with nova's hosts of their members. ``migrations`` are the
+    UUIDs that are no servers, but migrations.
     """
 
     cases: Mapping[str, Case] = dataclasses.field(default_factory=dict)
     groups: Mapping[str, GroupMembers] = dataclasses.field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
+    caveats: Caveats = dataclasses.field(default_factory=Caveats)
     migrations: frozenset[str] = frozenset()
 
     def queries(self) -> list[candidate.CandidateQuery]:
@@ -50,10 +47,12 @@ class KnownServers:
 
 
 WITHOUT_NOVA = KnownServers(
-    doubts=(
-        "traits, availability zones, host aggregates and server groups: they are in nova (select a"
-        " snapshot that was saved --with-nova, or give --os-nova-recording)",
-        "servers without allocations: they are in nova",
+    caveats=Caveats(
+        (
+            "traits, availability zones, host aggregates and server groups: they are in nova"
+            " (select a snapshot that was saved --with-nova, or give --os-nova-recording)",
+            "servers without allocations: they are in nova",
+        )
     )
 )
 
@@ -172,18 +171,13 @@ def observe(
         )
     groups, problem = _groups(services.nova, on_hosts.servers, known)
     newest = [case.requests[0] for case in known.values() if case.requests]
-    return KnownServers(
-        known,
-        groups,
-        tuple(_local_disks(case.spec for case in known.values())),
-        tuple(
-            dict.fromkeys(
-                (*refused, *problem, *(text for single in newest for text in single.not_checked))
-            )
-        ),
-        tuple(dict.fromkeys(text for single in newest for text in single.assumptions)),
-        migrations,
+    caveats = Caveats(
+        (*refused, *problem), tuple(_local_disks(case.spec for case in known.values()))
     )
+    of_requests = joined(
+        Caveats(single.not_checked, assumed=single.assumptions) for single in newest
+    )
+    return KnownServers(known, groups, caveats + of_requests, frozenset(on_hosts.migrations))
 
 
 def _groups(

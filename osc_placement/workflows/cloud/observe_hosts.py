@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from osc_placement.client import api
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, candidate
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, reading, servers, ways, wide
 from osc_placement.workflows.cloud.context import ReadContext
@@ -165,9 +166,9 @@ def servers_everywhere(
         *([on_hosts.problem] if on_hosts.problem else ()),
         *nova_servers.unallocated(base, stand, hosts).lines(),
         *(moved if staying else ()),
-        *in_nova.doubts,
     )
-    return dataclasses.replace(in_nova, doubts=doubts), on_hosts, stand
+    caveats = Caveats(doubts) + in_nova.caveats
+    return dataclasses.replace(in_nova, caveats=caveats), on_hosts, stand
 
 
 def read(

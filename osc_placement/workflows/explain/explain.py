@@ -20,6 +20,7 @@ from osc_placement.model.constraint import Constraint
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova.values import HostAggregate
 from osc_placement.scheduling import verdict
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.request import NovaRequest
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -97,7 +98,7 @@ class Explanation:
     hints: tuple[str, ...] = ()
 
     @property
-    def open(self) -> verdict.Open:
+    def open(self) -> Caveats:
         """Why more hosts may be refused."""
         return verdict.not_checked(self.checks, self.candidates)
 

@@ -18,6 +18,7 @@ from osc_placement.nova import flavors
 from osc_placement.nova.api import Nova, host_aggregates
 from osc_placement.nova.values import HostAggregate
 from osc_placement.scheduling import nova_options, request
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_request, observe, selector, wide
@@ -81,12 +82,8 @@ class AuditedFlavor:
     ``is_bound``: Placement returns not all candidates, so that nova may see fewer hosts.
     ``empty_hosts`` is the number without any allocation, None for a flavor without a valid query;
     ``empty_hosts_at_most`` is larger if the max_unit of some full hosts was not read.
-    ``reason`` explains the code. ``assumptions`` are sentences about what nova's query was assumed
-    to be; ``not_checked`` about what nova also checks; ``notes`` about what the flavor alone leaves
-    open. ``releases`` are the releases of nova that
-    send the query; empty for a flavor that all refuse. ``condition`` is when they do, if that is
-    not known. ``not_counted`` is ``{host: why it takes no server}`` for the hosts that Placement
-    would use.
+    ``reason`` explains the code. ``releases`` are the releases of nova that send the query; empty
+    for a flavor that all refuse. ``condition`` is when they do, if that is not known.
     """
 
     id: str
@@ -98,12 +95,9 @@ class AuditedFlavor:
     empty_hosts: int | None = None
     empty_hosts_at_most: int | None = None
     reason: str = ""
-    assumptions: tuple[str, ...] = ()
-    not_checked: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    caveats: Caveats = dataclasses.field(default_factory=Caveats)
     releases: tuple[int, ...] = ()
     condition: str = ""
-    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 #: The codes that are no finding.
@@ -233,9 +227,7 @@ def _requests(
             yield _Asked(
                 dataclasses.replace(
                     found,
-                    assumptions=(*rules.notes, *single.assumptions),
-                    not_checked=single.not_checked,
-                    notes=single.notes,
+                    caveats=Caveats(assumed=rules.notes) + single.caveats,
                     releases=single.releases,
                     condition=single.condition,
                 ),
@@ -301,10 +293,8 @@ def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iter
 def _unanswered(asked: _Asked, error: Exception) -> _Asked:
     """A flavor whose query is too much for the service: hosts are counted, candidates are not."""
     text = f"how many candidates Placement returns to nova: {error}"
-    not_checked = (*asked.found.not_checked, text)
-    return dataclasses.replace(
-        asked, found=dataclasses.replace(asked.found, not_checked=not_checked)
-    )
+    caveats = asked.found.caveats + Caveats((text,))
+    return dataclasses.replace(asked, found=dataclasses.replace(asked.found, caveats=caveats))
 
 
 def _checked(
@@ -338,16 +328,17 @@ def _checked(
     reason = _REASONS.get(code, "").format(limit=limits[0])
     if code is FlavorCode.NO_HOST:
         reason += "".join(f": without {text}, one could" for text in _preventing(asked, empty))
-    not_checked = asked.found.not_checked
+    caveats = asked.found.caveats
     if hosts <= answers.unknown.keys():
         unknown = (text for root in sorted(hosts) for text in answers.unknown[root])
-        not_checked = tuple(dict.fromkeys((*not_checked, *unknown)))
-    if code is FlavorCode.OK and not_checked:
-        code, reason = FlavorCode.UNKNOWN, "; ".join(not_checked)
+        caveats += Caveats(tuple(unknown))
+    if code is FlavorCode.OK and caveats.doubts:
+        code, reason = FlavorCode.UNKNOWN, "; ".join(caveats.doubts)
     # The part of the request that Cyborg knows decides about such a flavor: no fault of the cloud.
     is_partial = "accel:device_profile" in asked.case.spec.flavor.extra_specs
     if is_partial and not hosts:
-        code, reason = FlavorCode.UNKNOWN, "; ".join(filter(None, (*not_checked, reason)))
+        code, reason = FlavorCode.UNKNOWN, "; ".join(filter(None, (*caveats.doubts, reason)))
+    doubts = caveats.doubts if hosts or is_partial else ()
     names = {base.providers[root].name: refused[root] for root in capable & refused.keys()}
     return dataclasses.replace(
         asked.found,
@@ -357,10 +348,12 @@ def _checked(
         candidates=sum(counts),
         empty_hosts=without - len(undecided),
         empty_hosts_at_most=without,
-        not_checked=not_checked if hosts or is_partial else (),
-        notes=(*asked.found.notes, *_bounds(without - len(undecided), without)),
         reason=reason,
-        not_counted=dict(sorted(names.items())),
+        caveats=dataclasses.replace(caveats, doubts=doubts)
+        + Caveats(
+            notes=tuple(_bounds(without - len(undecided), without)),
+            not_counted=dict(sorted(names.items())),
+        ),
     )
 
 

@@ -388,7 +388,7 @@ def _flavors(services: HealthServices, context: ReadContext) -> Area:
         if item.code not in flavor_audit.NO_FINDING and not item.condition
     ]
     not_checked = sorted(
-        {text for item in audited for text in item.not_checked} - {*compute.not_checked}
+        {text for item in audited for text in item.caveats.doubts} - {*compute.not_checked}
         | {request.OWNER_UNKNOWN for item in audited if item.condition}
     )
     count = len({item.id for item in audited})

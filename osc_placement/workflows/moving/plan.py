@@ -270,7 +270,11 @@ def _scheduled(
         return order(), (), (f"{what}: {error}",)
     lost = [" and ".join(question.names.host(root) for root in failure) for failure in kept.lost]
     notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
-    return schedule, notes if lost else (), tuple(f"{what}: {text}" for text in everywhere.doubts)
+    return (
+        schedule,
+        notes if lost else (),
+        tuple(f"{what}: {text}" for text in everywhere.caveats.doubts),
+    )
 
 
 def _changes(
@@ -369,7 +373,7 @@ class _Question:
     def not_checked(self) -> Iterator[str]:
         """What was not checked, and can refuse a step."""
         yield from self.compute.not_checked
-        yield from self._read.nova.doubts
+        yield from self._read.nova.caveats.doubts
         for server in self.moving:
             if server.key in self._leaving.doubtful:
                 yield f"server {server.uuid}: {self._leaving.doubtful[server.key]}"

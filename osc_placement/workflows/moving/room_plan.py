@@ -96,7 +96,7 @@ class RoomRequest:
         """What can refuse a server that moves. Requests: those of ``nova`` for these."""
         # What can refuse other servers is no doubt.
         uuids = [move.server for move in planned.plan.moves]
-        of_moved = nova.requests(read.on_hosts, uuids).doubts if uuids else ()
+        of_moved = nova.requests(read.on_hosts, uuids).caveats.doubts if uuids else ()
         not_checked = (*planned.plan.not_checked, *of_moved)
         plan = dataclasses.replace(planned.plan, not_checked=not_checked)
         return dataclasses.replace(planned, plan=plan)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.answer import Answer, Caveats
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, observe, observe_hosts, servers, ways
@@ -45,10 +45,7 @@ class StopAnswer:
     """``hosts`` are the names of the hosts that the answer is about.
 
     ``servers`` is the number of their servers, those without allocations (UUIDs in
-    ``without_allocations``) included. ``not_counted`` is ``{host: why it takes no server}``, for
-    the hosts that Placement would use. ``doubts`` are lines about what was not checked and can
-    turn a yes into a no; ``notes`` those that change only how the servers move. ``assumed`` are
-    lines about nova's requests for the servers. ``server_names`` is ``{UUID: name}``.
+    ``without_allocations``) included. ``server_names`` is ``{UUID: name}``.
     """
 
     answer: Answer
@@ -56,11 +53,8 @@ class StopAnswer:
     servers: int = 0
     unplaced: tuple[Stranded, ...] = ()
     reason: str = ""
-    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    caveats: Caveats = dataclasses.field(default_factory=Caveats)
     without_allocations: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
     server_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -119,7 +113,7 @@ def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerH
                 *of_hosts.doubts(),
                 *verdict.doubts,
                 *compute.not_checked,
-                *nova.doubts,
+                *nova.caveats.doubts,
             )
         )
     )
@@ -135,11 +129,13 @@ def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerH
         len(of_hosts.uuids),
         tuple(sorted([*_stranded(verdict, of_hosts, names), *waiting], key=_by_host)),
         reason,
-        {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
+        Caveats(
+            doubts,
+            (*nova.caveats.notes, *_only_cold(of_hosts), *_left_over(of_hosts, names)),
+            nova.caveats.assumed,
+            {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
+        ),
         (*of_hosts.lost.missing, *of_hosts.lost.elsewhere),
-        doubts,
-        (*nova.notes, *_only_cold(of_hosts), *_left_over(of_hosts, names)),
-        nova.assumed,
         {uuid: each.name for uuid, each in read.on_hosts.servers.items() if each.name},
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from osc_placement.scheduling.answer import Answer, Verdict
+from osc_placement.scheduling.answer import Answer, Caveats, Verdict, joined
 
 YES, NO, UNKNOWN = Verdict(), Verdict(("down",)), Verdict(unknown=("a trait",))
 BOTH = Verdict(("down",), ("a trait",))
@@ -29,3 +29,25 @@ def test_a_no_comes_before_what_is_not_known_and_that_before_a_yes(
     joined = sum(parts, Verdict())
     assert (joined.answer, joined.text) == (answer, text)
     assert sum(parts[::-1], Verdict()).answer is answer
+
+
+ONE = Caveats(("glance refuses",), ("local disks",), ("nova 34",), {"h1": "nova-compute down"})
+OTHER = Caveats(("no aliases", "glance refuses"), (), ("nova 34",), {"h2": "disabled"})
+
+
+def test_joined_caveats_have_each_line_once_in_their_order() -> None:
+    assert (
+        Caveats(
+            ("glance refuses", "no aliases"),
+            ("local disks",),
+            ("nova 34",),
+            {"h1": "nova-compute down", "h2": "disabled"},
+        )
+        == ONE + OTHER
+    )
+    assert joined([ONE, OTHER, ONE]) == ONE + OTHER
+
+
+def test_nothing_beside_an_answer_changes_nothing() -> None:
+    assert joined([]) == Caveats()
+    assert ONE + Caveats() == Caveats() + ONE == ONE

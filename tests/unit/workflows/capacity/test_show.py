@@ -324,7 +324,7 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
         with contextlib.suppress(brute_force.TooManyStates):
             expected = brute_force.most(base, request, allowed)
             assert expected == (part.least if part else 0)
-    for text in shown(by=show.By.AGGREGATE).notes:
+    for text in shown(by=show.By.AGGREGATE).caveats.notes:
         assert "in nova" in text
         assert "in Placement" in text
 
@@ -516,7 +516,7 @@ def test_hosts_of_an_aggregate_are_listed(placement: service.InProcessPlacement)
     client = explained.seeded(placement, base)
     read = observe_hosts.read(client, [], [AGGREGATE], nova_servers.NovaReader(), CONTEXT)
     assert sorted(read.roots) == sorted(list(base.providers)[1:])
-    assert read.nova.doubts == nova_servers.WITHOUT_NOVA.doubts
+    assert read.nova.caveats.doubts == nova_servers.WITHOUT_NOVA.caveats.doubts
 
 
 def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessPlacement) -> None:

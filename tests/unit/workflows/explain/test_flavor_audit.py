@@ -156,7 +156,7 @@ def test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wid
     assert found["full"] == whole["full"]
     for name in changed:
         assert (found[name].hosts, found[name].candidates) == (whole[name].hosts, 0)
-        assert str(error) in "".join(found[name].not_checked)
+        assert str(error) in "".join(found[name].caveats.doubts)
     assert (found["ok"].code, found["one-host"].code) == ("unknown", whole["one-host"].code)
 
 
@@ -195,8 +195,8 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
         "full": ("full", 1, number),
         "no-host": ("no-host", 0, 0),
     }
-    assert found["ok"].notes
-    assert not found["no-host"].notes
+    assert found["ok"].caveats.notes
+    assert not found["no-host"].caveats.notes
     assert client.sent == {
         "allocation_candidates/resources": 4,
         "resource_providers/": 1,
@@ -290,7 +290,7 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
         assert item.empty_hosts == len(able & accepted)
         out_of_service = not serving & accepted and able and not able & accepted
         assert (item.code is audit.FlavorCode.OUT_OF_SERVICE) == bool(out_of_service)
-        assert item.not_counted.keys() == (serving | able) - accepted
+        assert item.caveats.not_counted.keys() == (serving | able) - accepted
 
 
 def test_too_many_candidates_are_counted_up_to_novas_limit(
@@ -360,7 +360,7 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
         ("sound", (32,), "no-host"),
         ("sound", (31,), "ok"),
     ]
-    assert "by its compute API 2.100" in found[0].assumptions[0]
+    assert "by its compute API 2.100" in found[0].caveats.assumed[0]
 
 
 def test_the_reason_of_placement_is_one_line(client: explained.CountingClient) -> None:
