@@ -378,7 +378,7 @@ def undo_file_of(plan_id: str, target: str) -> pathlib.Path:
         if matches:
             what = f"{len(matches)} plans have an id that begins so"
         raise plan_module.PlanRefused(
-            f"{plan_id}: {what}. openstack placement plan list shows the ids of the plans in"
+            f"{plan_id}: {what}. 'openstack placement plan list' shows the ids of the plans in"
             f" {plan_file.state_directory()}"
         )
     (record,) = matches

@@ -7,9 +7,10 @@ lab/tests/test_upgrade.py compares it with them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from importlib import resources
+
+from osc_placement.model import json_text
 
 #: ``{release of nova: its name}``
 NAMES: Mapping[int, str] = {
@@ -23,7 +24,7 @@ NAMES: Mapping[int, str] = {
     34: "2026.2",
 }
 
-_ROWS = json.loads((resources.files(__package__) / "releases.json").read_text("utf-8"))
+_ROWS = json_text.parse((resources.files(__package__) / "releases.json").read_text("utf-8"))
 
 #: ``{release: the service version of its nova-compute}``; some releases share one.
 COMPUTE_VERSION: Mapping[int, int] = {release: _ROWS[str(release)]["version"] for release in NAMES}

@@ -70,35 +70,32 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
     "flavor audit": (17, {CANDIDATES: 1 + len(large.FLAVORS)}),
     # Health, and what it does not read of every provider. The allocations were repaired.
     "report": (
-        22,
+        26,
         {
             **AUDIT,
+            f"GET {OF_PROVIDER}/allocations": PROVIDERS,
             CANDIDATES: 1 + len(large.FLAVORS),
             # One more of the project of consumers without an owner.
             "GET /usages": OWNERS + 1,
             f"GET {INVENTORIES}": PROVIDERS,
-            **dict.fromkeys(
-                [f"GET {OF_PROVIDER}/usages", f"GET {TRAITS}", f"GET {AGGREGATES}"], PROVIDERS
-            ),
-            "GET /traits": 1,
+            "GET /traits": 2,
             "GET /resource_classes": 1,
         },
     ),
     # What its checks read, each once. The allocations were repaired.
     "health": (
-        22,
+        26,
         {
             **AUDIT,
             CANDIDATES: 1 + len(large.FLAVORS),
             # One more of the project of consumers without an owner.
             "GET /usages": OWNERS + 1,
             f"GET {INVENTORIES}": PROVIDERS,
-            f"GET {TRAITS}": HOSTS,
-            "GET /traits": 1,
+            "GET /traits": 2,
             "GET /resource_classes": 1,
         },
     ),
-    "provider audit": (4, {f"GET {INVENTORIES}": PROVIDERS, f"GET {TRAITS}": HOSTS}),
+    "provider audit": (10, {f"GET {INVENTORIES}": PROVIDERS, "GET /traits": 1}),
 }
 
 

@@ -161,7 +161,9 @@ openstack placement capacity show --flavor m1.large \\
         return [
             *dict.fromkeys(lines),
             *(f"Not applied: {failure}" for failure in answer.failures),
-            *services.caveat_lines(of_all + answer.caveats),
+            *services.caveat_lines(
+                joined([dataclasses.replace(of_all, notes=()), answer.caveats, of_all])
+            ),
             *(f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()),
             *(f"Nova finds no host for {title}: {why}" for title, why in self._causes.items()),
             *itertools.chain(*map(_kept, answer.rows)),

@@ -153,7 +153,7 @@ ERRORS: dict[str, str | tuple[str, ...]] = {
     "placement allocation heal --host-aggregate nowhere": (
         "no nova host aggregate has the name or id 'nowhere'"
     ),
-    "placement allocation heal --server vm-1": "'vm-1' is not the UUID of a server",
+    "placement allocation heal --server vm-1": "nova has no server with the name or UUID 'vm-1'",
     f"placement allocation heal --server {SHARE}": "nova has no server",
     "placement allocation heal --assign assign.json": "'vm-1' is not the UUID of a server",
     "placement allocation heal --assign no.json": "no.json cannot be read",

@@ -84,8 +84,8 @@ _TEMPLATE = re.compile(
     r"[a-z -]*(?:--[a-z-]+[ =])?\{(?P<value>[^{}]+)\}"
 )
 
-#: Values that are UUIDs or checked names of classes and traits.
-_SAFE = {"trait", "resource_class", "name", "new.uuid", "old_uuid"}
+#: Values that are UUIDs, checked names of classes and traits, or quoted where they are filled in.
+_SAFE = {"trait", "resource_class", "name", "new.uuid", "old_uuid", "hostname"}
 
 
 def test_no_other_module_puts_names_into_command_lines() -> None:

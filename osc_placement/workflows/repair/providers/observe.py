@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, lookup, responses
-from osc_placement.model import inventory, provider
+from osc_placement.model import command_line, inventory, provider
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
 from osc_placement.nova import pci, values
@@ -50,12 +50,13 @@ class ProviderProblem(NamedTuple):
         fields: Fields,
     ) -> ProviderFinding:
         """The finding about a provider. ``text`` and ``fields`` are the evidence."""
+        quoted = {key: command_line.quote(str(value)) for key, value in fields.items()}
         return Finding(
             self.code,
             change.Subject(item.name, item.uuid),
             hosts,
             Evidence(self.cause, text, fields),
-            Proposal(self.remedy, self.advice.format(**fields)),
+            Proposal(self.remedy, self.advice.format(**quoted)),
         )
 
     def repaired(

@@ -166,9 +166,8 @@ def test_a_uuid_reads_nothing_from_nova() -> None:
 def test_a_missing_right_is_named_and_a_change_refused(path: str) -> None:
     client, nova = cloud(["h0"], ["h0"])
     nova.forbidden.add(path)
-    rule = f"os_compute_api:{path[1:]}:index"
     chosen = selector.Selector(member_of=("rack",))
-    with pytest.raises(errors.InvalidInput, match=rule):
+    with pytest.raises(errors.InvalidInput, match="missing permission in nova"):
         selector.select(client, chosen, names_of(nova, changes=True)[0])
     names, said = names_of(nova)
     if path == "/os-aggregates":
@@ -176,7 +175,7 @@ def test_a_missing_right_is_named_and_a_change_refused(path: str) -> None:
             selector.select(client, chosen, names)
     else:
         selector.select(client, chosen, names)
-        assert rule in said[0]
+        assert "missing permission in nova" in said[0]
         assert "Not checked: whether Placement has nova's hosts of rack" in said[0]
 
 
