@@ -223,7 +223,9 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
     )
     fallback = cfg.BoolOpt("disable_fallback_pcpu_query", default=False)
     conf.register_opts([fallback], group=_WORKAROUNDS)
-    conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
+    # Nova still reads the option under its former name.
+    former = {"deprecated_name": "pci_alias", "deprecated_group": "DEFAULT"}
+    conf.register_opts([cfg.MultiStrOpt("alias", default=[], **former)], group=_PCI_SECTION)
     conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
     with configuration.read(conf, path):
         scheduler, section = conf[_SECTION], conf[_FILTER_SECTION]

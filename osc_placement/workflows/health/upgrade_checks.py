@@ -301,8 +301,17 @@ def hypervisors(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
         advice = "nova-compute does not start there: upgrade its system first"
         hosts = (line.partition(":")[0] for line in lines)
         return Outcome.of_lines(Readiness.FAILURE, lines, hosts, advice)
+    hidden = sorted(
+        node.host
+        for node in cloud.hosts.nodes
+        if node.host not in versions and node.hypervisor[0] in ("QEMU", "")
+    )
+    hidden += sorted(cloud.hosts.unreachable)
     libvirt = f"libvirt ({releases.LIBVIRT[upgrade.new]} or later) is not shown by nova"
     qemu = f"{counted(len(versions), 'hypervisor')} of QEMU {least} or later"
+    if hidden:
+        text = f"{and_more(hidden, _NAMES)}: nova shows no version of QEMU"
+        return Outcome(Readiness.NOT_CHECKED, (text, qemu, libvirt), hidden)
     return Outcome(Readiness.SUCCESS if versions else Readiness.NOT_CHECKED, (qemu, libvirt))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from osc_placement import errors
 from osc_placement.nova import api, servers, values
 from osc_placement.scheduling import nova_options, verdict
 from osc_placement.scheduling.answer import Answer, Verdict, among
@@ -82,6 +83,11 @@ def _chosen(nova: api.Nova, asked: ServerCheckRequest) -> dict[str, values.Serve
         chosen = servers.named(nova, asked.servers)
     else:
         chosen = {server.uuid: server for server in servers.servers(nova)}
+    elsewhere = [each for each in chosen.values() if asked.hosts and each.host not in asked.hosts]
+    errors.InputErrors(
+        f"{cases.label(server)} is not on {' or '.join(asked.hosts)}"
+        for server in (elsewhere if asked.servers else ())
+    ).check()
     return {
         uuid: server
         for uuid, server in chosen.items()

@@ -74,6 +74,7 @@ TABLE = [
     Row(f"{CHECK} absent", "one", 1, says="nova has no server with the name or UUID 'absent'"),
     Row(f"{CHECK} web", "twins", 1, says="nova has 2 servers with the name or UUID 'web'"),
     Row(f"{CHECK} --host absent", "one", 1, says="absent"),
+    Row(f"{CHECK} web --host b", "one", 1, says=f"server web ({PLAIN}) is not on nova-b"),
 ]
 # fmt: on
 

@@ -435,3 +435,11 @@ def test_an_image_with_a_value_of_a_newer_release_is_refused(
                 parameters(spec({}, {key: value}), release=release)
         else:
             parameters(spec({}, {key: value}), release=release)
+
+
+def test_an_alias_under_its_former_name_is_one(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "nova.conf"
+    path.write_text('[DEFAULT]\npci_alias = {"name": "gpu", "resource_class": "h100"}\n')
+    found = nova_options.read_nova_conf(path, nova_options.SchedulerOptions())
+    assert found.aliases is not None
+    assert found.aliases.keys() == {"gpu"}

@@ -351,6 +351,7 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
         (qemu(6_002_000, 6_001_009), "failure", "h1: QEMU 6.1.9, the least is 6.2.0"),
         (qemu(6_001_009, new=30), "success", "QEMU 5.2.0 or later"),
         (qemu(0), "not checked", "0 hypervisors of QEMU"),
+        (qemu(6_002_000, 0), "not checked", "h1: nova shows no version of QEMU"),
         (upgrade_checks.trait_names(KNOWN, step(33, 34)), "success", "4 new traits"),
         # Nova-compute of 31 writes it, and no flavor requires it.
         (upgrade_checks.trait_names(KNOWN - {IGB}, step(30, 31)), "warning", "os-traits 3.3.0"),
