@@ -22,7 +22,8 @@ ROOT = pathlib.Path(osc_placement.__file__).parent
 #: The modules that make such texts for host check, capacity show, flavor audit, explain, drain and
 #: make-room.
 MODULES = (
-    *("scheduling/api_rules.py", "scheduling/case.py", "scheduling/filters.py"),
+    *("scheduling/answer.py", "scheduling/api_rules.py", "scheduling/case.py"),
+    "scheduling/filters.py",
     *("scheduling/request.py", "scheduling/rule.py", "scheduling/server_hosts.py"),
     *("scheduling/verdict.py",),
     *("workflows/cloud/cases.py", "workflows/cloud/compute_nodes.py"),

@@ -10,6 +10,7 @@ import pytest
 
 from osc_placement.nova import api, flavor, values
 from osc_placement.scheduling import filters, nova_options, request, verdict
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import NOVA_NOT_READ
 from osc_placement.scheduling.verdict import RuleCheck, Says
@@ -134,7 +135,7 @@ def test_only_certain_refusals_are_subtracted() -> None:
     assert line in verdict.not_checked(found, [*refused, "other.node"]).notes
     found = checked(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
     assert verdict.refused(found)["up.node"] == f"{name}: ssd=true is not false"
-    assert verdict.not_checked(found, ["other.node"]) == ((), ())
+    assert verdict.not_checked(found, ["other.node"]) == Caveats()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_what_is_open_about_some_hosts_turns_no_answer_while_others_are_accepted
     assert "up.node" not in refused
     alone = verdict.not_checked(found, ["up.node"])
     assert (len(alone.doubts), alone.notes) == (1, ())
-    assert verdict.not_checked(found, ["up.node", "other.node"]) == ((), alone.doubts)
+    assert verdict.not_checked(found, ["up.node", "other.node"]) == Caveats(notes=alone.doubts)
 
 
 @pytest.mark.parametrize(
