@@ -185,7 +185,7 @@ def _field(error: BaseException) -> str:
 def checked(value: T) -> T:
     """A dataclass that was made of a response, whose fields have the types of their annotations.
 
-    Errors: FieldError, which names the field.
+    Errors: TypeError, which names the field.
     """
     if dataclasses.is_dataclass(value):
         kind: Any = type(value)

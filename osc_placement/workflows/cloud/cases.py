@@ -185,10 +185,10 @@ def of_servers(
             key = repr(dataclasses.replace(spec, uuid=None, name=""))
             if key not in alike:
                 alike[key] = _with_requests_or_reason(case, assumed)
-            like = alike[key]
-            cases[uuid] = dataclasses.replace(
-                case, requests=like.requests, why_no_request=like.why_no_request
-            )
+            cases[uuid] = dataclasses.replace(case, requests=alike[key].requests)
+            if alike[key].why_no_request:
+                # The reason names the server.
+                cases[uuid] = _with_requests_or_reason(case, assumed)
         except errors.InvalidInput as error:
             cases[uuid] = "; ".join(error.reasons)
     return cases

@@ -37,6 +37,12 @@ STATES = {
     "one": state(NO_TPM),
     "host down": state(NO_TPM, services={"a": {"state": "down"}}),
     "twins": state(NO_TPM, listed(TWIN, "b", "web")),
+    "no request": state(
+        *(
+            listed(uuid, "a", name, specs={"trait1:HW_CPU_X86_AVX2": "required"})
+            for uuid, name in ((PLAIN, "web"), (TPM, "db"))
+        )
+    ),
     "volume": state(listed(PLAIN, "a", "web", image="")),
     "volume, TPM": state(listed(PLAIN, "a", "web", image=""))._replace(
         cloud=testing.Cloud().host("a", VCPU=8, traits=["COMPUTE_SECURITY_TPM_2_0"])
@@ -71,6 +77,10 @@ TABLE = [
     Row(CHECK, "volume", 0, [{"live": "yes"}]),
     Row(f"{CHECK} --nova-release 32 --way live-migrate", "volume, TPM", 4,
         [{"live": "unknown", "reasons": [("the properties of its volume's image",)]}]),
+    # Alike servers share a request; a refusal names its own server.
+    Row(CHECK, "no request", 3,
+        [..., {"name": "web", "live": "no", "reasons": [("of server web:",)]},
+         {"name": "db", "live": "no", "reasons": [("of server db:",)]}]),
     Row(f"{CHECK} absent", "one", 1, says="nova has no server with the name or UUID 'absent'"),
     Row(f"{CHECK} web", "twins", 1, says="nova has 2 servers with the name or UUID 'web'"),
     Row(f"{CHECK} --host absent", "one", 1, says="absent"),
