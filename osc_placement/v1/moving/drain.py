@@ -303,8 +303,10 @@ def _tables(drain: plan.Drain) -> list[tables.Table]:
     from osc_placement.workflows.moving import document
 
     planned = drain.plan
+    # A yes is as good as the weakest fact beside it.
+    is_open = planned.is_complete and planned.not_checked
     answer = {
-        "empties the hosts": planned.is_complete,
+        "empties the hosts": "unknown" if is_open else planned.is_complete,
         "hosts": list(planned.hosts),
         "steps": len(planned.moves),
         "to copy": document.size(planned.moves),
