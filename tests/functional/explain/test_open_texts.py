@@ -592,6 +592,9 @@ HOW = {
     "{}: not evacuated if its host fails, because {}",
     "{}: not live, because {}; cold: {}",
     "not kept, because it is so without the plan: {} may not fail",
+    "the server's own allocations count as used",
+    "nova.conf is not given: allow_resize_to_same_host is off",
+    "the disk format and {}",
 }
 
 #: Words of the other texts.
@@ -608,6 +611,8 @@ PARTS = {
     "if it is so for more than a minute: {}",
     "then run this command again",
     "{}; if it is on {}, a minute after the last change: {}",
+    " that requires {}",
+    ", second query for pinned CPUs",
 }
 
 
