@@ -396,16 +396,17 @@ def test_the_modules_that_texts_name_exist() -> None:
 
 
 def test_a_public_class_name_is_unique() -> None:
+    """The kit for other programs has names of its own: its Cloud builds one."""
     modules: dict[str, list[str]] = collections.defaultdict(list)
     for path in MODULES:
-        for node in ast.parse(path.read_text()).body:
+        for node in ast.parse(path.read_text()).body if "testing" not in path.parts else ():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 modules[node.name].append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 65_127
+MAX_LINES = 65_190
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:

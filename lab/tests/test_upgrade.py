@@ -12,7 +12,7 @@ import pytest
 from lab import install, place, release_tables
 from osc_placement.nova import compute_options, values
 from osc_placement.scheduling import nova_options, releases, request
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.health import upgrade_checks
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep
 from osc_placement.workflows.repair import status
@@ -81,7 +81,7 @@ def test_a_nova_conf_fails_if_and_only_if_nova_compute_does_not_start(release: i
             aliases=nova_options.read_aliases(case["alias"]), pci_in_placement=case["in_placement"]
         )
         step = ReleaseStep(27, release, options, compute)
-        nothing = compute_nodes.ComputeCloud(values.Hosts(), {})
+        nothing = Cloud(values.Hosts(), {})
         outcome = upgrade_checks.compute_options(nothing, step)
         if (outcome.result == "failure") is not bool(error):
             differences.append(f"{case}: {error or 'starts'}, not {outcome}")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from osc_placement.model import provider
 from osc_placement.nova import values
 from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 
 SOURCE, DESTINATION, OTHER = "cmp-1", "cmp-2", "cmp-3"
 HOSTS = (SOURCE, DESTINATION, OTHER)
@@ -166,9 +167,7 @@ class View:
         """Everything but the truth."""
         return (self.type, *self.step[:6])
 
-    def reading(
-        self, source: str = SOURCE, destination: str = DESTINATION
-    ) -> server_moves.MovesReading:
+    def reading(self, source: str = SOURCE, destination: str = DESTINATION) -> Cloud:
         """The reading of a cloud of ``HOSTS`` with this one server."""
         return reading([server_of(self, SERVER, MIGRATION, source, destination)])
 
@@ -219,12 +218,12 @@ def server_of(
     return Moving(server, migration, {uuid: parts for uuid, parts in held.items() if parts})
 
 
-def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> server_moves.MovesReading:
+def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> Cloud:
     """A cloud with these servers, each host with one compute node and one provider."""
     providers = [
         provider.Provider(provider_uuid(host), host, 1, provider_uuid(host)) for host in hosts
     ]
-    return server_moves.MovesReading(
+    return Cloud(
         values.Hosts(
             tuple(map(node, hosts)),
             tuple(map(values.ComputeService, hosts)),

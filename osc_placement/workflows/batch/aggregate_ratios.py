@@ -22,11 +22,10 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.batch import amend, batch
-from osc_placement.workflows.cloud import selector
+from osc_placement.workflows.cloud import selector, source
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.compute_nodes import (
-    ComputeCloud,
     host_names,
-    observe_cloud,
     unknown_hosts,
 )
 from osc_placement.workflows.cloud.context import ReadContext
@@ -55,12 +54,12 @@ def plan_aggregate_ratios(
 ) -> plan.ObservedPlan:
     """Plan the ratios of the metadata for the compute nodes of the selected hosts.
 
-    Requests: those of ``observe_cloud``, and one GET per compute node with a ratio. If a ratio
+    Requests: those of ``source.read``, and one GET per compute node with a ratio. If a ratio
     becomes smaller, one query for the usages, and one GET per full provider.
     Errors: InvalidInput with every unknown name, or with every missing permission.
     """
     context = context or ReadContext()
-    cloud = observe_cloud(client, nova)
+    cloud = source.read(client, nova, kind=Cloud, with_aggregates=True)
     hosts = _selected_hosts(cloud, request)
     by_provider, skipped = ratios_of(cloud, hosts)
     chosen = tuple(item for item in cloud.providers.values() if item.uuid in by_provider)
@@ -88,7 +87,7 @@ def plan_aggregate_ratios(
     return dataclasses.replace(planned, plan=batch.with_skipped(planned.plan, skipped))
 
 
-def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> frozenset[str] | None:
+def _selected_hosts(cloud: Cloud, request: AggregateRatioRequest) -> frozenset[str] | None:
     """The selected hosts; None for all. Errors: InvalidInput with every unknown name."""
     requested = host_names(request.hosts, cloud.hosts)
     input_errors = errors.InputErrors(unknown_hosts(requested, cloud.existing_hosts))
@@ -166,7 +165,7 @@ def _decide(observed: amend.Offered, ratios: HostRatios, request: amend.AmendReq
 
 
 def ratios_of(
-    cloud: ComputeCloud, hosts: frozenset[str] | None
+    cloud: Cloud, hosts: frozenset[str] | None
 ) -> tuple[dict[str, HostRatios], list[change.Skipped]]:
     """``{provider uuid: the ratios of its host}`` for ``hosts``, or all hosts if it is None.
 
@@ -211,6 +210,6 @@ def _invalid(value: _Value) -> change.Skipped:
     return change.Skipped(_KIND, subject, reason=text, code=Code.INVALID_VALUE, refused=True)
 
 
-def _missing(subject: change.Subject, cloud: ComputeCloud) -> change.Skipped:
+def _missing(subject: change.Subject, cloud: Cloud) -> change.Skipped:
     reason = cloud.why_missing(subject)
     return change.Skipped(_KIND, subject, reason=reason.text, code=reason.code, refused=True)

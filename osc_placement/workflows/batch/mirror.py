@@ -23,14 +23,13 @@ from osc_placement.nova.values import find_host_aggregates
 from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud import facts, source
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.compute_nodes import (
-    ComputeCloud,
     host_names,
-    observe_cloud,
     unknown_hosts,
 )
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.reading import PlacementReader
 
 LOG = logging.getLogger(__name__)
 
@@ -41,15 +40,13 @@ _NO_AGGREGATE = Reason(Code.NO_AGGREGATE, "the host is in none of the host aggre
 _MAY_BE_A_NODE = Reason(Code.CELL_DOWN, "it may be a compute node that nova cannot list now")
 
 
-@dataclasses.dataclass(frozen=True)
-class MirrorSnapshot(ComputeCloud):
-    """The state of nova and Placement.
+@dataclasses.dataclass(eq=False)
+class MirrorSnapshot(Cloud):
+    """The cloud with the ``members`` of every aggregate of the plan.
 
-    ``deleted`` is ``{uuid: name}`` of host aggregates that nova has deleted. ``members`` is
-    ``{aggregate uuid: provider uuids}`` for every aggregate of the plan.
+    ``deleted`` is ``{uuid: name}`` of host aggregates that nova has deleted.
     """
 
-    members: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     deleted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -310,44 +307,32 @@ def read_cloud(
 ) -> MirrorReading:
     """Read nova and Placement. Requests and errors: those of ``plan_mirror``."""
     client.require_feature("aggregate generation", "changing aggregates safely")
-    cloud = observe_cloud(client, nova)
-    resolved = _resolve(cloud, request)
-    snapshot = _read_members(client, nova, cloud, resolved, context or ReadContext())
+    snapshot = source.read(client, nova, context, kind=MirrorSnapshot, with_aggregates=True)
+    resolved = _resolve(snapshot, request)
+    _read_members(nova, snapshot, resolved)
     return MirrorReading(snapshot, resolved)
 
 
-def _read_members(
-    client: api.Client,
-    nova: nova_api.Nova,
-    cloud: ComputeCloud,
-    request: MirrorRequest,
-    context: ReadContext,
-) -> MirrorSnapshot:
-    """The snapshot, with the members of every current host aggregate, and of those to forget."""
+def _read_members(nova: nova_api.Nova, cloud: MirrorSnapshot, request: MirrorRequest) -> None:
+    """Read the members of every current host aggregate, and of those to forget."""
     current = {item.uuid: item.name for item in cloud.aggregates}
     deleted = {uuid: uuid for uuid in request.forget}
     planned = [
         uuid for uuid in current if not request.host_aggregates or uuid in request.host_aggregates
     ]
     planned += [uuid for uuid in deleted if uuid not in current]
-    members = PlacementReader(client, context).members(planned, "reading aggregates")
+    facts.prefetch(cloud.members, planned)
     # Read nova again after Placement, so that a host that is being added is not removed.
-    later = [item for item in nova_api.host_aggregates(nova) if item.uuid in current]
-    left = {item.uuid for item in later}
-    return MirrorSnapshot(
-        aggregates=later,
-        hosts=cloud.hosts,
-        providers=cloud.providers,
-        members=members,
-        deleted={
-            uuid: title
-            for uuid, title in {**deleted, **current}.items()
-            if uuid not in left and uuid in members
-        },
-    )
+    cloud.aggregates = [item for item in nova_api.host_aggregates(nova) if item.uuid in current]
+    left = {item.uuid for item in cloud.aggregates}
+    cloud.deleted = {
+        uuid: title
+        for uuid, title in {**deleted, **current}.items()
+        if uuid not in left and uuid in cloud.members
+    }
 
 
-def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> MirrorRequest:
+def _resolve(cloud: Cloud, request: MirrorRequest) -> MirrorRequest:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
     hosts = host_names(request.hosts, cloud.hosts)
     input_errors = errors.InputErrors(unknown_hosts(hosts, cloud.existing_hosts))
@@ -366,7 +351,7 @@ def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> MirrorRequest:
 
 
 def _known_providers(
-    cloud: ComputeCloud, texts: Iterable[str], input_errors: errors.InputErrors
+    cloud: Cloud, texts: Iterable[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
     by_text = lookup.among(cloud.providers.values(), texts)
     input_errors.reasons += [
@@ -376,7 +361,7 @@ def _known_providers(
 
 
 def _deleted_aggregates(
-    cloud: ComputeCloud, texts: Iterable[str], input_errors: errors.InputErrors
+    cloud: Cloud, texts: Iterable[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
     current = {item.uuid: item.name for item in cloud.aggregates}
     uuids = set()

@@ -19,6 +19,7 @@ from osc_placement.scheduling.answer import NotKnown
 from osc_placement.scheduling.case import Case, GroupMembers, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes, nova_request, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.nova_request import RequestOptions, RequestServices, Rules
 
 
@@ -252,9 +253,7 @@ def _earlier_moves(
     except errors.PlacementError as error:
         return (f"whether an earlier move of the server is over: {error}",), ()
     by_uuid = {migration.uuid: migration for migration in listed}
-    reading = server_moves.MovesReading(
-        hosts, {}, servers={server.uuid: server}, migrations=by_uuid
-    )
+    reading = Cloud(hosts, {}, servers={server.uuid: server}, migrations=by_uuid)
     move = server_moves.move_of(reading, server)
     if move.is_settled or not move.migrations:
         return (), ()

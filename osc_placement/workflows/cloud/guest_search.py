@@ -9,9 +9,10 @@ from __future__ import annotations
 from osc_placement.model import command_line
 from osc_placement.plan import guards
 from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 
 
-def next_step(reading: server_moves.MovesReading, move: server_moves.ServerMove) -> str:
+def next_step(reading: Cloud, move: server_moves.ServerMove) -> str:
     """The next step for a server whose guest may be on each of several hosts."""
     if any(migration.is_rolled_back for migration in move.migrations):
         return "then run this command again"
@@ -30,7 +31,7 @@ def next_step(reading: server_moves.MovesReading, move: server_moves.ServerMove)
     return f"{look}; if nova says this still after ten minutes: {', then '.join(lines)}"
 
 
-def commands(reading: server_moves.MovesReading, move: server_moves.ServerMove) -> list[str]:
+def commands(reading: Cloud, move: server_moves.ServerMove) -> list[str]:
     """The command lines of ``next_step``; none where something is done by hand before."""
     return [_repair(reading, move)] if _is_claim(move) else []
 
@@ -42,7 +43,7 @@ def _is_claim(move: server_moves.ServerMove) -> bool:
     return newest.has_failed and is_elsewhere and move.has_leftovers
 
 
-def _repair(reading: server_moves.MovesReading, move: server_moves.ServerMove) -> str:
+def _repair(reading: Cloud, move: server_moves.ServerMove) -> str:
     """What gives the server its host, once somebody has seen the guest where nova shows it."""
     if _is_claim(move) and move.node is not None and move.node.uuid not in reading.providers:
         # Nothing can be moved there before.

@@ -18,6 +18,7 @@ from osc_placement.scheduling.answer import Caveats, joined
 from osc_placement.scheduling.case import Case, GroupMembers
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import cases, guest_search, nova_request, server_moves, servers
+from osc_placement.workflows.cloud.cloud import Cloud
 
 #: The servers or hosts that a line names.
 _MOST_NAMED = 3
@@ -279,7 +280,7 @@ def standing(base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHo
     return Standing(resting, held, doubtful, frozenset(gone))
 
 
-def _next(reading: server_moves.MovesReading, move: server_moves.ServerMove, host: str) -> str:
+def _next(reading: Cloud, move: server_moves.ServerMove, host: str) -> str:
     """What to do about a server of which nova and Placement say different things."""
     waiting = [one for one in move.migrations if server_moves.waits_for_source(one)]
     is_left = move.has_leftovers and move.phase is not server_moves.Phase.DISAGREES
@@ -291,11 +292,9 @@ def _next(reading: server_moves.MovesReading, move: server_moves.ServerMove, hos
     return guest_search.next_step(reading, move)
 
 
-def reading_of(
-    base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHosts
-) -> server_moves.MovesReading:
+def reading_of(base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHosts) -> Cloud:
     """What the model of moves needs, from a state and from nova."""
-    return server_moves.MovesReading(
+    return Cloud(
         compute.hosts or values.Hosts(),
         {
             uuid: provider.Provider(uuid, each.name, 0, each.root_uuid, each.parent_uuid)

@@ -19,7 +19,7 @@ from osc_placement.engine import standard
 from osc_placement.model import command_line, name, provider
 from osc_placement.nova import values
 from osc_placement.plan import workers
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.cloud import no_provider
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates, selected_uuids
 
 LOG = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ def _unknown_host(text: str, hosts: values.Hosts | None, by_name: Mapping[str, s
         if text in (node.host, node.hostname, node.uuid):
             taken = by_name.get(node.hostname)
             other = next((each.host for each in hosts.nodes if each.uuid == taken), "")
-            return f"{text}: {compute_nodes.no_provider(node.host, other)}"
+            return f"{text}: {no_provider(node.host, other)}"
     return f"{lookup.unknown_provider(text)}, and nova has no compute node on a host of this name"
 
 

@@ -11,7 +11,7 @@ up: ``done`` becomes ``completed``.
 
 How to use it. ``move_of(reading, server)`` answers for one server; ``losses_on(reading, nodes)``
 gives the servers of some hosts, which are those that lose something when these hosts stop.
-``CloudSnapshot`` of heal and audit is a ``MovesReading``. For others, fill ``MovesReading`` with
+``Cloud`` of heal and audit is a ``Cloud``. For others, fill ``Cloud`` with
 nova's hosts, the providers, the servers and migrations, and the allocations of their consumers:
 without these, a move that failed cannot be told from one that was rolled back. Who holds the
 capacity of a host: ``holders_on(reading, root)`` names each consumer there with what nova knows of
@@ -23,8 +23,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-import functools
-import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -32,7 +30,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import compute_nodes
+from osc_placement.workflows.cloud.cloud import Cloud
 
 LIVE, COLD, RESIZE, EVACUATION = "live-migration", "migration", "resize", "evacuation"
 
@@ -167,70 +165,6 @@ STATES_ON_NO_HOST = frozenset({"shelved_offloaded", "error", "building"})
 ON_NO_HOST = frozenset({OFFLOADED, NO_HOST})
 
 
-@dataclasses.dataclass(frozen=True)
-class MovesReading(compute_nodes.ComputeCloud):
-    """One reading of nova and of Placement.
-
-    ``servers``: ``{uuid: server}``, soft-deleted ones included, deleted ones not.
-    ``migrations``: ``{uuid: migration}``, the newest first, as nova lists them.
-    ``allocations``: ``{consumer uuid: {provider uuid: {class: amount}}}``.
-    ``sharing``: ``{root uuid: the providers that share resources with its tree}``.
-    ``trusts_nova``: somebody has looked, and nova's host of a server is right also where its move
-    failed half way.
-    """
-
-    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
-    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
-    allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
-    sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    trusts_nova: bool = False
-    _located: dict[str, _Located] = dataclasses.field(
-        default_factory=dict, compare=False, repr=False
-    )
-
-    @functools.cached_property
-    def migrations_of(self) -> dict[str, list[values.Migration]]:
-        """``{server uuid: its migrations}``, the newest first."""
-        by_server: dict[str, list[values.Migration]] = {}
-        for migration in self.migrations.values():
-            by_server.setdefault(migration.server_uuid, []).append(migration)
-        return by_server
-
-    @functools.cached_property
-    def _whole(self) -> tuple[object, ...]:
-        """What the move of every server comes from."""
-        # A queued migration depends on others, but not the move of its server.
-        return (self.hosts, self.providers, self.sharing, self.trusts_nova)
-
-    def node_of(self, server: values.Server) -> values.ComputeNode | None:
-        """The compute node of a server, if nova lists it."""
-        return self.node_at(server.host, server.node)
-
-    def node_at(self, host: str | None, node: str | None) -> values.ComputeNode | None:
-        """The compute node with this host and hypervisor hostname, if nova lists it.
-
-        Before the claim, a migration has no node of its destination: a host with one node is
-        enough.
-        """
-        if host and not node:
-            nodes = self.nodes_of_host.get(host, [])
-            return nodes[0] if len(nodes) == 1 else None
-        return self._nodes.get((host or "", node or ""))
-
-    @functools.cached_property
-    def _nodes(self) -> dict[tuple[str, str], values.ComputeNode]:
-        return {(node.host, node.hostname): node for node in self.hosts.nodes}
-
-    def roots_of(self, consumer_uuid: str) -> frozenset[str]:
-        """The roots of the trees in which a consumer has allocations, shared ones included."""
-        return frozenset(map(self.root_of, self.allocations.get(consumer_uuid, ())))
-
-    def claimed_by(self, consumer_uuid: str) -> list[values.ComputeNode]:
-        """The compute nodes on whose trees a consumer has allocations, by UUID."""
-        roots = sorted(self.roots_of(consumer_uuid))
-        return [self.compute_nodes[root] for root in roots if root in self.compute_nodes]
-
-
 class Loss(NamedTuple):
     """What a server loses when a host stops.
 
@@ -351,7 +285,7 @@ def waits_for_source(migration: values.Migration) -> bool:
     return migration.status in _BEFORE_SOURCE and row.phase is Phase.ASKED_FOR
 
 
-def is_queued(reading: MovesReading, migration: values.Migration) -> bool:
+def is_queued(reading: Cloud, migration: values.Migration) -> bool:
     """Whether a migration waits for its turn: its source host works on another one now."""
     return migration.status == "queued" and any(
         other.source_host == migration.source_host
@@ -374,41 +308,17 @@ def describe(migration: values.Migration) -> Reason:
     return Reason(Code.MOVING, text.format(move=move, status=status))
 
 
-class _Located(NamedTuple):
-    """A move, and the parts of a reading that it comes from: the same objects, not equal ones."""
-
-    whole: tuple[object, ...]
-    parts: tuple[object, ...]
-    move: ServerMove
-
-    def is_of(self, whole: tuple[object, ...], parts: tuple[object, ...]) -> bool:
-        """Whether nothing of them is another object."""
-        same_parts = len(parts) == len(self.parts) and all(map(operator.is_, self.parts, parts))
-        return same_parts and (self.whole is whole or all(map(operator.is_, self.whole, whole)))
-
-
-def move_of(reading: MovesReading, server: values.Server) -> ServerMove:
-    """The move of a server that is not deleted; a soft-deleted one is on its host.
-
-    A reading, and those that ``dataclasses.replace`` made of it, locate each server once, as long
-    as nothing changed that its move comes from.
-    """
-    listed = reading.migrations_of.get(server.uuid, ())
-    allocations = reading.allocations
-    parts: tuple[object, ...] = (server, allocations.get(server.uuid))
-    if listed:
-        held = (allocations.get(move.uuid) for move in listed)
-        parts = (*parts, reading.servers.get(server.uuid), *listed, *held)
-    located, whole = reading._located.get(server.uuid), reading._whole
-    if located is not None and located.is_of(whole, parts):
-        return located.move
-    move = _locate(reading, server, listed)
-    reading._located[server.uuid] = _Located(whole, parts, move)
+def move_of(reading: Cloud, server: values.Server) -> ServerMove:
+    """The move of a server that is not deleted; a soft-deleted one is on its host."""
+    move = reading.located.get(server.uuid)
+    if move is None or move.server is not server:
+        move = _locate(reading, server, reading.migrations_of.get(server.uuid, ()))
+        reading.located[server.uuid] = move
     return move
 
 
 def _locate(
-    reading: MovesReading, server: values.Server, listed: Sequence[values.Migration]
+    reading: Cloud, server: values.Server, listed: Sequence[values.Migration]
 ) -> ServerMove:
     open_moves = [
         move for move in listed if not move.is_over and not _is_given_up(reading, server, move)
@@ -441,7 +351,7 @@ def _locate(
 
 
 def losses_on(
-    reading: MovesReading, nodes: Collection[values.ComputeNode]
+    reading: Cloud, nodes: Collection[values.ComputeNode]
 ) -> dict[str, list[tuple[ServerMove, Loss]]]:
     """``{node uuid: the servers that lose something when it stops, and what}``."""
     by_host: dict[str, list[values.ComputeNode]] = {}
@@ -483,7 +393,7 @@ class HolderOnHost(NamedTuple):
     is_leaked: bool = False
 
 
-def holders_on(reading: MovesReading, root: str) -> Iterator[HolderOnHost]:
+def holders_on(reading: Cloud, root: str) -> Iterator[HolderOnHost]:
     """The consumers with allocations in the tree of a root provider: a host's, or one that shares.
 
     ``is_leaked``: of a migration that is over, or of a server that nova has on other hosts only (of
@@ -503,7 +413,7 @@ def holders_on(reading: MovesReading, root: str) -> Iterator[HolderOnHost]:
 
 
 def _is_leaked(
-    reading: MovesReading,
+    reading: Cloud,
     server: values.Server | None,
     migration: values.Migration | None,
     root: str,
@@ -523,7 +433,7 @@ def _is_leaked(
     return is_located and not move.may_hold(root)
 
 
-def _is_given_up(reading: MovesReading, server: values.Server, move: values.Migration) -> bool:
+def _is_given_up(reading: Cloud, server: values.Server, move: values.Migration) -> bool:
     """Whether an open live migration was ended by hand: nothing in nova or Placement goes on.
 
     Nova sets the task before it creates the migration, and cannot close one that no host began.
@@ -540,7 +450,7 @@ def _is_given_up(reading: MovesReading, server: values.Server, move: values.Migr
     )
 
 
-def _is_in_doubt(reading: MovesReading, move: values.Migration) -> bool:
+def _is_in_doubt(reading: Cloud, move: values.Migration) -> bool:
     """Whether the newest migration is over, and yet its server's host is a claim.
 
     A rollback, a confirmation and the end of a live migration all leave one consumer on one host;
@@ -565,7 +475,7 @@ def _is_in_doubt(reading: MovesReading, move: values.Migration) -> bool:
 
 
 def _phase(
-    reading: MovesReading,
+    reading: Cloud,
     server: values.Server,
     open_moves: Sequence[values.Migration],
     doubtful: Sequence[values.Migration],
@@ -602,7 +512,7 @@ def _is_uncleaned(move: values.Migration) -> bool:
 
 
 def _losses(
-    reading: MovesReading,
+    reading: Cloud,
     server: values.Server,
     phase: Phase,
     open_moves: Sequence[values.Migration],
@@ -620,14 +530,14 @@ def _losses(
     yield from best.values()
 
 
-def _node_name(reading: MovesReading, loss: Loss) -> str:
+def _node_name(reading: Cloud, loss: Loss) -> str:
     """The name of the node; of a host with one node also where nova does not say it."""
     node = reading.node_at(loss.host, loss.node)
     return node.hostname if node else loss.node
 
 
 def _every_loss(
-    reading: MovesReading,
+    reading: Cloud,
     server: values.Server,
     phase: Phase,
     open_moves: Sequence[values.Migration],
@@ -661,7 +571,7 @@ def _every_loss(
 
 
 def _holders(
-    reading: MovesReading, server: values.Server, listed: Iterable[values.Migration]
+    reading: Cloud, server: values.Server, listed: Iterable[values.Migration]
 ) -> Iterator[Holder]:
     roots = reading.roots_of(server.uuid)
     if roots:
@@ -673,7 +583,7 @@ def _holders(
 
 
 def _why_moving(
-    reading: MovesReading,
+    reading: Cloud,
     server: values.Server,
     open_moves: Sequence[values.Migration],
     doubtful: Sequence[values.Migration],
@@ -718,9 +628,7 @@ def _why_absent(server: values.Server) -> Reason:
     return Reason(Code.NO_COMPUTE_NODE, text)
 
 
-def _ends(
-    reading: MovesReading, moves: Iterable[values.Migration]
-) -> Iterator[values.ComputeNode | None]:
+def _ends(reading: Cloud, moves: Iterable[values.Migration]) -> Iterator[values.ComputeNode | None]:
     """Source and destination of each move; None for a node that is not known yet."""
     for move in moves:
         yield reading.node_at(move.source_host, move.source_node)
@@ -728,7 +636,7 @@ def _ends(
 
 
 def _evacuated_from(
-    reading: MovesReading, moves: Iterable[values.Migration]
+    reading: Cloud, moves: Iterable[values.Migration]
 ) -> Iterator[values.ComputeNode]:
     """The sources of evacuations before the clean-up. A deleted node never cleans up."""
     for move in moves:
@@ -737,6 +645,6 @@ def _evacuated_from(
             yield node
 
 
-def _shared(reading: MovesReading, roots: frozenset[str]) -> Iterator[str]:
+def _shared(reading: Cloud, roots: frozenset[str]) -> Iterator[str]:
     for root in roots:
         yield from map(reading.root_of, reading.sharing.get(root, ()))

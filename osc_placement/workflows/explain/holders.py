@@ -13,6 +13,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.nova.servers import find_servers
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.nova_servers import list_servers_on
 from osc_placement.workflows.explain.failures import ShortProvider
@@ -71,7 +72,7 @@ def read(
         known = {**listed, **find_servers(nova, of_moves - listed.keys())}
     except errors.PlacementError as error:
         return [], [f"who holds the room: {error}"]
-    reading = server_moves.MovesReading(
+    reading = Cloud(
         compute.hosts,
         {one.uuid: provider.Provider(one.uuid, one.name, 0, one.root_uuid, None) for one in short},
         servers={uuid: one for uuid, one in known.items() if not one.is_deleted},
@@ -82,9 +83,7 @@ def read(
     return sorted(found, key=lambda one: (one.host, [-n for n in one.amounts.values()])), []
 
 
-def _holders(
-    short: Sequence[ShortProvider], reading: server_moves.MovesReading
-) -> Iterator[RoomHolder]:
+def _holders(short: Sequence[ShortProvider], reading: Cloud) -> Iterator[RoomHolder]:
     roots = {each.root_uuid for each in short}
     by_root = {root: list(server_moves.holders_on(reading, root)) for root in roots}
     for each in short:
@@ -96,9 +95,7 @@ def _holders(
                 yield RoomHolder(each.host, each.name, holder.consumer_uuid, amounts, *described)
 
 
-def _described(
-    reading: server_moves.MovesReading, holder: server_moves.HolderOnHost
-) -> tuple[str, str, bool]:
+def _described(reading: Cloud, holder: server_moves.HolderOnHost) -> tuple[str, str, bool]:
     """``(name, what nova knows, whether it is leaked)``; no repair while a move is in doubt."""
     server, migration = holder.server, holder.migration
     text = f"{migration.type} {migration.status}" if migration else ""

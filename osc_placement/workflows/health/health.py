@@ -30,10 +30,10 @@ from osc_placement.plan.reasons import Code
 from osc_placement.scheduling import nova_options, request
 from osc_placement.workflows.batch import aggregate_ratios, mirror
 from osc_placement.workflows.cloud import compute_nodes, on_a_copy, problem, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.observe import is_file
 from osc_placement.workflows.cloud.problem import ProblemCode, Severity
-from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.explain import flavor_audit
 from osc_placement.workflows.repair import findings, status
 from osc_placement.workflows.repair.allocations import (
@@ -42,7 +42,6 @@ from osc_placement.workflows.repair.allocations import (
     missing,
 )
 from osc_placement.workflows.repair.allocations.observe import unchecked_owners
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 
 HOST_DOWN = problem.error(
@@ -181,7 +180,7 @@ def examine(
         )
         checks: Mapping[str, Callable[[], Area]] = {
             "allocations": lambda: _allocations(services, audited()),
-            "servers": lambda: _servers(services, context, audited().snapshot),
+            "servers": lambda: _servers(services, audited().snapshot),
             "hosts": lambda: hosts_area(audited().snapshot),
             "host-aggregates": lambda: _host_aggregates(services, context),
             "allocation-ratios": lambda: _ratios(services, context),
@@ -416,7 +415,7 @@ def _placement(services: HealthServices) -> Area:
 _SERVICES = "compute service list --service nova-compute"
 
 
-def hosts_area(snapshot: CloudSnapshot) -> Area:
+def hosts_area(snapshot: Cloud) -> Area:
     """The hosts that take no server, each with the number of servers that lose something there."""
     services = [one for one in snapshot.hosts.compute_services if one.is_reachable]
     losses = server_moves.losses_on(snapshot, snapshot.hosts.nodes)
@@ -442,13 +441,12 @@ def hosts_area(snapshot: CloudSnapshot) -> Area:
 # Servers on hosts that nova would not choose for them any more.
 
 
-def _servers(services: HealthServices, context: ReadContext, snapshot: CloudSnapshot) -> Area:
+def _servers(services: HealthServices, snapshot: Cloud) -> Area:
     """Servers whose host lacks a trait, or is in another zone or aggregate, than they require.
 
     Requests: those of ``admission.observe``.
     """
-    reader = PlacementReader(services.client, context)
-    rules = admission.observe(reader, services.require_nova(), snapshot, snapshot.servers.values())
+    rules = admission.observe(services.require_nova(), snapshot, snapshot.servers.values())
     problems = []
     for uuid, broken in rules.items():
         server = snapshot.servers[uuid]

@@ -24,6 +24,7 @@ from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.health import health, upgrade_checks as checks, upgrade_requests
@@ -31,7 +32,6 @@ from osc_placement.workflows.health.upgrade_checks import Outcome, Readiness
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, RequestPair, WorkloadChange
 from osc_placement.workflows.repair import findings, status
 from osc_placement.workflows.repair.allocations import audit as allocation_audit, missing
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
 _SEV_ES = "HW_CPU_X86_AMD_SEV_ES"
 
@@ -115,7 +115,7 @@ class UpgradeReader:
         )
 
     @property
-    def cloud(self) -> CloudSnapshot:
+    def cloud(self) -> Cloud:
         """The reading of ``audited``."""
         return self.audited.snapshot
 

@@ -23,7 +23,7 @@ from osc_placement.plan import change
 from osc_placement.scheduling import nova_options, releases, request, traits as nova_traits
 from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
 from osc_placement.workflows.repair import findings, status
 
@@ -121,7 +121,7 @@ def step(upgrade: ReleaseStep) -> Outcome:
     return Outcome(Readiness.WARNING, ("nova does not support this step", first, text))
 
 
-def one_release(cloud: ComputeCloud, having: Mapping[str, Collection[str]]) -> Outcome:
+def one_release(cloud: Cloud, having: Mapping[str, Collection[str]]) -> Outcome:
     """Whether some hosts are upgraded already; ``having`` is ``{new trait: providers}``."""
     marked: dict[str, list[str]] = collections.defaultdict(list)
     for trait, uuids in sorted(having.items()):
@@ -137,9 +137,7 @@ def one_release(cloud: ComputeCloud, having: Mapping[str, Collection[str]]) -> O
     return Outcome.of_lines(Readiness.WARNING, lines, marked, advice)
 
 
-def computes(
-    cloud: ComputeCloud, having: Mapping[str, Collection[str]], upgrade: ReleaseStep
-) -> Outcome:
+def computes(cloud: Cloud, having: Mapping[str, Collection[str]], upgrade: ReleaseStep) -> Outcome:
     """Whether each nova-compute runs: one that does not is not upgraded, and writes no trait.
 
     ``having`` is ``{new trait: providers}``.
@@ -192,7 +190,7 @@ def without_images(outcome: Outcome, specs: Iterable[request.ServerSpec]) -> Out
 
 
 def encryption(
-    cloud: ComputeCloud,
+    cloud: Cloud,
     inventories: Mapping[str, inventory.Inventories],
     used: Mapping[str, Mapping[str, int]],
     upgrade: ReleaseStep,
@@ -234,7 +232,7 @@ def encryption(
 
 
 def sev_es(
-    cloud: ComputeCloud,
+    cloud: Cloud,
     sev_es_providers: Collection[str],
     used: Mapping[str, Mapping[str, int]],
     upgrade: ReleaseStep,
@@ -267,7 +265,7 @@ def one_time_use(configuration: pci.PciConfiguration | None, upgrade: ReleaseSte
     return Outcome.success(f"{configuration.path} has none that is not reported")
 
 
-def compute_options(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
+def compute_options(cloud: Cloud, upgrade: ReleaseStep) -> Outcome:
     """What in a nova.conf stops the new nova-compute at its start."""
     compute, options = upgrade.compute, upgrade.options
     if compute is None:
@@ -284,7 +282,7 @@ def compute_options(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
     return Outcome.success(f"{compute.path}: nothing stops a nova-compute")
 
 
-def hypervisors(cloud: ComputeCloud, upgrade: ReleaseStep) -> Outcome:
+def hypervisors(cloud: Cloud, upgrade: ReleaseStep) -> Outcome:
     """Hosts whose QEMU is too old for the new nova-compute."""
     least = releases.QEMU[upgrade.new]
     versions = {
@@ -329,7 +327,7 @@ def aliases(flavors: Mapping[str, Sequence[str]], options: SchedulerOptions) -> 
 
 
 def wide_trees(
-    cloud: ComputeCloud,
+    cloud: Cloud,
     inventories: Mapping[str, inventory.Inventories],
     queries: Mapping[str, CandidateQuery],
     upgrade: ReleaseStep,

@@ -24,6 +24,7 @@ from osc_placement.workflows.cloud import (
     server_moves,
     servers,
 )
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.server_moves import Phase
 from osc_placement.workflows.moving import document
@@ -101,9 +102,7 @@ def follow(
     return [_followed(plan, move, reading) for move in plan.moves]
 
 
-def _followed(
-    plan: document.MovePlan, move: document.PlannedMove, reading: server_moves.MovesReading
-) -> FollowedStep:
+def _followed(plan: document.MovePlan, move: document.PlannedMove, reading: Cloud) -> FollowedStep:
     server = reading.servers.get(move.server)
     if server is None:
         return FollowedStep(move, FollowedState.DELETED, "", "nova has this server no more")
@@ -125,7 +124,7 @@ class Motion(NamedTuple):
     command: str = ""
 
 
-def _in_motion(reading: server_moves.MovesReading, server: values.Server) -> Motion | None:
+def _in_motion(reading: Cloud, server: values.Server) -> Motion | None:
     """Why a server is not at rest; None if it is."""
     now = server_moves.move_of(reading, server)
     if now.phase is Phase.DISAGREES:
@@ -238,7 +237,7 @@ def _enabled(host: str, compute: ServerHosts) -> Iterator[Leftover]:
         yield Leftover(host, "nova-compute", "", "it is enabled, so servers may come", command)
 
 
-def _consumer(reading: server_moves.MovesReading, host: str, uuid: str) -> Leftover:
+def _consumer(reading: Cloud, host: str, uuid: str) -> Leftover:
     """A consumer with allocations on a host on which it is no server."""
     server, migration = reading.servers.get(uuid), reading.migrations.get(uuid)
     reason = "nova lists neither a server nor a migration of this UUID"

@@ -13,21 +13,21 @@ delete what a consumer uses, also one that came after the plan.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import api, responses
-from osc_placement.model import allocation, command_line, inventory, name, provider
+from osc_placement.client import api
+from osc_placement.model import command_line, name, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations, inventories, memberships, provider as providers
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import compute_nodes, server_moves
+from osc_placement.workflows.cloud import compute_nodes, facts, server_moves, source
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.reading import PlacementReader
 
 #: The trait that nova-compute gives the root of its tree.
 _COMPUTE_NODE = "COMPUTE_NODE"
@@ -36,34 +36,20 @@ _COMPUTE_NODE = "COMPUTE_NODE"
 _CONSUMERS, _INVENTORIES, _TRAITS, _AGGREGATES, _DELETE = range(5)
 
 
-@dataclasses.dataclass(frozen=True)
-class RetireReading(server_moves.MovesReading):
-    """Nova, and the trees of the hosts in Placement.
-
-    ``consumers`` are those with allocations in the trees; ``inventories_of``, ``traits_of`` and
-    ``aggregates_of`` are ``{provider UUID: ...}`` for the providers of the trees.
-    """
-
-    consumers: Mapping[str, allocation.Consumer] = dataclasses.field(default_factory=dict)
-    inventories_of: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
-    traits_of: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    aggregates_of: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-
-
 def plan_retire(
     client: api.Client, nova: Nova, hosts: Sequence[str], context: ReadContext
 ) -> plan.ObservedPlan:
     """What to do about hosts: nova's names, or names or UUIDs of root providers.
 
-    Requests: to nova, those of ``observe_cloud``, one per 1000 servers of each host that nova has,
+    Requests: to nova, those of ``source.read``, one per 1000 servers of each host that nova has,
     one per 1000 migrations, and one for each of up to five servers with allocations on the hosts,
     or one per 1000 servers; to Placement, one listing, one for each provider of the hosts' trees
     and one for each of its consumers, and for a provider that nova does not have three more.
     Errors: InvalidInput for a host that neither service has while a cell of nova is down.
     """
-    cloud = compute_nodes.observe_cloud(client, nova)
-    named, roots, gone = _resolved(cloud, hosts)
-    reading = _read(client, nova, cloud, named, roots, context)
+    reading = source.read(client, nova, context, kind=Cloud, with_aggregates=True)
+    named, roots, gone = _resolved(reading, hosts)
+    _read(nova, reading, source.CloudSource(client, context), named, roots)
     changes: list[change.Change[Any]] = []
     refused: list[change.Skipped] = []
     to_do: list[str] = []
@@ -97,7 +83,7 @@ def plan_retire(
 
 
 def _resolved(
-    cloud: compute_nodes.ComputeCloud, hosts: Sequence[str]
+    cloud: Cloud, hosts: Sequence[str]
 ) -> tuple[list[str], list[provider.Provider], list[str]]:
     """``(nova's names of hosts, root providers that nova does not have, what neither has)``."""
     problems = errors.InputErrors()
@@ -128,44 +114,28 @@ def _resolved(
 
 
 def _read(
-    client: api.Client,
     nova: Nova,
-    cloud: compute_nodes.ComputeCloud,
+    cloud: Cloud,
+    reader: source.CloudSource,
     named: Sequence[str],
     roots: Sequence[provider.Provider],
-    context: ReadContext,
-) -> RetireReading:
-    reader = PlacementReader(client, context)
+) -> None:
+    """Read the servers of hosts, and the consumers and facts of their trees."""
     on_hosts = {item.uuid: item for host in named for item in nova_servers.servers(nova, host=host)}
-    migrations = {item.uuid: item for item in nova_servers.migrations(nova)}
+    cloud.migrations = {item.uuid: item for item in nova_servers.migrations(nova)}
     of_named = [node.uuid for host in named for node in cloud.nodes_of_host.get(host, [])]
     trees = [*of_named, *(root.uuid for root in roots)]
     uuids = [item.uuid for root in trees for item in cloud.trees.get(root, [])]
-    allocated: Mapping[str, responses.ProviderAllocations] = reader.answers(
-        client.list_provider_allocations, uuids, "reading allocations"
-    )
-    consumers = reader.consumers(
-        uuid for answer in allocated.values() for uuid in answer.allocations
-    )
-    wanted = server_moves.servers_of(migrations, named) | consumers.keys()
-    wanted -= on_hosts.keys() | migrations.keys()
+    facts.prefetch(cloud.held, uuids)
+    consumers = {uuid for key in uuids for uuid in cloud.held[key].allocations}
+    reader.take_consumers(cloud, sorted(consumers))
+    wanted = server_moves.servers_of(cloud.migrations, named) | consumers
+    wanted -= on_hosts.keys() | cloud.migrations.keys()
     on_hosts |= nova_servers.find_servers(nova, wanted) if wanted else {}
+    cloud.set_servers({uuid: item for uuid, item in on_hosts.items() if not item.is_deleted})
     stale = [item.uuid for root in roots for item in cloud.trees[root.uuid]]
-    offered = reader.answers(client.list_inventories, stale, "reading inventories")
-    traits = reader.answers(client.list_provider_traits, stale, "reading traits")
-    aggregates = reader.answers(client.list_aggregates, stale, "reading aggregates")
-    return RetireReading(
-        cloud.hosts,
-        cloud.providers,
-        cloud.aggregates,
-        servers={uuid: item for uuid, item in on_hosts.items() if not item.is_deleted},
-        migrations=migrations,
-        allocations={uuid: item.allocations for uuid, item in consumers.items()},
-        consumers=consumers,
-        inventories_of={uuid: item.inventories for uuid, item in offered.items()},
-        traits_of={uuid: item.traits for uuid, item in traits.items()},
-        aggregates_of={uuid: item.aggregates for uuid, item in aggregates.items()},
-    )
+    for parts in (cloud.inventories, cloud.traits, cloud.memberships):
+        facts.prefetch(parts, stale)
 
 
 def _refused(subject: change.Subject, reasons: Sequence[Reason]) -> Iterator[change.Skipped]:
@@ -179,7 +149,7 @@ def _refused(subject: change.Subject, reasons: Sequence[Reason]) -> Iterator[cha
         )
 
 
-def _service(reading: RetireReading, host: str) -> values.ComputeService | None:
+def _service(reading: Cloud, host: str) -> values.ComputeService | None:
     services = reading.hosts.compute_services
     return next((each for each in services if each.host == host), None)
 
@@ -194,7 +164,7 @@ def _service_lines(service: values.ComputeService) -> Iterator[str]:
     yield command_line.line("compute service delete", service.uuid or service.host)
 
 
-def _why_in_use(reading: RetireReading, host: str) -> Iterator[Reason]:
+def _why_in_use(reading: Cloud, host: str) -> Iterator[Reason]:
     """Why nova needs a host that it has."""
     nodes = reading.nodes_of_host.get(host, [])
     service = _service(reading, host)
@@ -233,7 +203,7 @@ def _down(host: str) -> str:
     return command_line.line("compute service set", host, "nova-compute", options=options)
 
 
-def _open_migrations(reading: RetireReading, hosts: set[str]) -> Iterator[Reason]:
+def _open_migrations(reading: Cloud, hosts: set[str]) -> Iterator[Reason]:
     for item in reading.migrations.values():
         if not item.is_over and not hosts.isdisjoint((item.source_host, item.dest_host)):
             yield Reason(
@@ -242,7 +212,7 @@ def _open_migrations(reading: RetireReading, hosts: set[str]) -> Iterator[Reason
 
 
 def _in_doubt(
-    reading: RetireReading, nodes: Sequence[values.ComputeNode]
+    reading: Cloud, nodes: Sequence[values.ComputeNode]
 ) -> Iterator[server_moves.ServerMove]:
     """The servers that may have data on compute nodes, though their moves are over."""
     losses = server_moves.losses_on(reading, nodes)
@@ -254,9 +224,9 @@ def _in_doubt(
             yield move
 
 
-def _why_not_stale(reading: RetireReading, root: provider.Provider) -> Iterator[Reason]:
+def _why_not_stale(reading: Cloud, root: provider.Provider) -> Iterator[Reason]:
     """Why the tree of a provider without a compute node must not be deleted."""
-    if _COMPUTE_NODE not in reading.traits_of[root.uuid] and not _is_bare(reading, root):
+    if _COMPUTE_NODE not in reading.traits[root.uuid] and not _is_bare(reading, root):
         delete = "openstack resource provider delete --tree"
         text = f"it lacks the trait {_COMPUTE_NODE}, so it may belong to another service: {delete}"
         yield Reason(Code.NOT_A_COMPUTE_NODE, text)
@@ -276,14 +246,14 @@ def _why_not_stale(reading: RetireReading, root: provider.Provider) -> Iterator[
         yield Reason(Code.NOT_EMPTY, text)
 
 
-def _is_bare(reading: RetireReading, root: provider.Provider) -> bool:
+def _is_bare(reading: Cloud, root: provider.Provider) -> bool:
     """Whether only the provider is left: a run that was killed had removed its traits."""
-    parts = (reading.inventories_of, reading.traits_of, reading.aggregates_of)
+    parts = (reading.inventories, reading.traits, reading.memberships)
     return len(reading.trees[root.uuid]) == 1 and not any(part[root.uuid] for part in parts)
 
 
 def _why_needed(
-    reading: RetireReading, root: str, hosts: set[str], among: Collection[str]
+    reading: Cloud, root: str, hosts: set[str], among: Collection[str]
 ) -> Iterator[str]:
     """The consumers in a tree, without ``among``, that are not left over of an evacuation."""
     for uuid in _consumers_of(reading, root):
@@ -294,16 +264,16 @@ def _why_needed(
             yield f"allocations of {what} {uuid} are there: {audit}"
 
 
-def _consumers_of(reading: RetireReading, root: str) -> list[str]:
+def _consumers_of(reading: Cloud, root: str) -> list[str]:
     tree = {item.uuid for item in reading.trees.get(root, [])}
     return [
         uuid
-        for uuid, consumer in reading.consumers.items()
-        if not tree.isdisjoint(consumer.allocations)
+        for uuid, allocations in reading.allocations.items()
+        if not tree.isdisjoint(allocations)
     ]
 
 
-def _is_leftover(reading: RetireReading, uuid: str, root: str, hosts: set[str]) -> bool:
+def _is_leftover(reading: Cloud, uuid: str, root: str, hosts: set[str]) -> bool:
     """Whether a server rests elsewhere, with allocations there, and nothing of it moves."""
     server = reading.servers.get(uuid)
     if server is None or not server.host or server.host in hosts:
@@ -313,12 +283,12 @@ def _is_leftover(reading: RetireReading, uuid: str, root: str, hosts: set[str]) 
     return node is not None and node.uuid != root and rests and _has_own(reading, uuid, node.uuid)
 
 
-def _has_own(reading: RetireReading, uuid: str, root: str) -> bool:
+def _has_own(reading: Cloud, uuid: str, root: str) -> bool:
     tree = {item.uuid for item in reading.trees.get(root, [])}
-    return not tree.isdisjoint(reading.consumers[uuid].allocations)
+    return not tree.isdisjoint(reading.allocations[uuid])
 
 
-def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change.Change[Any]]:
+def _changes(reading: Cloud, root: provider.Provider) -> Iterator[change.Change[Any]]:
     """Everything of a tree goes: consumers, inventories, traits, aggregates, the providers.
 
     The traits of the root go last: by them a further run recognizes the host after a kill.
@@ -326,7 +296,7 @@ def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change
     tree = reading.trees[root.uuid]
     gone = {item.uuid for item in tree}
     for uuid in _consumers_of(reading, root.uuid):
-        before = reading.consumers[uuid]
+        before = reading.consumer(uuid)
         kept = {key: item for key, item in before.allocations.items() if key not in gone}
         after = dataclasses.replace(before, allocations=kept)
         server = reading.servers[uuid]
@@ -338,10 +308,10 @@ def _changes(reading: RetireReading, root: provider.Provider) -> Iterator[change
     ordered = list(provider.ProviderTree(tree).walk())
     deepest = max(depth for depth, _ in ordered)
     for depth, item in ordered:
-        offered = inventories.InventoryState.of(reading.inventories_of[item.uuid])
+        offered = inventories.InventoryState.of(reading.inventories[item.uuid])
         none = inventories.InventoryState(dict.fromkeys(offered.classes))
-        traits = memberships.Traits.of(sorted(reading.traits_of[item.uuid]))
-        aggregates = memberships.Aggregates.of(sorted(reading.aggregates_of[item.uuid]))
+        traits = memberships.Traits.of(sorted(reading.traits[item.uuid]))
+        aggregates = memberships.Aggregates.of(sorted(reading.memberships[item.uuid]))
         parts: Sequence[tuple[str, bool, change.State, change.State, int]] = (
             (inventories.TYPE.name, bool(offered.classes), offered, none, _INVENTORIES),
             (
@@ -383,7 +353,7 @@ def _absent(members: memberships.M) -> memberships.M:
     return dataclasses.replace(members, present=dict.fromkeys(members.present, False))
 
 
-def _membership_lines(reading: RetireReading, root: provider.Provider) -> Iterator[str]:
+def _membership_lines(reading: Cloud, root: provider.Provider) -> Iterator[str]:
     """The commands that take a host that nova has no more out of its host aggregates."""
     names = {root.name, root.name.partition(".")[0]}
     for aggregate in reading.aggregates:

@@ -8,9 +8,9 @@ import datetime
 from typing import Any
 
 from osc_placement.nova.flavor import Flavor
+from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.repair.allocations import audit
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import SMALL, server
 
@@ -29,7 +29,7 @@ def context(**fields: Any) -> AuditContext:
     return AuditContext(**{"now": NOW, "min_age": 60.0, **fields})
 
 
-def find(snapshot: CloudSnapshot, **fields: Any) -> list[AllocationFinding]:
+def find(snapshot: Cloud, **fields: Any) -> list[AllocationFinding]:
     """All findings, except about the provider that is always stale."""
     found = audit.find(snapshot, context(**fields))
     return [item for item in found if item.subject.uuid != "n-gone."]
@@ -39,7 +39,7 @@ def codes(found: list[AllocationFinding]) -> list[str]:
     return [str(item.code) for item in found]
 
 
-def repaired(snapshot: CloudSnapshot, found: list[AllocationFinding]) -> dict[str, Any]:
+def repaired(snapshot: Cloud, found: list[AllocationFinding]) -> dict[str, Any]:
     """``{consumer: its allocations after the repair}``, of consumers that change."""
     planned = audit.plan_repair(snapshot, found)
     repaired = {}

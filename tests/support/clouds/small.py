@@ -13,7 +13,7 @@ from typing import Any
 from osc_placement.model import inventory, provider
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.cloud.cloud import Cloud, Owner
 
 NODES = tuple(values.ComputeNode(f"n-{host}.", f"{host}.", host) for host in "abc")
 CHILD = provider.Provider("u-nic", "b.:nic", 0, root_uuid="n-b.", parent_uuid="n-b.")
@@ -81,7 +81,7 @@ def cloud(
     allocations: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None,
     owners: Mapping[str, Owner] | None = None,
     **fields: Any,
-) -> CloudSnapshot:
+) -> Cloud:
     """A snapshot; all consumers have generation 1 and the owner of the servers."""
     held = allocations or {}
     defaults: dict[str, Any] = {
@@ -99,4 +99,4 @@ def cloud(
         "owners": {uuid: Owner("p", "u", "INSTANCE") for uuid in held} | dict(owners or {}),
         "sharing": {"n-a.": ("u-nfs",), "n-b.": ("u-nfs",)},
     }
-    return CloudSnapshot(**{**defaults, **fields})
+    return Cloud(**{**defaults, **fields})

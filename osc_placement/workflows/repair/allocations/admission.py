@@ -16,9 +16,8 @@ from osc_placement.scheduling import nova_options, own_host, verdict
 from osc_placement.scheduling.case import Case
 from osc_placement.scheduling.own_host import Need, UnmetNeed
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import cases, nova_request, problem, server_moves
-from osc_placement.workflows.cloud.reading import PlacementReader
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.cloud import cases, facts, nova_request, problem, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 
 TRAIT = problem.warning(
     "server-trait",
@@ -54,9 +53,8 @@ CODES = {Need.TRAIT: TRAIT, Need.ZONE: ZONE, Need.AGGREGATE: AGGREGATE}
 
 
 def observe(
-    reader: PlacementReader,
     nova: api.Nova,
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     servers: Iterable[values.Server],
 ) -> dict[str, list[UnmetNeed]]:
     """``{uuid: the rules that its host does not meet}`` of servers at rest, known or not.
@@ -83,7 +81,9 @@ def observe(
     options = nova_options.SchedulerOptions()
     found = cases.of_servers(services, listed, options, compute, snapshot.ports)
     checked = {uuid: case for uuid, case in found.items() if isinstance(case, Case)}
-    having = reader.with_traits(sorted(set().union(*map(own_host.traits_of, checked.values()))))
+    wanted = sorted(set().union(*map(own_host.traits_of, checked.values())))
+    facts.prefetch(snapshot.with_trait, wanted)
+    having = {trait: snapshot.with_trait[trait] for trait in wanted}
     aggregates = next((case.aggregates for case in checked.values()), ())
     hosts = verdict.HostList(
         compute, aggregates, {node.uuid: node.uuid for _, node in nodes.values()}
@@ -104,7 +104,7 @@ def _no_neutron() -> neutron_api.Neutron:
     raise errors.PlacementError("the ports of the servers are those of the snapshot")
 
 
-def node_at_rest(snapshot: CloudSnapshot, server: values.Server) -> values.ComputeNode | None:
+def node_at_rest(snapshot: Cloud, server: values.Server) -> values.ComputeNode | None:
     """The compute node of a server that does not move and has a provider; None otherwise."""
     if not server.known or server.flavor is None:
         return None

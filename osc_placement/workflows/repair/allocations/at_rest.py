@@ -6,22 +6,22 @@ from __future__ import annotations
 from osc_placement.nova import values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import compute_nodes, guest_search, server_moves
+from osc_placement.workflows.cloud import guest_search, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud, no_provider
 from osc_placement.workflows.cloud.server_moves import ServerMove
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
 _SOFT_DELETED = Reason(Code.SOFT_DELETED, "it is soft-deleted: restore it, then heal it")
 _OTHER_UUID = "the provider {name} has another UUID than the compute node of that name"
 _READ_ERROR = "the allocations on {name} cannot be read: {why}"
 
 
-def elsewhere(snapshot: CloudSnapshot, server: values.Server, move: ServerMove) -> list[str]:
+def elsewhere(snapshot: Cloud, server: values.Server, move: ServerMove) -> list[str]:
     """The providers on which a server holds allocations though it is not there, by UUID."""
     allocations = snapshot.allocations.get(server.uuid, {})
     return [uuid for uuid in allocations if not move.may_hold(snapshot.root_of(uuid))]
 
 
-def skip_reason(snapshot: CloudSnapshot, server: values.Server, move: ServerMove) -> Reason:
+def skip_reason(snapshot: Cloud, server: values.Server, move: ServerMove) -> Reason:
     """Why a server's allocations cannot be judged now; empty if they can."""
     if move.moving and move.phase is server_moves.Phase.DISAGREES:
         text = f"{move.moving}; {guest_search.next_step(snapshot, move)}"
@@ -36,7 +36,7 @@ def skip_reason(snapshot: CloudSnapshot, server: values.Server, move: ServerMove
     if node.uuid not in snapshot.providers:
         if node.hostname in snapshot.roots:
             return Reason(Code.OTHER_UUID, _OTHER_UUID.format(name=node.hostname))
-        text = compute_nodes.no_provider(node.host, subject="its host")
+        text = no_provider(node.host, subject="its host")
         return Reason(Code.NO_PROVIDER, text)
     for item in snapshot.trees.get(node.uuid, ()):
         if item.uuid in snapshot.read_errors:
@@ -45,7 +45,7 @@ def skip_reason(snapshot: CloudSnapshot, server: values.Server, move: ServerMove
     return reasons.NONE
 
 
-def root_to_heal(snapshot: CloudSnapshot, server: values.Server) -> str | None:
+def root_to_heal(snapshot: Cloud, server: values.Server) -> str | None:
     """The UUID of the root provider to heal a server on; None if ``skip_reason`` has a reason."""
     move = server_moves.move_of(snapshot, server)
     if move.node is None or skip_reason(snapshot, server, move):

@@ -20,6 +20,7 @@ from osc_placement.nova.api import Nova, clock_offset
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
 from osc_placement.scheduling.own_host import UnmetNeed
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.compute_nodes import host_names
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
@@ -42,7 +43,6 @@ from osc_placement.workflows.repair.allocations.repair import (
     AuditContext,
     Repair,
 )
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import UNKNOWN, AuditResult, Finding
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ LOG = logging.getLogger(__name__)
 class AuditCheck(NamedTuple):
     """``find`` returns findings with ``codes``, in the order in which to repair them."""
 
-    find: Callable[[CloudSnapshot, AuditContext], Iterator[AllocationFinding]]
+    find: Callable[[Cloud, AuditContext], Iterator[AllocationFinding]]
     codes: tuple[str, ...]
 
 
@@ -96,7 +96,7 @@ CODES = (
 _FREEING, _TAKING = 0, 1
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> list[AllocationFinding]:
+def find(snapshot: Cloud, context: AuditContext) -> list[AllocationFinding]:
     """All findings, in the order in which they are listed.
 
     A consumer may have several findings; each proposal builds on the proposals before.
@@ -142,7 +142,7 @@ def _once(new: Iterable[AllocationFinding]) -> Iterator[AllocationFinding]:
         yield finding
 
 
-def repaired(snapshot: CloudSnapshot, new: Iterable[AllocationFinding]) -> CloudSnapshot:
+def repaired(snapshot: Cloud, new: Iterable[AllocationFinding]) -> Cloud:
     """The snapshot as it is after the repairs."""
     allocations = dict(snapshot.allocations)
     for finding in new:
@@ -153,10 +153,10 @@ def repaired(snapshot: CloudSnapshot, new: Iterable[AllocationFinding]) -> Cloud
             )
             allocations[uuid] = finding.repair.apply(before).allocations
     kept = {uuid: parts for uuid, parts in allocations.items() if parts}
-    return dataclasses.replace(snapshot, allocations=kept)
+    return snapshot.with_allocations(kept)
 
 
-def plan_repair(snapshot: CloudSnapshot, chosen: Iterable[AllocationFinding]) -> plan.Plan:
+def plan_repair(snapshot: Cloud, chosen: Iterable[AllocationFinding]) -> plan.Plan:
     """One change for each consumer with a repair; other findings are not in the plan.
 
     ``snapshot`` contains these consumers with their owners.
@@ -166,7 +166,7 @@ def plan_repair(snapshot: CloudSnapshot, chosen: Iterable[AllocationFinding]) ->
 
 
 def _change(
-    snapshot: CloudSnapshot, repairs: Sequence[tuple[AllocationFinding, Repair]]
+    snapshot: Cloud, repairs: Sequence[tuple[AllocationFinding, Repair]]
 ) -> change.Change[Any]:
     """One change for all repairs of a consumer."""
     ordered = sorted(repairs, key=lambda item: REPAIR_ORDER.index(item[0].code))
@@ -192,7 +192,7 @@ class AuditRequest:
     ``only``: findings with these codes; empty for all. ``min_age``: servers that changed within
     this number of seconds are not repaired. ``check_owners``: read every consumer for its owner.
     ``consumers``: the UUIDs of servers and migrations; empty for all. ``trusts_nova``: as in
-    ``MovesReading``.
+    ``Cloud``.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -237,7 +237,7 @@ def audit_cloud(
     if not request.repair:
         return AuditResult(selected, plan.ObservedPlan(_plan(snapshot, (), notes)), not_checked)
     repairable = [item.subject.uuid for item in selected if item.repair]
-    snapshot = reader.with_consumers(snapshot, repairable)
+    reader.read_consumers(snapshot, repairable)
     # A consumer may have changed since its allocations were read.
     selected = _with_admission(_find(snapshot, audit_context, request), snapshot, rules)
     planned = _plan(snapshot, selected, notes)
@@ -245,7 +245,7 @@ def audit_cloud(
 
 
 def _admission(
-    reader: HealReader, snapshot: CloudSnapshot, selected: Iterable[AllocationFinding]
+    reader: HealReader, snapshot: Cloud, selected: Iterable[AllocationFinding]
 ) -> dict[str, list[UnmetNeed]]:
     """``{uuid: the rules that its host breaks}`` of servers without allocations."""
     uuids = {item.subject.uuid for item in selected} & snapshot.servers.keys()
@@ -255,7 +255,7 @@ def _admission(
 
 def _with_admission(
     selected: Iterable[AllocationFinding],
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     rules: Mapping[str, Sequence[UnmetNeed]],
 ) -> list[AllocationFinding]:
     return [
@@ -270,7 +270,7 @@ class AuditReading(NamedTuple):
     """What ``find`` needs, and the reader for more."""
 
     reader: HealReader
-    snapshot: CloudSnapshot
+    snapshot: Cloud
     context: AuditContext
 
 
@@ -287,7 +287,7 @@ def read_cloud(
     snapshot = reader.read_cloud(with_deleted=True)
     hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers.values())
     findings.check_hosts(hosts, _existing_hosts(snapshot))
-    snapshot = reader.with_everything(snapshot)
+    reader.read_everything(snapshot)
     _check_consumers(request.consumers, snapshot)
     snapshot = dataclasses.replace(snapshot, trusts_nova=request.trusts_nova)
     audit_context = AuditContext(
@@ -306,23 +306,19 @@ def read_cloud(
     return AuditReading(reader, snapshot, audit_context)
 
 
-def _find(
-    snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest
-) -> list[AllocationFinding]:
+def _find(snapshot: Cloud, context: AuditContext, request: AuditRequest) -> list[AllocationFinding]:
     return findings.select(
         find(snapshot, context), context.hosts, request.only, subjects=request.consumers
     )
 
 
-def _plan(
-    snapshot: CloudSnapshot, chosen: Sequence[AllocationFinding], notes: Sequence[str]
-) -> plan.Plan:
+def _plan(snapshot: Cloud, chosen: Sequence[AllocationFinding], notes: Sequence[str]) -> plan.Plan:
     existing = {kinds_allocations.TYPE.unit: sum(map(len, snapshot.allocations.values()))}
     planned = plan_repair(snapshot, chosen)
     return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
 
 
-def _check_consumers(requested: Collection[str], snapshot: CloudSnapshot) -> None:
+def _check_consumers(requested: Collection[str], snapshot: Cloud) -> None:
     """Errors: InvalidInput with each consumer that neither service knows."""
     errors.InputErrors(
         f"nova has no server or migration {uuid}, and Placement has no allocations of it"
@@ -331,6 +327,6 @@ def _check_consumers(requested: Collection[str], snapshot: CloudSnapshot) -> Non
     ).check()
 
 
-def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:
+def _existing_hosts(snapshot: Cloud) -> set[str]:
     hosts = {server.host for server in snapshot.servers.values() if server.host}
     return hosts | snapshot.existing_hosts | {*snapshot.provider_names.values()}

@@ -17,6 +17,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.cloud.server_moves import ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import expected, ports, wrong
 from osc_placement.workflows.repair.allocations.at_rest import elsewhere, skip_reason
@@ -30,7 +31,6 @@ from osc_placement.workflows.repair.allocations.heal_request import PACK, HealOp
 from osc_placement.workflows.repair.allocations.ports import Bindings
 from osc_placement.workflows.repair.allocations.preconditions import precondition_of
 from osc_placement.workflows.repair.allocations.repair import Repair
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 
 LOG = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ class HealDecision:
     refused: bool = False
 
 
-def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[HealDecision]:
-    """The decision for each server in scope, from what ``HealReader.with_missing`` read."""
+def decide(snapshot: Cloud, request: HealRequest) -> Iterator[HealDecision]:
+    """The decision for each server in scope, from what ``HealReader.read_missing`` read."""
     deciding = _Deciding(snapshot, request)
     for server in request.scope.select(snapshot.servers.values()):
         decision = deciding.decide(server)
@@ -70,7 +70,7 @@ def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[HealDecisi
 
 
 class _Deciding:
-    def __init__(self, snapshot: CloudSnapshot, request: HealRequest) -> None:
+    def __init__(self, snapshot: Cloud, request: HealRequest) -> None:
         self._snapshot, self._request = snapshot, request
         self._free = FreeCapacity(snapshot)
 

@@ -25,8 +25,8 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations.ports import unallocated
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
 _PCI = "only the host knows which PCI devices it has (alias {aliases})"
 
@@ -110,7 +110,7 @@ def _built(
     )
 
 
-def missing_request(snapshot: CloudSnapshot, server: values.Server) -> flavor.ServerRequest:
+def missing_request(snapshot: Cloud, server: values.Server) -> flavor.ServerRequest:
     """What a server lacks: everything with its ports' groups, or the groups of some ports."""
     groups = {
         suffix: group
@@ -123,7 +123,7 @@ def missing_request(snapshot: CloudSnapshot, server: values.Server) -> flavor.Se
     return dataclasses.replace(request, groups={**request.groups, **groups})
 
 
-def needs_tree(snapshot: CloudSnapshot, server: values.Server, root: str) -> bool:
+def needs_tree(snapshot: Cloud, server: values.Server, root: str) -> bool:
     """Whether resources come from other providers than the root and those that share."""
     request = missing_request(snapshot, server)
     if request.unknown:
@@ -132,7 +132,7 @@ def needs_tree(snapshot: CloudSnapshot, server: values.Server, root: str) -> boo
 
 
 def query_of(
-    snapshot: CloudSnapshot, server: values.Server, root: str
+    snapshot: Cloud, server: values.Server, root: str
 ) -> tuple[str, CandidateQuery] | None:
     """The candidates query for a server on this root, with its key; None without need."""
     if not needs_tree(snapshot, server, root):
@@ -154,7 +154,7 @@ def query_of(
     return query.encode(query.candidate_pairs(restricted)), restricted
 
 
-def expect(snapshot: CloudSnapshot, server: values.Server, root: str) -> Expected:
+def expect(snapshot: Cloud, server: values.Server, root: str) -> Expected:
     """All that a server may have on the tree of ``root``, regardless of capacity.
 
     ``snapshot`` needs the inventories of the root and of its sharing providers, those of the
@@ -180,7 +180,7 @@ def expect(snapshot: CloudSnapshot, server: values.Server, root: str) -> Expecte
     return Expected(tuple(options), doubts=tuple(_doubts(snapshot, root, request)))
 
 
-def _sources(snapshot: CloudSnapshot, root: str, request: flavor.ServerRequest) -> _Sources:
+def _sources(snapshot: Cloud, root: str, request: flavor.ServerRequest) -> _Sources:
     sources = _Sources({}, {}, {})
     resources = request.groups[""].resources if "" in request.groups else {}
     for resource_class, amount in resources.items():
@@ -208,7 +208,7 @@ def _shared(request: flavor.ServerRequest, sources: _Sources) -> Iterator[alloca
 
 
 def _candidates(
-    snapshot: CloudSnapshot, server: values.Server, root: str
+    snapshot: Cloud, server: values.Server, root: str
 ) -> Sequence[HealOption] | errors.PlacementError:
     """The distinct candidates of Placement; a single empty one if no query is needed."""
     needed = query_of(snapshot, server, root)
@@ -233,7 +233,7 @@ def _candidates(
     return _as_bound([option for _, option in ordered], ports)
 
 
-def _names(snapshot: CloudSnapshot, option: HealOption) -> list[str]:
+def _names(snapshot: Cloud, option: HealOption) -> list[str]:
     return sorted(map(snapshot.name_of, option.allocations))
 
 
@@ -271,12 +271,12 @@ def _merge(parts: Iterable[allocation.Allocations]) -> dict[str, dict[str, int]]
     return merged
 
 
-def _tree(snapshot: CloudSnapshot, root: str) -> list[str]:
+def _tree(snapshot: Cloud, root: str) -> list[str]:
     return [item.uuid for item in snapshot.trees.get(root, ())]
 
 
 def _why_none(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     root: str,
     request: flavor.ServerRequest,
     sources: _Sources,
@@ -303,7 +303,7 @@ def _why_none(
     return Reason(Code.NO_CAPACITY, f"no capacity in the tree of {name}: {needs}")
 
 
-def _free(snapshot: CloudSnapshot, root: str, resource_class: str) -> int:
+def _free(snapshot: Cloud, root: str, resource_class: str) -> int:
     """The free capacity of a class in a tree."""
     return sum(
         max(offered.capacity - snapshot.used.get(uuid, {}).get(resource_class, 0), 0)
@@ -312,7 +312,7 @@ def _free(snapshot: CloudSnapshot, root: str, resource_class: str) -> int:
     )
 
 
-def _doubts(snapshot: CloudSnapshot, root: str, request: flavor.ServerRequest) -> Iterator[str]:
+def _doubts(snapshot: Cloud, root: str, request: flavor.ServerRequest) -> Iterator[str]:
     offered = snapshot.classes_in_tree(root)
     reasons = (reason for name, reason in request.undecided.items() if name in offered)
     yield from dict.fromkeys(reasons)
@@ -323,7 +323,7 @@ def _doubts(snapshot: CloudSnapshot, root: str, request: flavor.ServerRequest) -
 class FreeCapacity:
     """Capacities and usages of a snapshot; ``allocate`` adds to the usages."""
 
-    def __init__(self, snapshot: CloudSnapshot) -> None:
+    def __init__(self, snapshot: Cloud) -> None:
         self._inventories = {
             uuid: dict(by_class) for uuid, by_class in snapshot.inventories.items()
         }

@@ -17,6 +17,7 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.scheduling.own_host import UnmetNeed
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair.allocations import admission, observe
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
@@ -27,7 +28,6 @@ from osc_placement.workflows.repair.allocations.repair import (
     observed_plan,
     provider_names,
 )
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 
 
 def plan_healing(
@@ -52,8 +52,9 @@ def plan_healing(
     Errors: as ``read_cloud``, and those of neutron.
     """
     reader = HealReader(client, nova, neutron, context, request)
-    snapshot = reader.with_owners(reader.read_cloud())
-    snapshot = reader.with_missing(snapshot, reader.request)
+    snapshot = reader.read_cloud()
+    reader.read_owners(snapshot)
+    reader.read_missing(snapshot, reader.request)
     return _plan(reader, snapshot, reader.request, nova.source)
 
 
@@ -75,12 +76,12 @@ def plan_missing(
     reader = HealReader(client, nova, neutron, context, request)
     for scope, snapshot in reader.read_parts(after):
         part = dataclasses.replace(reader.request, scope=scope)
-        complete = reader.with_missing(snapshot, part)
-        yield max(scope.hosts or ()), _plan(reader, complete, part, nova.source)
+        reader.read_missing(snapshot, part)
+        yield max(scope.hosts or ()), _plan(reader, snapshot, part, nova.source)
 
 
 def _plan(
-    reader: HealReader, snapshot: CloudSnapshot, request: HealRequest, source: str
+    reader: HealReader, snapshot: Cloud, request: HealRequest, source: str
 ) -> plan.ObservedPlan:
     """The plan for the servers in the scope of ``request``.
 
@@ -137,14 +138,14 @@ _LEGALIZED = (
 
 
 def plan_heal(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     request: HealRequest,
     rules: Mapping[str, Sequence[UnmetNeed]] | None = None,
 ) -> plan.Plan:
     """The changes that give servers what they lack; every other server with its reason.
 
     ``rules``: ``{server uuid: the rules of nova's scheduler that its host does not meet}``.
-    ``snapshot`` contains what ``HealReader.with_missing`` reads.
+    ``snapshot`` contains what ``HealReader.read_missing`` reads.
     """
     decisions = (
         _by_rules(decision, rules or {}, only_allowed=request.only_allowed)
@@ -172,7 +173,7 @@ def _by_rules(
     return dataclasses.replace(decision, reason=reason)
 
 
-def _item(snapshot: CloudSnapshot, decision: HealDecision) -> change.Change[Any] | change.Skipped:
+def _item(snapshot: Cloud, decision: HealDecision) -> change.Change[Any] | change.Skipped:
     server = decision.server
     if decision.repair is not None:
         subject = change.Subject(server.name, server.uuid)

@@ -16,6 +16,7 @@ from osc_placement.nova import values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import guest_search, problem, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.server_moves import ServerMove
 from osc_placement.workflows.repair.allocations import preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
@@ -23,7 +24,6 @@ from osc_placement.workflows.repair.allocations.repair import (
     AuditContext,
     Repair,
 )
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
 
 LEAKED_MOVE = problem.error("leaked-move", "A migration that is over still has allocations.")
@@ -34,7 +34,7 @@ _DELETED = "its {type} from {source} to {dest} is {status}, and nova has deleted
 _GONE = "its {type} from {source} to {dest} is {status}, and nova has its server no more"
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """Migrations with allocations that are over, or whose server nova has no more."""
     for uuid, allocations in snapshot.allocations.items():
         migration = snapshot.migrations.get(uuid)
@@ -46,7 +46,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
 
 
 def _of_migration(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     migration: values.Migration,
     allocations: allocation.Allocations,
     context: AuditContext,
@@ -100,9 +100,7 @@ def _evidence(
     return Evidence(Code.MIGRATION_OVER if migration.is_over else Code.SERVER_DELETED, text, fields)
 
 
-def in_doubt(
-    snapshot: CloudSnapshot, finding: AllocationFinding, move: ServerMove
-) -> AllocationFinding:
+def in_doubt(snapshot: Cloud, finding: AllocationFinding, move: ServerMove) -> AllocationFinding:
     """The finding as unknown, because nova's host of the server is a claim, and what to do.
 
     Everything that one move left has the same advice.

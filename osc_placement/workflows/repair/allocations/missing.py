@@ -14,6 +14,7 @@ from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.server_moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import admission, expected, repair
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
@@ -22,7 +23,6 @@ from osc_placement.workflows.repair.allocations.repair import (
     AuditContext,
     Repair,
 )
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import (
     UNKNOWN,
     Evidence,
@@ -52,7 +52,7 @@ _STUCK = "unchanged since {since}"
 _LONG_BUILD = 3600
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """What heal would change, and what it cannot."""
     for decision in decide(snapshot, context.request):
         if decision.repair is None:
@@ -80,7 +80,7 @@ def with_admission(
 
 
 def _changes(
-    snapshot: CloudSnapshot, decision: HealDecision, healed: Repair
+    snapshot: Cloud, decision: HealDecision, healed: Repair
 ) -> Iterator[AllocationFinding]:
     """A server that gets what it lacks, or another owner, or both."""
     before, hosts = decision.before, _hosts(snapshot, decision.server)
@@ -136,7 +136,7 @@ def _differing(one: allocation.Consumer, other: allocation.Consumer) -> str:
 
 
 def _skipped(
-    snapshot: CloudSnapshot, decision: HealDecision, context: AuditContext
+    snapshot: Cloud, decision: HealDecision, context: AuditContext
 ) -> Iterator[AllocationFinding]:
     """A finding if the server needs allocations and has none, or if its build takes too long."""
     server = decision.server
@@ -160,7 +160,7 @@ def _requests_something(server: values.Server) -> bool:
 
 
 def _unknown(
-    snapshot: CloudSnapshot, server: values.Server, text: str, reason: Reason
+    snapshot: Cloud, server: values.Server, text: str, reason: Reason
 ) -> AllocationFinding:
     allocations = snapshot.allocations.get(server.uuid, {})
     fields = {"updated": server.updated, "allocations": allocations}
@@ -170,7 +170,7 @@ def _unknown(
     return dataclasses.replace(finding, proposed=Proposal(action, f"skipped: {reason.text}"))
 
 
-def _hosts(snapshot: CloudSnapshot, server: values.Server) -> tuple[str, ...]:
+def _hosts(snapshot: Cloud, server: values.Server) -> tuple[str, ...]:
     if server.host:
         return (server.host,)
     return repair.hosts_of(snapshot, snapshot.allocations.get(server.uuid, {}))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads nova, neutron and Placement for heal and audit.
 
-``HealReader`` sends the requests. Its ``with_`` methods return the snapshot with more; what to read
-next is a pure function of what was read so far.
+``HealReader`` sends the requests; what to read next is a pure function of what was read so far.
 
 No API reports everything at one time. For a whole cloud, allocations are read first and servers
 after them: a consumer written in between has a new generation, so that no write builds on the
@@ -20,17 +19,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, responses
-from osc_placement.engine import state
-from osc_placement.model import allocation, inventory
+from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
 from osc_placement.scheduling.own_host import UnmetNeed
-from osc_placement.workflows.cloud import compute_nodes, server_moves
+from osc_placement.workflows.cloud import facts, server_moves, source
+from osc_placement.workflows.cloud.cloud import Cloud, ProjectUser, UsageSum
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.observe import is_file, whole_state
-from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.allocations import (
     admission,
     at_rest,
@@ -39,25 +36,16 @@ from osc_placement.workflows.repair.allocations import (
     ports,
 )
 from osc_placement.workflows.repair.allocations.heal_request import WHOLE_CLOUD, HealRequest, Scope
-from osc_placement.workflows.repair.allocations.snapshot import (
-    CloudSnapshot,
-    Owner,
-    ProjectUser,
-    UsageSum,
-    with_allocations,
-    with_consumers,
-    with_records,
-)
 
 LOG = logging.getLogger(__name__)
 
 
-def unchecked_owners(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+def unchecked_owners(snapshot: Cloud, request: HealRequest) -> list[str]:
     """A note about servers whose owners were not checked; empty if there are none."""
     return owners.limit_note(snapshot, _holding_at_rest(snapshot, request))
 
 
-def _holding_at_rest(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+def _holding_at_rest(snapshot: Cloud, request: HealRequest) -> list[str]:
     """The servers in scope that have allocations and do not move."""
     return [
         server.uuid
@@ -66,7 +54,7 @@ def _holding_at_rest(snapshot: CloudSnapshot, request: HealRequest) -> list[str]
     ]
 
 
-def _with_open_ports(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+def _with_open_ports(snapshot: Cloud, request: HealRequest) -> list[str]:
     """The servers that have no allocations or whose host's tree has more providers."""
     servers = []
     for server in request.scope.select(snapshot.servers.values()):
@@ -76,7 +64,7 @@ def _with_open_ports(snapshot: CloudSnapshot, request: HealRequest) -> list[str]
     return servers
 
 
-def _lacking_ports(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+def _lacking_ports(snapshot: Cloud, request: HealRequest) -> list[str]:
     """The consumers that lack an allocation or a binding of a port."""
     incomplete = [
         uuid
@@ -87,7 +75,7 @@ def _lacking_ports(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
     return [uuid for uuid in incomplete if snapshot.allocations.get(uuid)]
 
 
-def _with_image_and_volumes(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+def _with_image_and_volumes(snapshot: Cloud, request: HealRequest) -> list[str]:
     """Servers without allocations that have both an image and volumes.
 
     Nova reports the image of a server whose root disk is a volume made from that image.
@@ -99,7 +87,7 @@ def _with_image_and_volumes(snapshot: CloudSnapshot, request: HealRequest) -> li
     ]
 
 
-def _trees(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+def _trees(snapshot: Cloud, request: HealRequest) -> list[str]:
     """The trees of hosts on which servers need other providers than the root."""
     roots = dict.fromkeys(
         root
@@ -109,7 +97,7 @@ def _trees(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
     return [item.uuid for root in roots for item in snapshot.trees.get(root, ())]
 
 
-def _nearby(snapshot: CloudSnapshot) -> list[str]:
+def _nearby(snapshot: Cloud) -> list[str]:
     """The providers of the trees that servers are on, and those that share with these trees."""
     nodes = map(snapshot.node_of, snapshot.servers.values())
     roots = {node.uuid for node in nodes if node}
@@ -121,7 +109,7 @@ def _nearby(snapshot: CloudSnapshot) -> list[str]:
     ]
 
 
-def _lacking(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[tuple[values.Server, str]]:
+def _lacking(snapshot: Cloud, request: HealRequest) -> Iterator[tuple[values.Server, str]]:
     """The servers that lack something and can be healed, each with its root provider."""
     for server in request.scope.select(snapshot.servers.values()):
         if _lacks_all(snapshot, server) or ports.unallocated(snapshot, server):
@@ -130,7 +118,7 @@ def _lacking(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[tuple[va
                 yield server, root
 
 
-def _lacks_all(snapshot: CloudSnapshot, server: values.Server) -> bool:
+def _lacks_all(snapshot: Cloud, server: values.Server) -> bool:
     return not snapshot.allocations.get(server.uuid)
 
 
@@ -142,7 +130,7 @@ _PART = 64
 
 
 class HealReader:
-    """The three APIs, and what they report of a cloud."""
+    """The three APIs, and how what heal and audit need gets into a cloud."""
 
     def __init__(
         self,
@@ -155,7 +143,9 @@ class HealReader:
         client.require_feature("consumer generation", "changing allocations safely")
         client.require_owners()
         self._client, self._nova, self._neutron = client, nova, neutron
-        self._reader = PlacementReader(client, context or ReadContext())
+        self._context = context or ReadContext()
+        self._source = source.CloudSource(client, self._context)
+        self._reader = self._source.reader
         self.request = self._supported(request or HealRequest())
 
     def _supported(self, request: HealRequest) -> HealRequest:
@@ -167,8 +157,8 @@ class HealReader:
             bind=self._neutron is not None and not self._neutron.source,
         )
 
-    def read_cloud(self, *, with_deleted: bool = False) -> CloudSnapshot:
-        """Servers, migrations, hosts, providers and allocations; other fields stay empty.
+    def read_cloud(self, *, with_deleted: bool = False) -> Cloud:
+        """Servers, migrations, hosts, providers and allocations.
 
         For a narrow scope: the trees of its servers' hosts, the providers that share with
         them, and all consumers of its servers.
@@ -180,33 +170,37 @@ class HealReader:
         Errors: InvalidInput for unknown hosts and servers, and with every missing right.
         """
         scope, input_errors = self.request.scope, errors.InputErrors()
-        cloud = compute_nodes.read_hosts(self._client, self._nova, input_errors)
-        snapshot = CloudSnapshot(cloud.hosts, cloud.providers)
+        cloud = self._read_hosts(input_errors)
         with input_errors.collected():
-            scope = scope.resolved(snapshot.hosts)
+            scope = scope.resolved(cloud.hosts)
             self.request = dataclasses.replace(self.request, scope=scope)
         if scope.is_narrow:
-            snapshot = self._with_servers(snapshot, scope, input_errors)
+            self._read_servers(cloud, scope, input_errors)
         input_errors.check()
-        snapshot = self._with_sharing(snapshot)
-        if scope.is_narrow:
-            near = _nearby(snapshot)
-            if len(snapshot.servers) > len(snapshot.providers) - len(near):
-                return self._with_all_allocations(snapshot)
-            snapshot = self._with_allocations(snapshot, near)
-            return self.with_consumers(snapshot, snapshot.servers)
-        snapshot = self._with_all_allocations(snapshot)
-        snapshot = self._with_servers(snapshot, scope, input_errors, with_deleted=with_deleted)
-        input_errors.check()
-        return snapshot
+        cloud.sharing = self._reader.sharing(cloud.providers.values())
+        if not scope.is_narrow:
+            self._read_all_allocations(cloud)
+            self._read_servers(cloud, scope, input_errors, with_deleted=with_deleted)
+            input_errors.check()
+            return cloud
+        near = _nearby(cloud)
+        if len(cloud.servers) > len(cloud.providers) - len(near):
+            self._read_all_allocations(cloud)
+        else:
+            self._source.take_allocations(cloud, near)
+            self.read_consumers(cloud, cloud.servers)
+        return cloud
+
+    def _read_hosts(self, input_errors: errors.InputErrors) -> Cloud:
+        return source.read(self._client, self._nova, self._context, input_errors, kind=Cloud)
 
     def admission(
-        self, snapshot: CloudSnapshot, servers: Iterable[values.Server]
+        self, cloud: Cloud, servers: Iterable[values.Server]
     ) -> dict[str, list[UnmetNeed]]:
         """What ``admission.observe`` says of servers. Requests: those of ``admission.observe``."""
-        return admission.observe(self._reader, self._nova, snapshot, servers)
+        return admission.observe(self._nova, cloud, servers)
 
-    def read_parts(self, after: str = "") -> Iterator[tuple[Scope, CloudSnapshot]]:
+    def read_parts(self, after: str = "") -> Iterator[tuple[Scope, Cloud]]:
         """The hosts that have servers, 64 at a time in the order of their names.
 
         Starts behind the host ``after``. Yields each part's scope, and the allocations on the
@@ -216,102 +210,85 @@ class HealReader:
         and one per server without allocations there.
         """
         input_errors = errors.InputErrors()
-        cloud = compute_nodes.read_hosts(self._client, self._nova, input_errors)
-        snapshot = CloudSnapshot(cloud.hosts, cloud.providers)
-        snapshot = self._with_servers(snapshot, WHOLE_CLOUD, input_errors)
+        cloud = self._read_hosts(input_errors)
+        self._read_servers(cloud, WHOLE_CLOUD, input_errors)
         input_errors.check()
-        snapshot = self._with_sharing(snapshot)
-        hosts = {one.host for one in snapshot.servers.values() if one.host and one.host > after}
+        cloud.sharing = self._reader.sharing(cloud.providers.values())
+        hosts = {item.host for item in cloud.servers.values() if item.host and item.host > after}
         names = sorted(hosts)
         for start in range(0, len(names), _PART):
             scope = Scope(hosts=frozenset(names[start : start + _PART]))
-            servers = {uuid: one for uuid, one in snapshot.servers.items() if scope.contains(one)}
-            part = dataclasses.replace(snapshot, servers=servers)
-            part = self._with_allocations(part, _nearby(part))
-            absent = [uuid for uuid in servers if uuid not in part.allocations]
-            yield scope, self.with_consumers(part, absent)
+            servers = {uuid: item for uuid, item in cloud.servers.items() if scope.contains(item)}
+            part = dataclasses.replace(cloud, servers=servers)
+            self._source.take_allocations(part, _nearby(part))
+            self.read_consumers(part, [uuid for uuid in servers if uuid not in part.allocations])
+            yield scope, part
 
-    def with_everything(self, snapshot: CloudSnapshot) -> CloudSnapshot:
-        """With every provider's capacities, the consumers that nova does not list, and the rest.
+    def read_everything(self, cloud: Cloud) -> None:
+        """Every provider's capacities, the consumers that nova does not list, and the rest.
 
         Requests: one per provider of which no summary has reported the capacities; one to
-        Placement and one to nova per unlisted consumer; those of ``with_owners`` and
-        ``with_missing``.
+        Placement and one to nova per unlisted consumer; those of ``read_owners`` and
+        ``read_missing``.
         """
-        snapshot = self._with_inventories(snapshot, snapshot.providers, snapshot.providers)
-        unlisted = sorted(uuid for uuid in snapshot.allocations if not snapshot.knows(uuid))
-        snapshot = self._with_unlisted(self.with_consumers(snapshot, unlisted), unlisted)
-        return self.with_missing(self.with_owners(snapshot), self.request)
+        self._read_inventories(cloud, cloud.providers, cloud.providers)
+        unlisted = sorted(uuid for uuid in cloud.allocations if not cloud.knows(uuid))
+        self.read_consumers(cloud, unlisted)
+        self._read_unlisted(cloud, unlisted)
+        self.read_owners(cloud)
+        self.read_missing(cloud, self.request)
 
-    def with_owners(self, snapshot: CloudSnapshot) -> CloudSnapshot:
-        """With the consumers that may have a wrong owner.
+    def read_owners(self, cloud: Cloud) -> None:
+        """The consumers that may have a wrong owner.
 
-        Of a database file, every owner. Every consumer where there are few, or where the operator
-        wants it. Otherwise the sums of
-        all owners, consumers that nova does not know, where they may explain these sums, and those
-        of servers whose owner has a wrong sum, a part at a time.
+        Every consumer where this costs no request, or where there are few, or where the operator
+        wants it. Otherwise the sums of all owners, consumers that nova does not know, where they
+        may explain these sums, and those of servers whose owner has a wrong sum, a part at a time.
         Requests: none for a file; one per owner of servers, and one per consumer, at most
         ``owners.MOST_READS``.
         """
         request = self.request
-        readable = _holding_at_rest(snapshot, request)
-        with whole_state(self._client) as base:
-            if base is not None:
-                return self._with_recorded_owners(snapshot, base, readable)
-        if request.check_owners or request.scope.is_narrow:
-            return self.with_consumers(snapshot, readable)
-        usages = self._read_usages(owners.server_owners(snapshot))
-        snapshot = dataclasses.replace(snapshot, usages=usages)
-        suspected = owners.OwnerSearch(snapshot, readable).suspects()
-        snapshot = self.with_consumers(snapshot, owners.unexplained(snapshot, suspected))
-        search = owners.OwnerSearch(snapshot, _holding_at_rest(snapshot, request))
+        readable = _holding_at_rest(cloud, request)
+        if self._source.is_file or request.check_owners or request.scope.is_narrow:
+            self.read_consumers(cloud, readable)
+            return
+        cloud.sums = self._read_sums(owners.server_owners(cloud))
+        suspected = owners.OwnerSearch(cloud, readable).suspects()
+        self.read_consumers(cloud, owners.unexplained(cloud, suspected))
+        search = owners.OwnerSearch(cloud, _holding_at_rest(cloud, request))
         while chosen := search.next():
-            snapshot = self.with_consumers(snapshot, chosen)
-            search.learn(snapshot, chosen)
-        return snapshot
+            self.read_consumers(cloud, chosen)
+            search.learn(cloud, chosen)
 
-    def _with_recorded_owners(
-        self, snapshot: CloudSnapshot, base: state.CloudState, uuids: Iterable[str]
-    ) -> CloudSnapshot:
-        """With the owners of some consumers, from the records of a file. Requests: none."""
-        typed = microversion.supports(self._client.microversion, "consumer types")
-        read: dict[str, Owner] = {}
-        for uuid in uuids:
-            record = base.consumers.get(uuid)
-            if record is not None and uuid not in snapshot.owners:
-                kind = (record.consumer_type or allocation.UNKNOWN_TYPE) if typed else None
-                read[uuid] = Owner(record.project_id, record.user_id, kind)
-        return dataclasses.replace(snapshot, owners={**snapshot.owners, **read})
-
-    def with_missing(self, snapshot: CloudSnapshot, request: HealRequest) -> CloudSnapshot:
-        """With what tells what servers lack; each reading decides what the next one reads.
+    def read_missing(self, cloud: Cloud, request: HealRequest) -> None:
+        """What tells what servers lack; each reading decides what the next one reads.
 
         Requests: ports, one to neutron for 64 servers; one per consumer that lacks a port, per
         provider whose inventories decide, and per host and request of its servers.
         """
-        snapshot = self._with_ports(snapshot, _with_open_ports(snapshot, request))
-        snapshot = self.with_consumers(snapshot, _lacking_ports(snapshot, request))
-        snapshot = self._with_root_disks(snapshot, _with_image_and_volumes(snapshot, request))
-        roots = dict.fromkeys(root for _, root in _lacking(snapshot, request))
-        sharing = [uuid for root in roots for uuid in snapshot.sharing.get(root, ())]
-        snapshot = self._with_inventories(snapshot, [*roots, *sharing], roots)
-        snapshot = self._with_inventories(snapshot, _trees(snapshot, request))
-        queries = (expected.query_of(snapshot, *query) for query in _lacking(snapshot, request))
-        return self._with_candidates(snapshot, dict(filter(None, queries)))
+        if self._neutron is not None:
+            cloud.ports = _by_server(ports_of(self._neutron, _with_open_ports(cloud, request)))
+        self.read_consumers(cloud, _lacking_ports(cloud, request))
+        self._read_root_disks(cloud, _with_image_and_volumes(cloud, request))
+        roots = dict.fromkeys(root for _, root in _lacking(cloud, request))
+        sharing = [uuid for root in roots for uuid in cloud.sharing.get(root, ())]
+        self._read_inventories(cloud, [*roots, *sharing], roots)
+        self._read_inventories(cloud, _trees(cloud, request))
+        queries = (expected.query_of(cloud, *query) for query in _lacking(cloud, request))
+        self._read_candidates(cloud, dict(filter(None, queries)))
 
-    def with_consumers(self, snapshot: CloudSnapshot, uuids: Iterable[str]) -> CloudSnapshot:
-        """With some consumers, whole and with their owners. Requests: one for each new one."""
-        new = (uuid for uuid in uuids if uuid not in snapshot.owners)
-        return with_consumers(snapshot, self._reader.consumers(new))
+    def read_consumers(self, cloud: Cloud, uuids: Iterable[str]) -> None:
+        """Some consumers, whole and with their owners. Requests: one for each new one."""
+        self._source.take_consumers(cloud, uuids)
 
-    def _with_servers(
+    def _read_servers(
         self,
-        snapshot: CloudSnapshot,
+        cloud: Cloud,
         scope: Scope,
         input_errors: errors.InputErrors,
         *,
         with_deleted: bool = False,
-    ) -> CloudSnapshot:
+    ) -> None:
         """Servers, then migrations: a server that starts to move in between counts as moving."""
         servers, deleted = list[values.Server](), list[values.Server]()
         migrations = list[values.Migration]()
@@ -323,48 +300,31 @@ class HealReader:
             with collected(input_errors):
                 deleted = nova_servers.deleted_servers(self._nova)
         # The listing of deleted servers contains soft-deleted ones, which still exist.
-        existing = [*servers, *(one for one in deleted if not one.is_deleted)]
-        return dataclasses.replace(
-            snapshot,
-            servers={one.uuid: one for one in existing},
-            deleted_servers={one.uuid: one for one in deleted if one.is_deleted},
-            migrations={move.uuid: move for move in migrations},
-        )
+        existing = [*servers, *(item for item in deleted if not item.is_deleted)]
+        cloud.set_servers({item.uuid: item for item in existing})
+        cloud.deleted_servers = {item.uuid: item for item in deleted if item.is_deleted}
+        cloud.migrations = {move.uuid: move for move in migrations}
 
-    def _with_sharing(self, snapshot: CloudSnapshot) -> CloudSnapshot:
-        sharing = self._reader.sharing(snapshot.providers.values())
-        return dataclasses.replace(snapshot, sharing=sharing)
-
-    def _with_all_allocations(self, snapshot: CloudSnapshot) -> CloudSnapshot:
+    def _read_all_allocations(self, cloud: Cloud) -> None:
         """The allocations of all providers, except of those that a summary reports as empty."""
         summaries: Mapping[str, responses.ProviderSummary] = {}
-        if len(snapshot.providers) > _FEW_PROVIDERS and not is_file(self._client):
-            summaries = self._read_summaries(len(snapshot.providers))
+        if len(cloud.providers) > _FEW_PROVIDERS and not self._source.is_file:
+            summaries = self._read_summaries(len(cloud.providers))
         empty = {
             uuid
             for uuid, summary in summaries.items()
             if not any(amount.used for amount in summary.resources.values())
         }
-        snapshot = dataclasses.replace(
-            snapshot,
-            capacities={
-                uuid: {
-                    name: inventory.Inventory(total=amount.capacity)
-                    for name, amount in summary.resources.items()
-                }
-                for uuid, summary in summaries.items()
-            },
+        cloud.capacities = {
+            uuid: {
+                name: inventory.Inventory(total=amount.capacity)
+                for name, amount in summary.resources.items()
+            }
+            for uuid, summary in summaries.items()
+        }
+        self._source.take_allocations(
+            cloud, [uuid for uuid in cloud.providers if uuid not in empty]
         )
-        return self._with_allocations(
-            snapshot, [uuid for uuid in snapshot.providers if uuid not in empty]
-        )
-
-    def _with_allocations(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
-        with whole_state(self._client) as base:
-            if base is not None:
-                return with_records(snapshot, base.consumers, frozenset(uuids))
-        answers, failed = self._reader.allocations(uuids)
-        return dataclasses.replace(with_allocations(snapshot, answers), read_errors=failed)
 
     def _read_summaries(self, limit: int) -> Mapping[str, responses.ProviderSummary]:
         """Capacities and usages of the trees of all hosts that have memory left.
@@ -380,48 +340,22 @@ class HealReader:
             LOG.info("the capacities of all hosts in one request: %s", error)
             return {}
 
-    def _with_inventories(
-        self, snapshot: CloudSnapshot, uuids: Iterable[str], capacities: Iterable[str] = ()
-    ) -> CloudSnapshot:
+    def _read_inventories(
+        self, cloud: Cloud, uuids: Iterable[str], capacities: Iterable[str] = ()
+    ) -> None:
         """``capacities``: providers of which the capacity is enough, as a summary reports it."""
-        reported = {
-            uuid: snapshot.capacities[uuid] for uuid in capacities if uuid in snapshot.capacities
-        }
-        present = {**reported, **snapshot.inventories}
-        lacking = [uuid for uuid in uuids if uuid not in present]
-        with whole_state(self._client) as base:
-            if base is not None:
-                listed = (uuid for uuid in lacking if uuid in base.providers)
-                records = {uuid: base.providers[uuid].inventories for uuid in listed}
-                return dataclasses.replace(snapshot, inventories={**present, **records})
-        answers, failed = self._reader.readable(
-            self._client.list_inventories, lacking, "reading inventories"
-        )
-        inventories = {uuid: answer.inventories for uuid, answer in answers.items()}
-        return dataclasses.replace(
-            snapshot,
-            inventories={**present, **inventories},
-            read_errors={**snapshot.read_errors, **failed},
-        )
+        reported = {uuid: cloud.capacities[uuid] for uuid in capacities if uuid in cloud.capacities}
+        facts.add(cloud.inventories, reported)
+        facts.prefetch(cloud.inventories, uuids)
 
-    def _read_usages(self, owners: Sequence[ProjectUser]) -> dict[ProjectUser, UsageSum]:
+    def _read_sums(self, owners: Sequence[ProjectUser]) -> dict[ProjectUser, UsageSum]:
         def usage(owner: ProjectUser) -> UsageSum:
             total = self._client.show_total_usage(*owner)
             return UsageSum(total.resources, total.consumer_count)
 
         return self._reader.answers(usage, owners, "reading usages")
 
-    def _with_ports(self, snapshot: CloudSnapshot, servers: Sequence[str]) -> CloudSnapshot:
-        if self._neutron is None:
-            return snapshot
-        by_server: dict[str, tuple[Port, ...]] = {}
-        for port in ports_of(self._neutron, servers):
-            by_server[port.server_uuid] = (*by_server.get(port.server_uuid, ()), port)
-        return dataclasses.replace(snapshot, ports=by_server)
-
-    def _with_candidates(
-        self, snapshot: CloudSnapshot, queries: Mapping[str, CandidateQuery]
-    ) -> CloudSnapshot:
+    def _read_candidates(self, cloud: Cloud, queries: Mapping[str, CandidateQuery]) -> None:
         def candidates(key: str) -> responses.Candidates | errors.PlacementError:
             try:
                 return self._client.list_allocation_candidates(queries[key])
@@ -430,49 +364,54 @@ class HealReader:
                     raise
                 return error
 
-        answers = self._reader.answers(candidates, queries, "reading allocation candidates")
-        return dataclasses.replace(snapshot, candidates=answers)
+        cloud.candidates = self._reader.answers(
+            candidates, queries, "reading allocation candidates"
+        )
 
-    def _with_unlisted(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
+    def _read_unlisted(self, cloud: Cloud, uuids: Sequence[str]) -> None:
         """Looks consumers up in nova one by one.
 
         Its listings omit servers of a cell that is down, and servers created after the listing.
         Recorded responses contain listings only.
         """
         if self._nova.source:
-            return snapshot
+            return
         show = functools.partial(nova_servers.server, self._nova)
         answers, failed = self._reader.readable(show, uuids, "looking for servers")
-        servers = {
-            uuid: server for uuid, server in answers.items() if server and not server.is_deleted
-        }
-        return dataclasses.replace(
-            snapshot,
-            servers={**snapshot.servers, **servers},
-            unconfirmed={
-                uuid: f"nova does not say whether it is a server: {error}"
-                for uuid, error in failed.items()
-            },
+        cloud.set_servers(
+            {uuid: server for uuid, server in answers.items() if server and not server.is_deleted}
         )
+        cloud.unconfirmed = {
+            uuid: f"nova does not say whether it is a server: {error}"
+            for uuid, error in failed.items()
+        }
 
-    def _with_root_disks(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
+    def _read_root_disks(self, cloud: Cloud, uuids: Sequence[str]) -> None:
         """Sets ``from_volume`` of servers whose root disk is an attached volume.
 
         Recorded responses contain no attachments: an image counts as a local disk there.
         """
         if self._nova.source:
-            return snapshot
+            return
         on_volume = self._reader.answers(
-            lambda uuid: nova_servers.root_is_volume(self._nova, snapshot.servers[uuid]),
+            lambda uuid: nova_servers.root_is_volume(self._nova, cloud.servers[uuid]),
             uuids,
             "reading root disks",
         )
-        changed = {
-            uuid: dataclasses.replace(snapshot.servers[uuid], from_volume=True)
-            for uuid, is_volume in on_volume.items()
-            if is_volume
-        }
-        return dataclasses.replace(snapshot, servers={**snapshot.servers, **changed})
+        cloud.set_servers(
+            {
+                uuid: dataclasses.replace(cloud.servers[uuid], from_volume=True)
+                for uuid, is_volume in on_volume.items()
+                if is_volume
+            }
+        )
+
+
+def _by_server(listed: Iterable[Port]) -> dict[str, tuple[Port, ...]]:
+    by_server: dict[str, tuple[Port, ...]] = {}
+    for port in listed:
+        by_server[port.server_uuid] = (*by_server.get(port.server_uuid, ()), port)
+    return by_server
 
 
 def _list_servers(nova: Nova, scope: Scope) -> list[values.Server]:

@@ -15,13 +15,13 @@ from osc_placement.plan import change, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.repair.allocations import leaked, preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
     AuditContext,
     Repair,
 )
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.repair.findings import UNKNOWN, Evidence, Finding, Proposal, Remedy
 
 ORPHANED = problem.error("orphaned", "No server uses these allocations, so the capacity is lost.")
@@ -42,7 +42,7 @@ _FOREIGN = (
 _SHOW = "find out which service created it; if none: resource provider allocation delete"
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """Consumers of deleted servers, and consumers that nova does not know."""
     foreign = _foreign_roots(snapshot, context)
     for uuid, allocations in snapshot.allocations.items():
@@ -58,7 +58,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
 
 
 def _of_deleted(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     server: values.Server,
     allocations: allocation.Allocations,
     context: AuditContext,
@@ -72,7 +72,7 @@ def _of_deleted(
 
 
 def _of_unknown(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     uuid: str,
     allocations: allocation.Allocations,
     context: AuditContext,
@@ -113,7 +113,7 @@ def _of_unknown(
     )
 
 
-def _why_hidden(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> Reason:
+def _why_hidden(snapshot: Cloud, allocations: allocation.Allocations) -> Reason:
     """Why nova's listings may lack a consumer's server; empty if they are complete."""
     hosts = snapshot.hosts
     elsewhere = any(snapshot.root_of(uuid) not in snapshot.compute_nodes for uuid in allocations)
@@ -125,7 +125,7 @@ def _why_hidden(snapshot: CloudSnapshot, allocations: allocation.Allocations) ->
 
 
 def _why_foreign(
-    snapshot: CloudSnapshot, allocations: allocation.Allocations, foreign: Collection[str]
+    snapshot: Cloud, allocations: allocation.Allocations, foreign: Collection[str]
 ) -> Reason:
     """Why a consumer may be another nova's; empty if it is on no foreign root."""
     roots = sorted({snapshot.root_of(uuid) for uuid in allocations} & {*foreign})
@@ -135,7 +135,7 @@ def _why_foreign(
     return Reason(Code.OTHER_NOVA, text)
 
 
-def _foreign_roots(snapshot: CloudSnapshot, context: AuditContext) -> frozenset[str]:
+def _foreign_roots(snapshot: Cloud, context: AuditContext) -> frozenset[str]:
     """Roots that may be another nova's hosts, where several regions share one Placement.
 
     Nova has no compute node or record of them and knows no consumer on them. A single such
@@ -158,7 +158,7 @@ def _foreign_roots(snapshot: CloudSnapshot, context: AuditContext) -> frozenset[
 
 
 def _why_not_novas(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     owner: Owner,
     allocations: allocation.Allocations,
     context: AuditContext,
@@ -176,7 +176,7 @@ def _why_not_novas(
     return reasons.NONE
 
 
-def _is_novas(snapshot: CloudSnapshot, uuid: str, part: allocation.Resources) -> bool:
+def _is_novas(snapshot: Cloud, uuid: str, part: allocation.Resources) -> bool:
     """Whether only nova allocates such resources of this provider."""
     if flavor.HOST_CLASSES & part.keys():
         return True
@@ -191,7 +191,7 @@ def _is_novas(snapshot: CloudSnapshot, uuid: str, part: allocation.Resources) ->
 
 
 def _left_over(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     subject: change.Subject,
     allocations: allocation.Allocations,
     evidence: Evidence,

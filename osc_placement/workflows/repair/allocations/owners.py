@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from osc_placement.model import allocation
 from osc_placement.model.name import counted
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, ProjectUser
+from osc_placement.workflows.cloud.cloud import Cloud, ProjectUser
 
 #: The most consumers that are read one by one without ``--check-owners``.
 MOST_READS = 20_000
@@ -27,7 +27,7 @@ MOST_READS = 20_000
 _PARTS, _FEW = 4, 8
 
 
-def server_owners(snapshot: CloudSnapshot) -> list[ProjectUser]:
+def server_owners(snapshot: Cloud) -> list[ProjectUser]:
     """The owners of all servers that hold allocations."""
     owners = {
         ProjectUser(server.project_id, server.user_id)
@@ -37,15 +37,15 @@ def server_owners(snapshot: CloudSnapshot) -> list[ProjectUser]:
     return sorted(owners)
 
 
-def unexplained(snapshot: CloudSnapshot, suspected: Collection[str]) -> list[str]:
+def unexplained(snapshot: Cloud, suspected: Collection[str]) -> list[str]:
     """Consumers without a known owner that may explain the sums, if they are fewer to read."""
     unknown = [uuid for uuid in snapshot.allocations if owner_of(snapshot, uuid) is None]
     return unknown if suspected and len(unknown) < len(suspected) else []
 
 
-def limit_note(snapshot: CloudSnapshot, readable: Iterable[str]) -> list[str]:
+def limit_note(snapshot: Cloud, readable: Iterable[str]) -> list[str]:
     """What the search left out because of ``MOST_READS``; empty if it ended before."""
-    if len(snapshot.owners) < MOST_READS or not snapshot.usages:
+    if len(snapshot.owners) < MOST_READS or not snapshot.sums:
         return []
     left = len(OwnerSearch(snapshot, readable).suspects())
     if not left:
@@ -62,10 +62,10 @@ class OwnerSearch:
     ``readable``: the consumers that may be read. ``learn`` takes what was read.
     """
 
-    def __init__(self, snapshot: CloudSnapshot, readable: Iterable[str]) -> None:
+    def __init__(self, snapshot: Cloud, readable: Iterable[str]) -> None:
         self._accounts = {
             owner: _Account(collections.Counter(usage.resources), usage.consumers)
-            for owner, usage in snapshot.usages.items()
+            for owner, usage in snapshot.sums.items()
         }
         self._account_of: dict[str, _Account] = {}
         self._resources = {
@@ -97,7 +97,7 @@ class OwnerSearch:
         suspects = [uuid for account in accounts for uuid in account.first_part(self._resources)]
         return suspects[: max(MOST_READS - self.reads, 0)]
 
-    def learn(self, snapshot: CloudSnapshot, uuids: Iterable[str]) -> None:
+    def learn(self, snapshot: Cloud, uuids: Iterable[str]) -> None:
         """Correct the sums with the owners of consumers that were read."""
         for uuid in uuids:
             self.reads += 1
@@ -112,7 +112,7 @@ class OwnerSearch:
     def _differing(self) -> list[_Account]:
         return [account for account in self._accounts.values() if account.differs]
 
-    def _account(self, snapshot: CloudSnapshot, uuid: str) -> _Account | None:
+    def _account(self, snapshot: Cloud, uuid: str) -> _Account | None:
         owner = owner_of(snapshot, uuid)
         return None if owner is None else self._accounts.get(owner)
 
@@ -161,7 +161,7 @@ class _Account:
         return nearest[: max(_FEW, number_nearest // _PARTS)]
 
 
-def owner_of(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
+def owner_of(snapshot: Cloud, uuid: str) -> ProjectUser | None:
     """The owner in Placement, if it was read; otherwise the owner in nova."""
     server = snapshot.servers.get(uuid) or snapshot.deleted_servers.get(uuid)
     move = snapshot.migrations.get(uuid)

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from osc_placement.model import allocation
 from osc_placement.neutron import api
 from osc_placement.nova import values
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.cloud.cloud import Cloud
 
 #: ``{port uuid: {group id: provider uuid}}``
 Bindings = dict[str, dict[str, str]]
 
 
-def unallocated(snapshot: CloudSnapshot, server: values.Server) -> list[api.Port]:
+def unallocated(snapshot: Cloud, server: values.Server) -> list[api.Port]:
     """The ports for which a server holds no allocation, regardless of their binding profiles."""
     unbound = missing_bindings(snapshot, server)
     allocations = snapshot.allocations.get(server.uuid, {})
@@ -29,7 +29,7 @@ def unallocated(snapshot: CloudSnapshot, server: values.Server) -> list[api.Port
     ]
 
 
-def missing_bindings(snapshot: CloudSnapshot, server: values.Server) -> Bindings:
+def missing_bindings(snapshot: Cloud, server: values.Server) -> Bindings:
     """The providers of ports whose allocation exists but whose binding profile does not name it.
 
     Each allocation counts for one port only, so that no port is allocated twice.

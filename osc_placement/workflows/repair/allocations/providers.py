@@ -14,10 +14,10 @@ from osc_placement.nova import flavor
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import compute_nodes, problem
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.allocations import repair
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
 
 OVER_CAPACITY = problem.warning("over-capacity", "More is allocated than there is.")
@@ -47,7 +47,7 @@ _DOUBTS = {
 }
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """Findings about providers."""
     for item in snapshot.providers.values():
         if item.uuid in snapshot.read_errors:
@@ -63,7 +63,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
             yield stale
 
 
-def has_use_without_capacity(snapshot: CloudSnapshot) -> bool:
+def has_use_without_capacity(snapshot: Cloud) -> bool:
     """Whether any class without capacity is in use, as of a one-time-use device."""
     return any(
         offered.capacity <= 0 and snapshot.used.get(uuid, {}).get(name, 0)
@@ -73,7 +73,7 @@ def has_use_without_capacity(snapshot: CloudSnapshot) -> bool:
 
 
 def _over_capacity(
-    snapshot: CloudSnapshot, item: provider.Provider, context: AuditContext
+    snapshot: Cloud, item: provider.Provider, context: AuditContext
 ) -> AllocationFinding | None:
     used = snapshot.used.get(item.uuid, {})
     node = snapshot.compute_nodes.get(item.uuid)
@@ -100,7 +100,7 @@ def _over_capacity(
 
 
 def _stale(
-    snapshot: CloudSnapshot, item: provider.Provider, context: AuditContext
+    snapshot: Cloud, item: provider.Provider, context: AuditContext
 ) -> AllocationFinding | None:
     """A root like a compute node's without compute node; other services have such roots too."""
     if item.uuid != snapshot.root_of(item.uuid) or item.uuid in snapshot.compute_nodes:
@@ -134,9 +134,7 @@ def _stale(
     return stale.as_unknown(Reason(doubt.code, text), action)
 
 
-def _nova_evidence(
-    snapshot: CloudSnapshot, item: provider.Provider, context: AuditContext
-) -> Reason:
+def _nova_evidence(snapshot: Cloud, item: provider.Provider, context: AuditContext) -> Reason:
     """The evidence that a provider was a compute node's; empty if there is none."""
     if item.name in snapshot.hostnames:
         return Reason(Code.OTHER_UUID, "nova's compute node of this name has another UUID")

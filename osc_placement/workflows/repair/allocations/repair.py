@@ -14,10 +14,10 @@ from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.kinds import allocations as kinds_allocations, registry
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.cloud.problem import ProblemCode
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.allocations.ports import Bindings
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
 
 
@@ -52,7 +52,7 @@ class Repair:
         )
 
 
-def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
+def observed_plan(planned: plan.Plan, snapshot: Cloud) -> plan.ObservedPlan:
     """The plan with the consumers that were read one by one, so that none is read again."""
     observed = {
         change.key(kinds_allocations.TYPE.name, item.subject): kinds_allocations.observed(
@@ -65,7 +65,7 @@ def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedP
 
 
 def change_of(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     subject: change.Subject,
     repairs: Iterable[Repair],
     reason: str,
@@ -89,7 +89,7 @@ def change_of(
     return kinds_allocations.with_ports(planned, allocated, bindings)
 
 
-def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
+def provider_names(planned: plan.Plan, snapshot: Cloud) -> dict[str, str]:
     """The names of the providers in a plan."""
     uuids = {
         uuid
@@ -177,13 +177,13 @@ def removal(provider_uuids: Iterable[str]) -> allocation.Allocations:
     return {uuid: {} for uuid in provider_uuids}
 
 
-def propose_removal(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> Proposal:
+def propose_removal(snapshot: Cloud, allocations: allocation.Allocations) -> Proposal:
     """The removal of allocations."""
     text = f"remove {describe(snapshot, allocations)}"
     return Proposal(Remedy.REMOVE_ALLOCATIONS, text, {"allocations": allocations})
 
 
-def describe(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> str:
+def describe(snapshot: Cloud, allocations: allocation.Allocations) -> str:
     """``VCPU=1 on cmp-0001; DISK_GB=20 on nfs-share``, sorted by name."""
     parts = sorted(
         (_host_or_name(snapshot, uuid), format_amounts(part)) for uuid, part in allocations.items()
@@ -191,7 +191,7 @@ def describe(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> st
     return "; ".join(f"{amounts} on {name}" for name, amounts in parts) or "nothing"
 
 
-def _host_or_name(snapshot: CloudSnapshot, provider_uuid: str) -> str:
+def _host_or_name(snapshot: Cloud, provider_uuid: str) -> str:
     """The host of a compute node that is the only one of its host; else the provider's name."""
     node = snapshot.compute_nodes.get(provider_uuid)
     if node is None or len(snapshot.nodes_of_host[node.host]) > 1:
@@ -199,7 +199,7 @@ def _host_or_name(snapshot: CloudSnapshot, provider_uuid: str) -> str:
     return node.host
 
 
-def hosts_of(snapshot: CloudSnapshot, provider_uuids: Iterable[str]) -> tuple[str, ...]:
+def hosts_of(snapshot: Cloud, provider_uuids: Iterable[str]) -> tuple[str, ...]:
     """The hosts of the providers' trees; the name of a root that is not a compute node."""
     nodes = snapshot.compute_nodes
     roots = {snapshot.root_of(uuid) for uuid in provider_uuids}

@@ -13,9 +13,9 @@ from osc_placement.model import allocation, command_line
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.cloud import problem, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations import leaked, repair
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Finding, Proposal, Remedy
 
 STUCK_MOVE = problem.error("stuck-move", "A move of a server that nova does not continue.")
@@ -26,7 +26,7 @@ _NOT_BEGUN = ": {source} has not begun it"
 _RESTART = "restart nova-conductor and nova-compute on {source}; if the status stays"
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """Servers with a move that is stuck; there is no repair without nova's command."""
     for server in snapshot.servers.values():
         if server.uuid not in snapshot.migrations_of:
@@ -41,7 +41,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationF
 
 
 def _finding(
-    snapshot: CloudSnapshot, server: values.Server, stuck: values.Migration, context: AuditContext
+    snapshot: Cloud, server: values.Server, stuck: values.Migration, context: AuditContext
 ) -> AllocationFinding:
     ends = (node.host for node in snapshot.claimed_by(server.uuid))
     target = stuck.dest_host or next((host for host in ends if host != stuck.source_host), None)
@@ -75,7 +75,7 @@ def _finding(
 
 
 def commands_to_end(
-    snapshot: CloudSnapshot, server: values.Server, stuck: values.Migration
+    snapshot: Cloud, server: values.Server, stuck: values.Migration
 ) -> Iterator[str]:
     """Nova's command, then the writes that give the server its source and empty the migration."""
     if stuck.type == server_moves.LIVE and stuck.status == "queued":

@@ -17,6 +17,7 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.server_moves import STATES_ON_NO_HOST, Phase, ServerMove, move_of
 from osc_placement.workflows.repair.allocations import expected, leaked, repair
 from osc_placement.workflows.repair.allocations.at_rest import elsewhere
@@ -27,7 +28,6 @@ from osc_placement.workflows.repair.allocations.repair import (
     AuditContext,
     Repair,
 )
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import Evidence, Proposal, Remedy
 
 DOUBLED = problem.error("doubled", "A server has the same allocations on two hosts.")
@@ -40,7 +40,7 @@ HOST_CODES = (DOUBLED, WRONG_HOST)
 _USUAL = frozenset({flavor.VCPU, flavor.MEMORY_MB, flavor.DISK_GB})
 
 
-def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+def find_wrong_host(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """Servers with allocations where they must not have any."""
     free = FreeCapacity(snapshot)
     for uuid, server in snapshot.servers.items():
@@ -62,7 +62,7 @@ def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
 
 
 def _with_host_repair(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     server: values.Server,
     wrong: AllocationFinding,
     move: ServerMove,
@@ -91,7 +91,7 @@ def _with_host_repair(
     return _moved(snapshot, server, wrong, own, away, move.node.uuid, free)
 
 
-def _check_is_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> None:
+def _check_is_a_host(snapshot: Cloud, away: allocation.Allocations) -> None:
     """Raises NoRepair if the allocations may not come from a host of the server."""
     classes_on: dict[str, set[str]] = {}
     for uuid, part in away.items():
@@ -104,7 +104,7 @@ def _check_is_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> N
 
 
 def _removed(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     server: values.Server,
     wrong: AllocationFinding,
     away: allocation.Allocations,
@@ -118,7 +118,7 @@ def _removed(
 
 
 def _moved(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     server: values.Server,
     wrong: AllocationFinding,
     own: allocation.Allocations,
@@ -156,7 +156,7 @@ def _moved(
 
 
 def _wrong_host(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     server: values.Server,
     move: ServerMove,
     away: allocation.Allocations,
@@ -183,7 +183,7 @@ _NOT_CLEANED_UP = Reason(
 )
 
 
-def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
+def find_wrong_size(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """Servers at rest with too much or too little of a class."""
     free = FreeCapacity(snapshot)
     for server in snapshot.servers.values():
@@ -193,7 +193,7 @@ def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
 
 
 def _judge_size(
-    snapshot: CloudSnapshot, server: values.Server, free: FreeCapacity
+    snapshot: Cloud, server: values.Server, free: FreeCapacity
 ) -> AllocationFinding | None:
     allocations = snapshot.allocations.get(server.uuid, {})
     move = move_of(snapshot, server)
@@ -230,7 +230,7 @@ def _judge_size(
 
 
 def _left_on_source(
-    snapshot: CloudSnapshot, server: values.Server, left: allocation.Allocations
+    snapshot: Cloud, server: values.Server, left: allocation.Allocations
 ) -> AllocationFinding:
     """An evacuated server with allocations on its source only."""
     text = f"it is on {server.host}, but has {repair.describe(snapshot, left)}"
@@ -241,7 +241,7 @@ def _left_on_source(
 
 
 def _on(
-    snapshot: CloudSnapshot, allocations: allocation.Allocations, roots: frozenset[str]
+    snapshot: Cloud, allocations: allocation.Allocations, roots: frozenset[str]
 ) -> allocation.Allocations:
     return {uuid: part for uuid, part in allocations.items() if snapshot.root_of(uuid) in roots}
 
@@ -270,7 +270,7 @@ class SizeComparison(NamedTuple):
 
 
 def compare(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     server: values.Server,
     root: str,
     on_host: allocation.Resources,
@@ -286,7 +286,7 @@ def compare(
 
 
 def undecided_classes(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     root: str,
     request: flavor.ServerRequest,
     total: allocation.Resources,
@@ -307,7 +307,7 @@ def undecided_classes(
 
 
 def _variable(
-    snapshot: CloudSnapshot, server: values.Server, root: str, total: allocation.Resources
+    snapshot: Cloud, server: values.Server, root: str, total: allocation.Resources
 ) -> Iterator[str]:
     """Classes of which nova allocates other amounts to some servers, possibly to this one.
 
@@ -336,7 +336,7 @@ def _wrong(
 
 
 def correct(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
     root: str,
     own: allocation.Allocations,
     wrong: allocation.Resources,
@@ -371,7 +371,7 @@ def correct(
     return {uuid: parts[uuid] for uuid in changed}
 
 
-def _offering(snapshot: CloudSnapshot, root: str, resource_class: str) -> list[str]:
+def _offering(snapshot: Cloud, root: str, resource_class: str) -> list[str]:
     """The providers that offer a class to a host: the root, or else those that share."""
     if resource_class in snapshot.inventories.get(root, {}):
         return [root]
@@ -379,9 +379,7 @@ def _offering(snapshot: CloudSnapshot, root: str, resource_class: str) -> list[s
     return [uuid for uuid in sharing if resource_class in snapshot.inventories.get(uuid, {})]
 
 
-def _why_not_one(
-    snapshot: CloudSnapshot, root: str, resource_class: str, holders: list[str]
-) -> Reason:
+def _why_not_one(snapshot: Cloud, root: str, resource_class: str, holders: list[str]) -> Reason:
     if not holders:
         text = f"{snapshot.name_of(root)} has no inventory of {resource_class}"
         return Reason(Code.NO_INVENTORY, text)

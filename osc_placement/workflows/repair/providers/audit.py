@@ -76,7 +76,7 @@ def _change(
         subject,
         memberships.Traits({name: not has for name, has in traits.items()}),
         memberships.Traits(traits),
-        snapshot.generations[subject.uuid],
+        snapshot.providers[subject.uuid].generation,
         "; ".join(item.code for item, _ in repairs),
     )
 
@@ -108,7 +108,7 @@ def audit_providers(
     planned = plan_repair(snapshot, selected if request.repair else ())
     observed = {
         change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
-            snapshot.generations[item.subject.uuid], snapshot.traits[item.subject.uuid]
+            snapshot.providers[item.subject.uuid].generation, snapshot.traits[item.subject.uuid]
         )
         for item in planned.changes
     }

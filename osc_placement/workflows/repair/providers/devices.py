@@ -86,12 +86,12 @@ def find_two_owners(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Providers with two owners, and PCI addresses that nova and another service offer."""
     by_address: dict[tuple[object, ...], list[provider.Provider]] = {}
     for item in snapshot.providers.values():
-        own = snapshot.owners.get(item.uuid, frozenset())
+        own = snapshot.owners_of(item)
         if len(own) > 1:
             text = f"it has the traits {and_more(sorted(own))}"
             yield TWO_OWNERS.about(item, snapshot.hosts_of(item), text, {"traits": sorted(own)})
-        offered = snapshot.inventories.get(item.uuid)
-        device = pci.device_of(item.name, offered or ())
+        offered = snapshot.offered(item)
+        device = pci.device_of(item.name, offered)
         if device is not None and offered:
             key = snapshot.root_of(item.uuid), device.address
             by_address.setdefault(key, []).append(item)

@@ -130,8 +130,8 @@ def find_identity(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
 
 def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[ProviderFinding]:
     """A root like a compute node's; ``unknown`` if nova may still have the node."""
-    is_compute = item.uuid in snapshot.computes
-    if not is_compute and not flavor.HOST_CLASSES & snapshot.inventories.get(item.uuid, {}).keys():
+    is_compute = item.uuid in snapshot.having("COMPUTE_NODE")
+    if not is_compute and not flavor.HOST_CLASSES & snapshot.offered(item).keys():
         return
     doubt = compute_nodes.why_not_stale(snapshot.hosts, item, was_node=is_compute)
     kind = _DOUBTS[doubt.code] if doubt else STALE_PROVIDER

@@ -22,7 +22,7 @@ from osc_placement.model.name import counted, is_custom
 from osc_placement.nova import flavor, provider_config
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling.traits import OWNER
-from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud import facts, problem
 from osc_placement.workflows.repair.findings import Remedy
 from osc_placement.workflows.repair.providers.observe import (
     HostNode,
@@ -229,14 +229,15 @@ def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
         if item.node.is_ironic:
             continue
         uuid, labels = item.provider.uuid, _identifications(item)
+        has_traits = facts.value(snapshot.traits, uuid, frozenset())
         for kind, what, has, named in (
             (
                 UNCONFIGURED_INVENTORY,
                 "inventory of",
-                snapshot.inventories.get(uuid, {}),
+                snapshot.offered(item.provider),
                 config.inventories,
             ),
-            (UNCONFIGURED_TRAIT, "the trait", snapshot.traits.get(uuid, ()), config.traits),
+            (UNCONFIGURED_TRAIT, "the trait", has_traits, config.traits),
         ):
             configured = {name for label in labels for name in named.get(label, ())}
             unnamed = sorted(name for name in has if is_custom(name) and name not in configured)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from osc_placement import errors
-from osc_placement.client import api, lookup, responses
+from osc_placement.client import api
 from osc_placement.model import command_line, inventory, provider
 from osc_placement.neutron import api as neutron_api
-from osc_placement.neutron.api import Agent
 from osc_placement.nova import pci, values
 from osc_placement.nova.api import Nova
 from osc_placement.nova.provider_config import ProviderConfig
@@ -23,11 +21,10 @@ from osc_placement.plan import change
 from osc_placement.plan.kinds.inventories import ONE_TIME_USE
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling.traits import OWNER
-from osc_placement.workflows.cloud.compute_nodes import ComputeCloud, read_hosts
+from osc_placement.workflows.cloud import facts, source
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.observe import inverted, whole_state
 from osc_placement.workflows.cloud.problem import ProblemCode
-from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.repair.findings import Evidence, Fields, Finding, Proposal, Remedy
 
 #: A finding about a provider; its repair is ``{trait: whether to have it}``.
@@ -78,32 +75,63 @@ class HostNode(NamedTuple):
     provider: provider.Provider
 
 
-@dataclasses.dataclass(frozen=True)
-class ProviderSnapshot(ComputeCloud):
-    """The state of all services.
+#: The traits that say which service offers a provider.
+OWNERS = (OWNER, "OWNER_CYBORG")
 
-    ``inventories`` is ``{provider: inventories}``, ``traits`` ``{provider: traits}`` of compute
-    nodes, ``used_up`` the one-time-use devices without capacity and without usage. ``computes``
-    are the providers with the trait COMPUTE_NODE. ``sev_es`` is ``{provider: contexts in use}`` of
-    SEV-ES on hosts with SEV-SNP. ``pci_devices`` are the PCI devices that nova-compute manages,
-    ``owners`` is ``{provider: its traits of an owner}``, ``pci_consumers`` is ``{device:
-    consumers}`` of those that ``pci`` may not match. ``agents``, ``pci`` and ``config`` are None if
-    they were not read. ``read_errors`` is ``{provider: error}``.
-    """
 
-    inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
-    traits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    used_up: frozenset[str] = frozenset()
-    computes: frozenset[str] = frozenset()
-    sev_es: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    pci_devices: frozenset[str] = frozenset()
-    owners: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    pci_consumers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+@dataclasses.dataclass(eq=False)
+class ProviderSnapshot(Cloud):
+    """The cloud, and what the files of the site say: ``pci`` and ``config``, None without them."""
+
     pci: pci.PciConfiguration | None = None
-    agents: Sequence[Agent] | None = None
     config: ProviderConfig | None = None
-    read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def offered(self, item: provider.Provider) -> inventory.Inventories:
+        """The inventories of a provider, none of one that cannot be read: a finding says so."""
+        return facts.value(self.inventories, item.uuid, {})
+
+    def having(self, trait: str) -> frozenset[str]:
+        """The providers with a trait. Requests: one, the first time."""
+        return self.with_trait.get(trait, frozenset())
+
+    @property
+    def pci_devices(self) -> frozenset[str]:
+        """The PCI devices that nova-compute manages."""
+        return self.having(pci.MANAGED)
+
+    def owners_of(self, item: provider.Provider) -> list[str]:
+        """The traits of a provider that name its owner."""
+        return [name for name in OWNERS if item.uuid in self.having(name)]
+
+    @functools.cached_property
+    def used_up(self) -> frozenset[str]:
+        """The one-time-use devices without capacity and without usage."""
+        devices = [*used_up_devices(self.inventories, self.having(ONE_TIME_USE))]
+        facts.prefetch(self.usages, devices)
+        return frozenset(
+            uuid for uuid in devices if uuid in self.usages and not any(self.usages[uuid].values())
+        )
+
+    @functools.cached_property
+    def sev_es(self) -> dict[str, int]:
+        """``{provider: contexts in use}`` of SEV-ES on hosts with SEV-SNP."""
+        sev_es = self.having("HW_CPU_X86_AMD_SEV_ES") & self.providers.keys()
+        if not sev_es:
+            return {}
+        roots = set(map(self.root_of, self.having("HW_CPU_X86_AMD_SEV_SNP")))
+        uuids = sorted(uuid for uuid in sev_es if self.root_of(uuid) in roots)
+        facts.prefetch(self.usages, uuids)
+        read = {uuid: self.usages[uuid] for uuid in uuids if uuid in self.usages}
+        return {uuid: used.get("MEM_ENCRYPTION_CONTEXT", 0) for uuid, used in read.items()}
+
+    @functools.cached_property
+    def pci_consumers(self) -> dict[str, list[str]]:
+        """``{device: consumers}`` of the devices that ``pci`` may not match."""
+        unmatched = [item.uuid for item in self.unmatched_devices] if self.pci else []
+        facts.prefetch(self.held, unmatched)
+        return {
+            uuid: sorted(self.held[uuid].allocations) for uuid in unmatched if uuid in self.held
+        }
 
     @functools.cached_property
     def host_nodes(self) -> list[HostNode]:
@@ -136,11 +164,11 @@ class ProviderSnapshot(ComputeCloud):
 
     def is_novas(self, item: provider.Provider) -> bool:
         """Whether nova-compute offers a device."""
-        return item.uuid in self.pci_devices or OWNER in self.owners.get(item.uuid, ())
+        return item.uuid in self.pci_devices or item.uuid in self.having(OWNER)
 
     def pci_match(self, item: provider.Provider) -> bool | None:
         """Whether the nova.conf matches a PCI device; None if this cannot be judged."""
-        device = pci.device_of(item.name, self.inventories.get(item.uuid, ()))
+        device = pci.device_of(item.name, self.offered(item))
         if device is None or self.pci is None:
             return None
         if self.pci.host is not None and self.pci.host not in self.hosts_of(item):
@@ -157,15 +185,9 @@ def used_up_devices(
 ) -> Iterator[str]:
     """The one-time-use devices of which everything is reserved, in use or not."""
     for uuid in sorted(one_time_use):
-        offered = inventories.get(uuid, {}).values()
+        offered = inventories[uuid].values() if uuid in inventories else ()
         if any(0 < item.total <= item.reserved for item in offered):
             yield uuid
-
-
-T = TypeVar("T")
-
-#: The traits that say which service offers a provider.
-OWNERS = (OWNER, "OWNER_CYBORG")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,93 +212,14 @@ def read(
     request: ProviderAuditRequest,
     context: ReadContext,
 ) -> ProviderSnapshot:
-    input_errors = errors.InputErrors()
-    cloud = read_hosts(client, nova, input_errors)
-    input_errors.check()
-    agents = None if neutron is None else neutron_api.agents(neutron)
-    snapshot = ProviderSnapshot(
-        cloud.hosts, cloud.providers, agents=agents, config=request.config, pci=request.pci
-    )
-    read_errors: dict[str, str] = {}
-    reader = PlacementReader(client, context)
+    """The cloud with the inventories of all providers and the traits of the compute nodes.
 
-    def each(read: Callable[[str], T], uuids: Sequence[str], title: str) -> Mapping[str, T]:
-        """``{uuid: answer}``; a provider that cannot be read is in ``read_errors`` instead."""
-        answers, failed = reader.readable(read, uuids, title)
-        read_errors.update(failed)
-        return answers
-
-    nodes = [item.provider.uuid for item in snapshot.host_nodes]
-    from_state = _from_state(client, [*cloud.providers], nodes)
-    if from_state is not None:
-        offered, traits = from_state
-    else:
-        listed = each(client.list_inventories, [*cloud.providers], "reading inventories")
-        offered = {uuid: item.inventories for uuid, item in listed.items()}
-        in_use = client.list_traits(associated=True)
-        if len(in_use) < len(nodes):
-            having = inverted(reader.with_traits(in_use))
-            traits = {
-                uuid: responses.ProviderTraits(
-                    cloud.providers[uuid].generation, (*having.get(uuid, ()),)
-                )
-                for uuid in nodes
-            }
-        else:
-            traits = {**each(client.list_provider_traits, nodes, "reading traits")}
-    one_time_use = lookup.providers_with_trait(client, ONE_TIME_USE)
-    devices = list(used_up_devices(offered, one_time_use))
-    sev_es = _sev_es_with_snp(client, snapshot)
-    usages = each(client.list_usages, [*devices, *sev_es], "reading usages")
-    computes: frozenset[str] = frozenset()
-    if snapshot.roots_without_node:
-        computes = lookup.providers_with_trait(client, "COMPUTE_NODE")
-    snapshot = dataclasses.replace(
-        snapshot,
-        inventories=offered,
-        pci_devices=lookup.providers_with_trait(client, pci.MANAGED),
-        owners={
-            uuid: frozenset(names) for uuid, names in inverted(reader.with_traits(OWNERS)).items()
-        },
-    )
-    unmatched = [item.uuid for item in snapshot.unmatched_devices] if request.pci else []
-    shares = each(client.list_provider_allocations, unmatched, "reading allocations")
-    return dataclasses.replace(
-        snapshot,
-        pci_consumers={uuid: sorted(share.allocations) for uuid, share in shares.items()},
-        traits={uuid: frozenset(item.traits) for uuid, item in traits.items()},
-        generations={uuid: item.generation for uuid, item in traits.items()},
-        used_up=frozenset(
-            uuid for uuid in devices if uuid in usages and not any(usages[uuid].values())
-        ),
-        computes=computes,
-        sev_es={uuid: usages.get(uuid, {}).get("MEM_ENCRYPTION_CONTEXT", 0) for uuid in sev_es},
-        read_errors=read_errors,
-    )
-
-
-def _from_state(
-    client: api.Client, providers: Sequence[str], nodes: Sequence[str]
-) -> tuple[dict[str, inventory.Inventories], dict[str, responses.ProviderTraits]] | None:
-    """Inventories of providers and traits of compute nodes, where the whole state is at hand."""
-    with whole_state(client) as base:
-        if base is None:
-            return None
-        records = {uuid: base.providers[uuid] for uuid in providers if uuid in base.providers}
-        return {uuid: item.inventories for uuid, item in records.items()}, {
-            uuid: responses.ProviderTraits(records[uuid].generation, (*records[uuid].traits,))
-            for uuid in nodes
-            if uuid in records
-        }
-
-
-def _sev_es_with_snp(client: api.Client, snapshot: ProviderSnapshot) -> list[str]:
-    """The providers of SEV-ES in trees with SEV-SNP. Requests: one or two listings."""
-    sev_es = lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_ES")
-    if not sev_es:
-        return []
-    snp = lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_SNP")
-    roots = {*map(snapshot.root_of, snp)}
-    return sorted(
-        uuid for uuid in sev_es if uuid in snapshot.providers and snapshot.root_of(uuid) in roots
-    )
+    Requests: see ``audit.audit_providers``.
+    """
+    cloud = source.read(client, nova, context, kind=ProviderSnapshot)
+    cloud.agents = None if neutron is None else neutron_api.agents(neutron)
+    cloud.pci, cloud.config = request.pci, request.config
+    facts.prefetch(cloud.inventories, cloud.providers)
+    nodes = [item.provider.uuid for item in cloud.host_nodes]
+    source.CloudSource(client, context).prefetch_traits(cloud, nodes)
+    return cloud

@@ -10,6 +10,7 @@ from osc_placement.engine import state
 from osc_placement.nova import values
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from tests.support.candidates import clouds
 from tests.support.capacity import brute_force
 from tests.support.clouds import large
@@ -125,9 +126,7 @@ def test_the_move_of_each_server_is_found_once(monkeypatch: pytest.MonkeyPatch) 
     found: list[str] = []
     find = server_moves.move_of
 
-    def counted(
-        reading: server_moves.MovesReading, server: values.Server
-    ) -> server_moves.ServerMove:
+    def counted(reading: Cloud, server: values.Server) -> server_moves.ServerMove:
         found.append(server.uuid)
         return find(reading, server)
 

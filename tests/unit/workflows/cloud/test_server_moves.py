@@ -162,28 +162,29 @@ def test_the_moves_that_are_played_use_words_of_nova() -> None:
         assert view.step.vm in _WORDS["states"]
 
 
-def test_what_is_known_of_one_reading_is_not_taken_for_another() -> None:
-    """Of readings that differ in anything, each has the moves of a reading of its own."""
+def test_a_cloud_that_is_filled_in_place_has_the_moves_of_a_new_one() -> None:
+    """After each change, and in a cloud as it would be, no move is one from before."""
     generator, all_views = random.Random(7), list(moving_cloud.views())
     for view in all_views:
-        reading, known = view.reading(), [one.reading() for one in all_views]
-        servers = list(reading.servers.values())
-        for _ in range(4):
-            other = generator.choice(known)
-            changed = {
-                "allocations": generator.choice([reading.allocations, other.allocations, {}]),
-                "migrations": generator.choice([reading.migrations, other.migrations, {}]),
-                "hosts": generator.choice([reading.hosts, other.hosts]),
-                "trusts_nova": generator.choice([True, False]),
-            }
-            name = generator.choice(list(changed))
-            derived = dataclasses.replace(reading, **{name: changed[name]})
-            fresh = dataclasses.replace(derived, _located={})
-            for server in servers:
-                server_moves.move_of(reading, server)
-                assert server_moves.move_of(derived, server) == server_moves.move_of(
-                    fresh, server
-                ), name
+        cloud = view.reading()
+        for _ in range(6):
+            other = generator.choice(all_views).reading()
+            change = generator.choice(["all", "consumers", "servers", "what if"])
+            if change == "all":
+                cloud.set_allocations(other.allocations, {})
+            elif change == "consumers":
+                uuids = {*cloud.allocations, *other.allocations}
+                cloud.set_consumers({uuid: other.consumer(uuid) for uuid in uuids})
+            elif change == "servers":
+                cloud.set_servers(other.servers)
+            else:
+                cloud = cloud.with_allocations({**cloud.allocations, **other.allocations})
+            new = dataclasses.replace(cloud)
+            for server in cloud.servers.values():
+                assert server_moves.move_of(cloud, server) == server_moves.move_of(new, server), (
+                    change
+                )
+            assert cloud.used == new.used
 
 
 def test_an_unknown_status_counts_on_both_hosts() -> None:

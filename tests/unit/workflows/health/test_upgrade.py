@@ -17,7 +17,7 @@ from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, compute_options, flavor, flavors, pci, values
 from osc_placement.scheduling import nova_options, releases, request, traits
-from osc_placement.workflows.cloud.compute_nodes import ComputeCloud
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.health import health, upgrade, upgrade_checks, upgrade_requests
@@ -217,7 +217,7 @@ def test_hosts_after_an_upgrade_are_those_of_a_cloud_with_the_new_traits(seed: i
         assert compared.meanwhile == compared.after & serving(mixed, pair.new)
 
 
-def cloud(*names: str, down: str = "") -> ComputeCloud:
+def cloud(*names: str, down: str = "") -> Cloud:
     """Compute nodes ``a``, ``b``; ``a/x`` is a child of ``a``."""
     items = [
         provider.Provider(
@@ -236,7 +236,7 @@ def cloud(*names: str, down: str = "") -> ComputeCloud:
     )
     services = tuple(values.ComputeService(node.host, is_up=node.host != down) for node in nodes)
     known = frozenset(node.host for node in nodes)
-    return ComputeCloud(values.Hosts(nodes, services, known), provider.by_uuid(items))
+    return Cloud(values.Hosts(nodes, services, known), provider.by_uuid(items))
 
 
 A, B, CHILD = UUID.format(0), UUID.format(1), UUID.format(2)
@@ -305,7 +305,7 @@ def qemu(*versions: int, new: int = 31) -> Outcome:
         values.ComputeNode(UUID.format(number), f"h{number}", f"h{number}", hypervisor=("QEMU", it))
         for number, it in enumerate(versions)
     )
-    return upgrade_checks.hypervisors(ComputeCloud(values.Hosts(nodes), {}), step(27, new))
+    return upgrade_checks.hypervisors(Cloud(values.Hosts(nodes), {}), step(27, new))
 
 
 SKIPS = ReleaseStep(31, 34, OPTIONS, compute_options.ComputeOptions("", skips_version_check=True))

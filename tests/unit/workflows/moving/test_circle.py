@@ -22,11 +22,11 @@ from osc_placement.workflows.cloud import (
     observe_hosts,
     server_moves,
 )
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.health import health
 from osc_placement.workflows.moving import document, follow
 from osc_placement.workflows.repair.allocations import audit, heal
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 from tests.support import moving_cloud
 from tests.support.candidates import clouds
@@ -69,26 +69,26 @@ def named(texts: list[str]) -> set[str]:
     return commands
 
 
-def of_health(snapshot: CloudSnapshot) -> list[str]:
+def of_health(snapshot: Cloud) -> list[str]:
     """What the rows of health show and repair."""
     rows = [health.problem_of(item, "placement allocation audit") for item in findings(snapshot)]
     rows += [health.problem_of(item, "placement provider audit") for item in faulty(snapshot)]
     return [text for row in (*rows, *health.hosts_area(snapshot).problems) for text in row[-2:]]
 
 
-def faulty(snapshot: CloudSnapshot) -> list[observe.ProviderFinding]:
+def faulty(snapshot: Cloud) -> list[observe.ProviderFinding]:
     """The findings about providers."""
     return provider_audit.find(
         observe.ProviderSnapshot(
             snapshot.hosts,
             snapshot.providers,
             inventories=snapshot.inventories,
-            computes=frozenset(snapshot.providers),
+            with_trait={"COMPUTE_NODE": frozenset(snapshot.providers)},
         )
     )
 
 
-def of_provider_audit(snapshot: CloudSnapshot) -> list[str]:
+def of_provider_audit(snapshot: Cloud) -> list[str]:
     """What the provider audit proposes for the providers with allocations."""
     return [
         item.proposed.text
@@ -97,7 +97,7 @@ def of_provider_audit(snapshot: CloudSnapshot) -> list[str]:
     ]
 
 
-def of_explain(snapshot: CloudSnapshot) -> list[str]:
+def of_explain(snapshot: Cloud) -> list[str]:
     """The repair of what holds the capacity of a host and is left over."""
     return [
         f"placement allocation audit --repair --consumer {holder.consumer_uuid}"
@@ -107,12 +107,12 @@ def of_explain(snapshot: CloudSnapshot) -> list[str]:
     ]
 
 
-def joined(snapshot: CloudSnapshot) -> observe_hosts.JoinedServers:
+def joined(snapshot: Cloud) -> observe_hosts.JoinedServers:
     """How the server stands to all hosts."""
     return observe_hosts.join(_read(snapshot), ServerHosts(snapshot.hosts))
 
 
-def _read(snapshot: CloudSnapshot) -> observe_hosts.HostsRead:
+def _read(snapshot: Cloud) -> observe_hosts.HostsRead:
     base = clouds.cloud(*(clouds.provider(uuid, VCPU=64) for uuid in snapshot.providers))
     for uuid, parts in snapshot.allocations.items():
         base = brute_force.claim(base, uuid, parts)
@@ -128,13 +128,13 @@ def _read(snapshot: CloudSnapshot) -> observe_hosts.HostsRead:
     return observe_hosts.HostsRead(base, [*snapshot.providers], known, on_hosts)
 
 
-def of_host_check(snapshot: CloudSnapshot) -> list[str]:
+def of_host_check(snapshot: Cloud) -> list[str]:
     """What host check says about the three hosts."""
     found = joined(snapshot)
     return [*found.stand.held.values(), *found.stand.doubtful.values(), *found.lost.lines()]
 
 
-def of_audit(snapshot: CloudSnapshot) -> list[str]:
+def of_audit(snapshot: Cloud) -> list[str]:
     """What the audit proposes."""
     return [
         text
@@ -143,12 +143,12 @@ def of_audit(snapshot: CloudSnapshot) -> list[str]:
     ]
 
 
-def of_heal(snapshot: CloudSnapshot) -> list[str]:
+def of_heal(snapshot: Cloud) -> list[str]:
     """Why heal skips servers."""
     return [item.reason for item in heal.plan_heal(snapshot, HealRequest()).skipped]
 
 
-def says_something(snapshot: CloudSnapshot, command: str) -> bool:
+def says_something(snapshot: Cloud, command: str) -> bool:
     """Whether a command has something to say or to change here."""
     if command == AUDIT:
         return bool(findings(snapshot))
@@ -169,13 +169,13 @@ def says_something(snapshot: CloudSnapshot, command: str) -> bool:
     return bool(of_host_check(snapshot))
 
 
-def with_room(snapshot: CloudSnapshot) -> CloudSnapshot:
+def with_room(snapshot: Cloud) -> Cloud:
     """Each provider has an inventory."""
     room = {uuid: {"VCPU": inventory.Inventory(total=64)} for uuid in snapshot.providers}
     return dataclasses.replace(snapshot, inventories=room)
 
 
-def corrected(snapshot: CloudSnapshot) -> Iterator[CloudSnapshot]:
+def corrected(snapshot: Cloud) -> Iterator[Cloud]:
     """Nova's records say where the guest was seen, on each of both hosts."""
     server, move = snapshot.servers[SERVER], snapshot.migrations[MIGRATION]
     arrived = (
@@ -194,23 +194,23 @@ def corrected(snapshot: CloudSnapshot) -> Iterator[CloudSnapshot]:
         )
 
 
-def _whole(snapshot: CloudSnapshot) -> CloudSnapshot:
+def _whole(snapshot: Cloud) -> Cloud:
     return snapshot
 
 
-def _removed(snapshot: CloudSnapshot) -> CloudSnapshot:
+def _removed(snapshot: Cloud) -> Cloud:
     """The source was removed from nova, without its provider."""
     return _with_nodes(snapshot, snapshot.hosts.nodes[1:])
 
 
-def _reinstalled(snapshot: CloudSnapshot) -> CloudSnapshot:
+def _reinstalled(snapshot: Cloud) -> Cloud:
     """The source was installed anew, so that nova has a node with another UUID."""
     first, *others = snapshot.hosts.nodes
     new = dataclasses.replace(first, uuid=moving_cloud.provider_uuid("cmp-9"))
     return _with_nodes(snapshot, (new, *others))
 
 
-def _renamed(snapshot: CloudSnapshot) -> CloudSnapshot:
+def _renamed(snapshot: Cloud) -> Cloud:
     """The source has got a domain, and a new node and provider with it."""
     first, *others = snapshot.hosts.nodes
     uuid, name = moving_cloud.provider_uuid("cmp-9"), f"{first.hostname}.example.org"
@@ -221,7 +221,7 @@ def _renamed(snapshot: CloudSnapshot) -> CloudSnapshot:
     )
 
 
-def _with_nodes(snapshot: CloudSnapshot, nodes: Sequence[values.ComputeNode]) -> CloudSnapshot:
+def _with_nodes(snapshot: Cloud, nodes: Sequence[values.ComputeNode]) -> Cloud:
     hosts = dataclasses.replace(snapshot.hosts, nodes=tuple(nodes))
     return dataclasses.replace(snapshot, hosts=hosts)
 
@@ -238,7 +238,7 @@ def test_a_queued_move_whose_source_works_on_another_sends_nowhere(task: str | N
         for number, step in enumerate([steps[3]._replace(task=task), steps[5]], 1)
     ]  # fmt: skip
     reading = moving_cloud.reading(pair)
-    snapshot = CloudSnapshot(
+    snapshot = Cloud(
         reading.hosts,
         reading.providers,
         servers=reading.servers,
@@ -251,9 +251,7 @@ def test_a_queued_move_whose_source_works_on_another_sends_nowhere(task: str | N
 
 @pytest.mark.parametrize("change", [_whole, _removed, _reinstalled, _renamed])
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.shown()))
-def test_the_printed_commands_end(
-    view: View, change: Callable[[CloudSnapshot], CloudSnapshot]
-) -> None:
+def test_the_printed_commands_end(view: View, change: Callable[[Cloud], Cloud]) -> None:
     snapshot = change(snapshot_of(view))
     snapshot = with_room(snapshot)
     assert bool(faulty(snapshot)) is (change is not _whole)
@@ -287,12 +285,12 @@ IN_DOUBT = [
 ]
 
 
-def of_drain(snapshot: CloudSnapshot) -> list[str]:
+def of_drain(snapshot: Cloud) -> list[str]:
     """What ``host drain --continue`` says about the server."""
     return [_followed(snapshot).advice]
 
 
-def _followed(snapshot: CloudSnapshot) -> follow.FollowedStep:
+def _followed(snapshot: Cloud) -> follow.FollowedStep:
     source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
     step = document.PlannedMove(1, SERVER, "", "live", "ACTIVE", source, target, "", {})
     plan = document.MovePlan((source,), (moving_cloud.provider_uuid(source),), (step,))

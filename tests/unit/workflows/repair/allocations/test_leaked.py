@@ -11,9 +11,9 @@ import pytest
 from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations import audit, leaked
 from osc_placement.workflows.repair.allocations.repair import AuditContext
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.repair.findings import UNKNOWN, Remedy
 from tests.support import moving_cloud
 from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Step, View
@@ -24,7 +24,7 @@ BROKEN = View("live-migration", Step("error", None, "active", "s", "d", "s", "d"
 COMPLETED = View("live-migration", Step("completed", None, "active", "d", "d", "s", "d"))
 
 
-def hosts_held(snapshot: CloudSnapshot) -> set[str]:
+def hosts_held(snapshot: Cloud) -> set[str]:
     """The hosts on which the server's or the migration's consumer has allocations."""
     consumers = (SERVER, MIGRATION)
     return {node.host for uuid in consumers for node in snapshot.claimed_by(uuid)}

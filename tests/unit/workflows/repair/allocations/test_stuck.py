@@ -12,9 +12,9 @@ import pytest
 from osc_placement.model import allocation
 from osc_placement.nova import flavor
 from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations import audit, stuck
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot
 from tests.support import moving_cloud
 from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Step, View
 
@@ -23,12 +23,12 @@ FLAVOR = flavor.Flavor(1, 0, 0)
 ACCEPTED = View("live-migration", Step("accepted", None, "active", "s", "d", "s", "s"))
 
 
-def snapshot_of(view: View) -> CloudSnapshot:
+def snapshot_of(view: View) -> Cloud:
     reading = view.reading()
     server = dataclasses.replace(
         reading.servers[SERVER], flavor=FLAVOR, project_id="p", user_id="u"
     )
-    return CloudSnapshot(
+    return Cloud(
         reading.hosts,
         reading.providers,
         servers={SERVER: server},
@@ -37,11 +37,11 @@ def snapshot_of(view: View) -> CloudSnapshot:
     )
 
 
-def findings(snapshot: CloudSnapshot, min_age: float = 60) -> list[AllocationFinding]:
+def findings(snapshot: Cloud, min_age: float = 60) -> list[AllocationFinding]:
     return audit.find(snapshot, AuditContext(NOW, min_age))
 
 
-def after(snapshot: CloudSnapshot, commands: list[str]) -> CloudSnapshot:
+def after(snapshot: Cloud, commands: list[str]) -> Cloud:
     """The cloud after the commands that a finding prints."""
     server = snapshot.servers[SERVER]
     allocations = dict(snapshot.allocations)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
+from osc_placement.client import responses
 from osc_placement.model import inventory, provider
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
@@ -266,7 +267,7 @@ def with_stray(**fields: Any) -> ProviderSnapshot:
     )
 
 
-COMPUTE = frozenset({"u-gone.example"})
+COMPUTE = {"COMPUTE_NODE": frozenset({"u-gone.example"})}
 LIKE_A_HOST = {**cloud().inventories, "u-gone.example": offered(VCPU=4)}
 SHARE = {**cloud().inventories, "u-gone.example": offered(DISK_GB=4)}
 
@@ -274,10 +275,10 @@ SHARE = {**cloud().inventories, "u-gone.example": offered(DISK_GB=4)}
 @pytest.mark.parametrize(
     ("fields", "code", "action"),
     [
-        ({"computes": COMPUTE}, "stale-provider", "repair-consumers"),
+        ({"with_trait": COMPUTE}, "stale-provider", "repair-consumers"),
         ({"inventories": LIKE_A_HOST}, "unknown", "identify-service"),
         (
-            {"computes": COMPUTE, "hosts": {"services": frozenset({"gone"})}},
+            {"with_trait": COMPUTE, "hosts": {"services": frozenset({"gone"})}},
             "unknown",
             "discover-hosts",
         ),
@@ -297,13 +298,21 @@ def test_a_root_of_another_service_is_no_finding() -> None:
 
 
 def test_no_root_is_judged_while_a_cell_is_down() -> None:
-    assert not codes(with_stray(computes=COMPUTE, hosts={"unreachable": frozenset({"c9"})}))
+    assert not codes(with_stray(with_trait=COMPUTE, hosts={"unreachable": frozenset({"c9"})}))
 
 
 def test_sev_es_guests_beside_snp_are_found() -> None:
-    assert codes(cloud(sev_es={"u-h0.example": 2, "u-h1.example": 0})) == [
-        ("sev-es-with-snp", "h0.example")
-    ]
+    hosts = frozenset({"u-h0.example", "u-h1.example"})
+    traits = {"HW_CPU_X86_AMD_SEV_ES": hosts, "HW_CPU_X86_AMD_SEV_SNP": hosts}
+    usages = {"u-h0.example": {"MEM_ENCRYPTION_CONTEXT": 2}, "u-h1.example": {}}
+    assert codes(cloud(with_trait=traits, usages=usages)) == [("sev-es-with-snp", "h0.example")]
+    assert codes(cloud(with_trait={"HW_CPU_X86_AMD_SEV_ES": hosts}, usages=usages)) == []
+
+
+def held_by(*consumers: str) -> responses.ProviderAllocations:
+    """The allocations of one device."""
+    share = responses.ProviderAllocation({"CUSTOM_PCI_10DE_20B0": 1}, 1)
+    return responses.ProviderAllocations(1, dict.fromkeys(consumers, share))
 
 
 def with_device(**fields: Any) -> ProviderSnapshot:
@@ -314,8 +323,8 @@ def with_device(**fields: Any) -> ProviderSnapshot:
     defaults = {
         "providers": provider.by_uuid([*healthy.providers.values(), device]),
         "inventories": {**healthy.inventories, device.uuid: offered(CUSTOM_PCI_10DE_20B0=1)},
-        "pci_devices": frozenset({device.uuid}),
-        "pci_consumers": {device.uuid: ["c1"]},
+        "with_trait": {pci.MANAGED: frozenset({device.uuid})},
+        "held": {device.uuid: held_by("c1")},
         "pci": pci.PciConfiguration("nova.conf", tuple(spec)),
     }
     return dataclasses.replace(healthy, **{**defaults, **fields})
@@ -338,7 +347,7 @@ def test_a_device_out_of_spec_and_in_use_is_found_with_its_consumer() -> None:
         {"pci": pci.PciConfiguration("nova.conf", tuple(pci.parse('{"devname": "ens1"}')))},
         {"pci": pci.PciConfiguration("nova.conf", tuple(pci.parse("{}")))},
         {"pci": pci.PciConfiguration("nova.conf", (), host="h1")},
-        {"pci_consumers": {"u-h0.example_0000:84:00.0": []}},
+        {"held": {"u-h0.example_0000:84:00.0": held_by()}},
     ],
     ids=["no-file", "no-spec", "devname", "matches", "other-host", "unused"],
 )

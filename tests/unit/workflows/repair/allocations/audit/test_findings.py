@@ -15,9 +15,9 @@ from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron import api
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
+from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.allocations import audit, providers
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.audited import (
     CPUS,
@@ -398,7 +398,7 @@ def test_several_hosts_that_nova_does_not_know_may_be_another_novas() -> None:
     typed = dict.fromkeys("xyz", Owner("p", "u", "INSTANCE"))
     snapshot = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
 
-    def orphaned(snapshot: CloudSnapshot, **fields: Any) -> set[str]:
+    def orphaned(snapshot: Cloud, **fields: Any) -> set[str]:
         found = find(snapshot, **fields)
         return {item.subject.uuid for item in found if item.code == "orphaned"}
 

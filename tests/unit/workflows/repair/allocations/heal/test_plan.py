@@ -16,9 +16,9 @@ from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change, plan
 from osc_placement.plan.change import Precondition, ServerState
+from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.repair.allocations import expected, heal, heal_request
 from osc_placement.workflows.repair.allocations.heal_request import HealOptions, HealRequest
-from osc_placement.workflows.repair.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import OFFERED, PROVIDERS, SMALL, USES, cloud, move, server
 
@@ -31,7 +31,7 @@ GPUS = tuple(
 OWNER = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
 
 
-def plan_heal(snapshot: CloudSnapshot, **fields: Any) -> plan.Plan:
+def plan_heal(snapshot: Cloud, **fields: Any) -> plan.Plan:
     return heal.plan_heal(snapshot, HealRequest(**fields))
 
 
@@ -46,7 +46,7 @@ def only_reason(planned: plan.Plan) -> str:
     return item.reason
 
 
-def with_gpus(*used: int, server: values.Server, free: int = 1) -> CloudSnapshot:
+def with_gpus(*used: int, server: values.Server, free: int = 1) -> Cloud:
     """Host ``c`` with two GPUs, how much of each is used, and Placement's candidates."""
     others = {item.uuid: {"VGPU": taken} for item, taken in zip(GPUS, used, strict=True) if taken}
     snapshot = cloud(
@@ -98,7 +98,7 @@ def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
     assert planned.names == {"n-a.": "a.", "u-nfs": "nfs"}
 
 
-def with_two_disks(one: values.Server, **more: int) -> CloudSnapshot:
+def with_two_disks(one: values.Server, **more: int) -> Cloud:
     """A server on c., whose disk is on one of two sharing providers."""
     snapshot = cloud([one], sharing={"n-c.": ("u-nfs", "n-gone.")})
     totals = {name: OFFERED[name] for name in ("VCPU", "MEMORY_MB")} | more
@@ -375,7 +375,7 @@ HELD = st.sampled_from([None, {"n-a.": USES}, {"n-c.": {"VCPU": 1}}, {"n-a.": US
 
 
 @st.composite
-def clouds(draw: st.DrawFn) -> CloudSnapshot:
+def clouds(draw: st.DrawFn) -> Cloud:
     servers: list[values.Server] = []
     held = {}
     for number in range(draw(st.integers(0, 12))):
@@ -392,7 +392,7 @@ def clouds(draw: st.DrawFn) -> CloudSnapshot:
     return cloud(servers, moves, held)
 
 
-def planned(snapshot: CloudSnapshot) -> plan.Plan:
+def planned(snapshot: Cloud) -> plan.Plan:
     """Placement allocations no candidates."""
     candidates: dict[str, responses.Candidates | errors.PlacementError] = {}
     for one in snapshot.servers.values():
@@ -402,7 +402,7 @@ def planned(snapshot: CloudSnapshot) -> plan.Plan:
     return heal.plan_heal(dataclasses.replace(snapshot, candidates=candidates), HealRequest())
 
 
-def after(snapshot: CloudSnapshot, first: plan.Plan) -> CloudSnapshot:
+def after(snapshot: Cloud, first: plan.Plan) -> Cloud:
     """The snapshot after the plan is applied."""
     held = {uuid: dict(found) for uuid, found in snapshot.allocations.items()}
     owners = dict(snapshot.owners)
@@ -419,7 +419,7 @@ def after(snapshot: CloudSnapshot, first: plan.Plan) -> CloudSnapshot:
 
 @given(clouds())
 def test_a_plan_lists_every_server_once_with_a_reason_and_exceeds_no_capacity(
-    snapshot: CloudSnapshot,
+    snapshot: Cloud,
 ) -> None:
     first = planned(snapshot)
     assert sorted(item.subject.uuid for item in first.items()) == sorted(snapshot.servers)
