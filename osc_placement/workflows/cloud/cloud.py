@@ -324,6 +324,11 @@ class Cloud:
 
     def set_consumers(self, consumers: Mapping[str, allocation.Consumer]) -> None:
         """Take consumers as read one by one, whole and with their owners."""
+        changed = [
+            uuid
+            for uuid, item in consumers.items()
+            if item.allocations != self.allocations.get(uuid, {})
+        ]
         kept = {uuid: held for uuid, held in self.allocations.items() if uuid not in consumers}
         existing = {uuid: item for uuid, item in consumers.items() if item.allocations}
         self.allocations = {**kept, **{uuid: item.allocations for uuid, item in existing.items()}}
@@ -338,7 +343,7 @@ class Cloud:
                 for uuid, item in existing.items()
             },
         }
-        self._forget(consumers)
+        self._forget(changed)
 
     def with_allocations(self, allocations: Mapping[str, allocation.Allocations]) -> Self:
         """The cloud as it would be with these allocations."""
