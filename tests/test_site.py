@@ -231,7 +231,8 @@ KEYWORDS = {
     "grafana": "user/health/metrics",
     "json": "user/reference/output",
     "gpu": "user/reshape/recipe-vgpu",
-    "headroom": "user/capacity/capacity",
+    **dict.fromkeys(("headroom", "ceph"), "user/capacity/capacity"),
+    "read-only": "about/security",
     "pin": "about/support",
 }
 

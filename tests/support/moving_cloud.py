@@ -241,7 +241,7 @@ def views() -> Iterator[View]:
     for move_type, steps in PROTOCOLS.values():
         for step in steps:
             yield View(move_type, step)
-            if step.task or step.vm == "error":
+            if step.task or step.vm in ("error", "resized"):
                 yield View(move_type, step._replace(task=None, vm="active"))
 
 

@@ -234,7 +234,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
             group,
             "--consumer",
             "<uuid>",
-            "Only findings about this server or migration.",
+            "Only findings about this server (name or UUID) or migration (UUID).",
             type=arguments.consumer_uuid,
         )
         group.add_argument(

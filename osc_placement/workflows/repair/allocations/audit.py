@@ -191,7 +191,7 @@ class AuditRequest:
 
     ``only``: findings with these codes; empty for all. ``min_age``: servers that changed within
     this number of seconds are not repaired. ``check_owners``: read every consumer for its owner.
-    ``consumers``: the UUIDs of servers and migrations; empty for all. ``trusts_nova``: as in
+    ``consumers``: UUIDs of consumers, or names of servers; empty for all. ``trusts_nova``: as in
     ``Cloud``.
     """
 
@@ -288,7 +288,7 @@ def read_cloud(
     hosts = host_names(request.hosts, snapshot.hosts, snapshot.providers.values())
     findings.check_hosts(hosts, _existing_hosts(snapshot))
     reader.read_everything(snapshot)
-    _check_consumers(request.consumers, snapshot)
+    consumers = _named_consumers(request.consumers, snapshot)
     snapshot = dataclasses.replace(snapshot, trusts_nova=request.trusts_nova)
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
@@ -301,6 +301,7 @@ def read_cloud(
         ),
         other_service=preconditions.other_service(nova),
         hosts=hosts,
+        consumers=consumers,
         request=reader.request,
     )
     return AuditReading(reader, snapshot, audit_context)
@@ -308,7 +309,7 @@ def read_cloud(
 
 def _find(snapshot: Cloud, context: AuditContext, request: AuditRequest) -> list[AllocationFinding]:
     return findings.select(
-        find(snapshot, context), context.hosts, request.only, subjects=request.consumers
+        find(snapshot, context), context.hosts, request.only, subjects=context.consumers
     )
 
 
@@ -318,13 +319,29 @@ def _plan(snapshot: Cloud, chosen: Sequence[AllocationFinding], notes: Sequence[
     return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
 
 
-def _check_consumers(requested: Collection[str], snapshot: Cloud) -> None:
-    """Errors: InvalidInput with each consumer that neither service knows."""
-    errors.InputErrors(
-        f"nova has no server or migration {uuid}, and Placement has no allocations of it"
-        for uuid in sorted(requested)
-        if uuid not in snapshot.allocations and not snapshot.knows(uuid)
-    ).check()
+def _named_consumers(requested: Collection[str], snapshot: Cloud) -> frozenset[str]:
+    """The UUIDs of consumers by UUID, or of servers by name.
+
+    Errors: InvalidInput with each text that neither service knows, and each name of several.
+    """
+    named: dict[str, list[str]] = {}
+    for server in (*snapshot.servers.values(), *snapshot.deleted_servers.values()):
+        named.setdefault(server.name, []).append(server.uuid)
+    chosen, problems = set[str](), errors.InputErrors()
+    for text in sorted(requested):
+        is_known = text in snapshot.allocations or snapshot.knows(text)
+        uuids = [text] if is_known else named.get(text, [])
+        if len(uuids) > 1:
+            problems.add(
+                f"nova has {len(uuids)} servers with the name {text!r}: {', '.join(uuids)}"
+            )
+        elif not uuids:
+            problems.add(
+                f"nova has no server or migration {text}, and Placement has no allocations of it"
+            )
+        chosen.update(uuids)
+    problems.check()
+    return frozenset(chosen)
 
 
 def _existing_hosts(snapshot: Cloud) -> set[str]:

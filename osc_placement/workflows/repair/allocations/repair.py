@@ -112,8 +112,8 @@ class AuditContext:
     ``now`` (UTC) and ``min_age`` (seconds) exclude recent changes. ``computes``: the providers
     with the trait COMPUTE_NODE, which nova-compute sets. ``one_time_use``: one-time-use devices,
     read if a class without capacity is in use. ``other_service``: why a consumer that nova does not
-    know may be another service's; empty if it cannot. ``hosts``: the hosts and
-    providers that the operator named. ``request``: how heal would create allocations.
+    know may be another service's; empty if it cannot. ``hosts`` and ``consumers``: those that the
+    operator named. ``request``: how heal would create allocations.
     """
 
     now: datetime.datetime
@@ -122,6 +122,7 @@ class AuditContext:
     one_time_use: frozenset[str] = frozenset()
     other_service: str = ""
     hosts: frozenset[str] = frozenset()
+    consumers: frozenset[str] = frozenset()
     request: HealRequest = dataclasses.field(default_factory=HealRequest)
 
     def too_young(self, times: Iterable[str]) -> Reason:

@@ -23,7 +23,9 @@ CODES = (STUCK_MOVE,)
 
 _TEXT = "its {type} from {source} to {dest} is {status}"
 _NOT_BEGUN = ": {source} has not begun it"
+_NOT_ENDED = ": the server is {state}, so nova neither confirms nor reverts it"
 _RESTART = "restart nova-conductor and nova-compute on {source}; if the status stays"
+_LOOK = "the guest is on {dest}; remove what is left of it on {source} (its disk, {server}_resize)"
 
 
 def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
@@ -38,6 +40,21 @@ def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
             yield leaked.in_doubt(snapshot, finding, move)
         elif stuck is not None and not server_moves.is_queued(snapshot, stuck):
             yield _finding(snapshot, server, stuck, context)
+        elif (left := _unconfirmed(snapshot, move, context)) is not None:
+            yield _finding(snapshot, server, left, context)
+
+
+def _unconfirmed(
+    snapshot: Cloud, move: server_moves.ServerMove, context: AuditContext
+) -> values.Migration | None:
+    """The finished migration that holds its source, of a server whose state was reset."""
+    waiting = move.migrations[0] if move.phase is server_moves.Phase.WAITING else None
+    is_reset = move.server.vm_state != "resized" and not move.server.task_state
+    if waiting is None or not is_reset or not snapshot.allocations.get(waiting.uuid):
+        return None
+    if context.too_young([waiting.updated, move.server.updated]):
+        return None
+    return waiting if move.server.host == waiting.dest_host else None
 
 
 def _finding(
@@ -48,8 +65,14 @@ def _finding(
     age = server_moves.seconds_since(stuck.updated, context.now)
     # Nova may show no time.
     since = "" if age is None else f" for {int(age // 60)} min"
-    text = (_TEXT + since + (_NOT_BEGUN if server_moves.waits_for_source(stuck) else "")).format(
-        type=stuck.type, source=stuck.source_host, dest=target, status=stuck.status
+    is_finished = server_moves.row_of(stuck).phase is server_moves.Phase.WAITING
+    why = _NOT_BEGUN if server_moves.waits_for_source(stuck) else ""
+    text = (_TEXT + since + (_NOT_ENDED if is_finished else why)).format(
+        type=stuck.type,
+        source=stuck.source_host,
+        dest=target,
+        status=stuck.status,
+        state=server.vm_state,
     )
     fields = {
         "migration": stuck.uuid,
@@ -64,7 +87,10 @@ def _finding(
     }
     hosts = tuple(sorted(host for host in (stuck.source_host, target) if host))
     commands = list(commands_to_end(snapshot, server, stuck))
-    advice = f"{_RESTART.format(source=stuck.source_host)}: {'; '.join(commands)}"
+    first = (_LOOK if is_finished else _RESTART).format(
+        source=stuck.source_host, dest=target, server=server.uuid
+    )
+    advice = f"{first}: {'; '.join(commands)}"
     return Finding(
         STUCK_MOVE,
         repair.subject_of(server),
@@ -77,10 +103,13 @@ def _finding(
 def commands_to_end(
     snapshot: Cloud, server: values.Server, stuck: values.Migration
 ) -> Iterator[str]:
-    """Nova's command, then the writes that give the server its source and empty the migration."""
+    """Nova's command, then the writes that give the server its host and empty the migration."""
     if stuck.type == server_moves.LIVE and stuck.status == "queued":
         # Nova itself puts the allocations back.
         yield command_line.line("server migration abort", server.uuid, stuck.uuid)
+        return
+    if server_moves.row_of(stuck).phase is server_moves.Phase.WAITING:
+        yield command_line.line("resource provider allocation delete", stuck.uuid)
         return
     if server.task_state:
         yield command_line.line("server set", server.uuid, options=server_moves.RESET)

@@ -90,6 +90,20 @@ def test_the_commands_of_a_stuck_move_end_it(task: str | None) -> None:
     assert (move.phase, moving_cloud.guest_hosts(move)) == (server_moves.Phase.AT_REST, {SOURCE})
 
 
+def test_a_finished_move_of_a_server_whose_state_was_reset_holds_its_source() -> None:
+    """Nova confirms and reverts only a server that waits for it."""
+    step = Step("finished", None, "active", "d", "d", "s", "d", "s")
+    snapshot = snapshot_of(View("resize", step))
+    (finding,) = findings(snapshot)
+    assert (finding.code, finding.hosts) == (stuck.STUCK_MOVE, (SOURCE, DESTINATION))
+    assert "the server is active, so nova neither confirms nor reverts it" in finding.evidence.text
+    assert finding.proposed.fields["commands"] == [
+        f"openstack resource provider allocation delete {MIGRATION}"
+    ]
+    assert findings(after(snapshot, finding.proposed.fields["commands"])) == []
+    assert findings(snapshot, min_age=3601) == []
+
+
 @pytest.mark.parametrize("view", list(moving_cloud.views()))
 def test_no_command_sends_to_an_audit_that_says_nothing(view: View) -> None:
     snapshot = snapshot_of(view)
