@@ -24,16 +24,26 @@ from osc_placement.client import api, api_errors, wsgi
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import api as nova_api
+from osc_placement.plan import plan
 from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
+from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import compute_nodes, nova_servers
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import explain, flavor_audit
 from osc_placement.workflows.health import health
-from osc_placement.workflows.moving import stop_hosts
+from osc_placement.workflows.moving import retire, stop_hosts
+from osc_placement.workflows.repair import findings
+from osc_placement.workflows.repair.allocations import audit as allocation_audit, heal
+from osc_placement.workflows.repair.allocations.heal_request import HealRequest
+from osc_placement.workflows.repair.providers import (
+    audit as provider_audit,
+    observe as providers_observe,
+)
 from osc_placement.workflows.snapshot import replay
+from tests.support import embedded, functional_cloud
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.clouds import compute_services
 from tests.support.peer import target as targets
@@ -73,8 +83,69 @@ def sources(
         }
 
 
-def nova_of(draw: random.Random, roots: list[str]) -> nova_api.RecordedNova:
-    """Hosts in random states, and some flavors with traits."""
+def servers_of(draw: random.Random, base: state.CloudState, roots: list[str]) -> Mapping[str, Any]:
+    """Servers and migrations for most consumers, some where they hold nothing; aggregates."""
+    listed, moves = [], []
+    hosts = [f"nova-{number}" for number in range(len(roots))]
+    uuids = [uuid for uuid in base.consumers if draw.random() < 0.7]
+    holders = [uuid for uuid in base.consumers if uuid not in uuids]
+    for uuid in [*uuids, *(embedded.uuid_of(f"server {number}") for number in range(3))]:
+        own = [
+            base.providers[one].root_uuid
+            for one in getattr(base.consumers.get(uuid), "allocations", ())
+        ]
+        at = (
+            roots.index(draw.choice(own))
+            if own and draw.random() < 0.7
+            else draw.randrange(len(roots))
+        )
+        host = {"OS-EXT-SRV-ATTR:host": hosts[at], "OS-EXT-SRV-ATTR:hypervisor_hostname": roots[at]}
+        if draw.random() < 0.2:
+            target = draw.randrange(len(roots))
+            ends = {"source_compute": hosts[target], "source_node": roots[target]}
+            ends |= {"dest_compute": hosts[at], "dest_node": roots[at]}
+            kind = draw.choice(["live-migration", "migration", "evacuation"])
+            status = draw.choice(["accepted", "running", "finished", "done", "error", "completed"])
+            moves.append(
+                {
+                    **functional_cloud.migration(
+                        holders.pop() if holders else embedded.uuid_of(f"move {uuid}"),
+                        uuid,
+                        kind,
+                        status,
+                        "",
+                        "",
+                    ),
+                    **ends,
+                }
+            )
+        project = {
+            "tenant_id": draw.choice(["p", "project"]),
+            "user_id": draw.choice(["u", "user"]),
+        }
+        listed.append(functional_cloud.server(uuid, "", **host, **project))
+    aggregates = [
+        {
+            "id": number,
+            "name": f"a{number}",
+            "uuid": uuid,
+            "metadata": {},
+            "hosts": draw.sample(hosts, min(2, len(hosts))),
+        }
+        for number, uuid in enumerate([*base.with_aggregate, embedded.uuid_of("aggregate")])
+    ]
+    return {
+        "GET /v2.1/servers/detail": {"servers": listed},
+        "GET /v2.1/servers/detail?deleted=true": {"servers": []},
+        "GET /v2.1/os-migrations": {"migrations": moves},
+        "GET /v2.1/os-aggregates": {"aggregates": aggregates},
+    }
+
+
+def nova_of(
+    draw: random.Random, roots: list[str], base: state.CloudState | None = None
+) -> nova_api.RecordedNova:
+    """Hosts in random states, and some flavors with traits; with ``base`` its servers too."""
     flavors = [
         {
             "id": str(number), "name": f"f{number}", "vcpus": draw.randint(1, 4), "swap": 0,
@@ -89,6 +160,7 @@ def nova_of(draw: random.Random, roots: list[str]) -> nova_api.RecordedNova:
         "GET /v2.1/servers/detail": {"servers": []},
         "GET /v2.1/os-migrations": {"migrations": []},
         "GET /v2.1/os-server-groups": {"server_groups": []},
+        **(servers_of(draw, base, roots) if base is not None else {}),
     }
     return compute_services.nova(compute_services.draw_states(draw, roots), **answers)
 
@@ -130,6 +202,57 @@ def questions(
     yield "health", functools.partial(checked, nova)
 
 
+def repairs(nova: nova_api.Nova, roots: list[str]) -> Iterator[tuple[str, Question]]:
+    """What needs the owners of consumers, each with its findings and its plan."""
+    yield (
+        "allocation audit",
+        lambda client: shown(
+            allocation_audit.audit_cloud(
+                client, nova, allocation_audit.AuditRequest(repair=True, check_owners=True), CONTEXT
+            )
+        ),
+    )
+    yield (
+        "provider audit",
+        lambda client: shown(
+            provider_audit.audit_providers(
+                client, nova, None, providers_observe.ProviderAuditRequest(repair=True), CONTEXT
+            )
+        ),
+    )
+    request = HealRequest(check_owners=True)
+    yield "heal", lambda client: of_plan(heal.plan_healing(client, nova, request, CONTEXT).plan)
+    wanted = mirror.MirrorRequest(prune=True)
+    yield "mirror", lambda client: of_plan(mirror.plan_mirror(client, nova, wanted, CONTEXT).plan)
+    for root in roots:
+        yield (
+            f"retire {root}",
+            lambda client, root=root: of_plan(
+                retire.plan_retire(client, nova, [root], CONTEXT).plan
+            ),
+        )
+
+
+def shown(result: findings.AuditResult[Any]) -> object:
+    listed = [
+        (item.code, item.subject, item.hosts, item.evidence.text, item.proposed.text)
+        for item in result.findings
+    ]
+    return listed, of_plan(result.planned.plan), result.not_checked
+
+
+def of_plan(planned: plan.Plan) -> object:
+    """A plan without generations, which a service counts in another way."""
+    return (
+        [
+            (item.kind, item.subject, item.before, item.after, item.reason)
+            for item in planned.changes
+        ],
+        [(item.kind, item.subject, item.reason, item.code) for item in planned.skipped],
+        planned.notes,
+    )
+
+
 def repeats_class(query: candidate.CandidateQuery) -> bool:
     """Whether openstack-placement adds amounts up in place, unless group_policy=none is given."""
     return comparison.adds_up(dataclasses.replace(query, isolate=True))
@@ -155,7 +278,7 @@ def answered(question: Question, client: api.Client) -> object:
     try:
         return question(client)
     except (errors.PlacementError, api_errors.ApiError) as error:
-        return type(error).__name__
+        return f"{type(error).__name__}: {error}"
 
 
 def without_sharing(base: state.CloudState) -> state.CloudState:
@@ -196,3 +319,25 @@ def test_every_source_gives_the_same_answer(
     record_property("questions", asked)
     record_property("sources", len(clients))
     assert asked > answered_with_error
+
+
+def test_every_source_has_the_same_findings_and_repairs(
+    seed: int, tmp_path: pathlib.Path, real_placement: targets.RealPlacement
+) -> None:
+    """A copy without owners is left out: nothing is repaired on it."""
+    draw = random.Random(f"repairs {seed}")
+    base = cloud_builder.draw_state(draw)
+    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    nova = nova_of(draw, roots, base)
+    real = None if base.with_trait[standard.SHARING_TRAIT] else real_placement
+    with sources(base, str(tmp_path / "cloud.sqlite"), real) as clients:
+        for name, question in repairs(nova, draw.sample(roots, min(2, len(roots)))):
+            answers = {
+                source: answered(question, client)
+                for source, client in clients.items()
+                if source != "snapshot"
+            }
+            first = answers["service"]
+            different = [source for source, answer in answers.items() if answer != first]
+            assert not different, (name, different, first, answers[different[0]])
+            assert not isinstance(first, str), (name, first)

@@ -77,8 +77,8 @@ class Cloud:
     failed half way. Of neutron: ``agents``, None if they were not read, and ``ports``, those with
     resource requests by server.
 
-    Of Placement by UUID of the provider: ``inventories``, ``capacities`` (inventories of which only
-    the capacity is known), ``traits``, ``memberships`` (its aggregates), ``usages``, ``held``
+    Of Placement by UUID of the provider: ``inventories`` (an estimate has only the capacity),
+    ``traits``, ``memberships`` (its aggregates), ``usages``, ``held``
     (its allocations), ``read_errors`` (why it could not be read). ``with_trait`` are the providers
     with a trait, ``members`` those of an aggregate, ``sharing`` the providers that share resources
     with the tree of a root. By consumer: ``allocations``, ``generations``, and ``owners`` of those
@@ -99,7 +99,6 @@ class Cloud:
     generations: Mapping[str, int | None] = _facts()
     owners: Mapping[str, Owner] = _facts()
     inventories: Mapping[str, inventory.Inventories] = _facts()
-    capacities: Mapping[str, inventory.Inventories] = _facts()
     traits: Mapping[str, frozenset[str]] = _facts()
     memberships: Mapping[str, Collection[str]] = _facts()
     usages: Mapping[str, Mapping[str, int]] = _facts()

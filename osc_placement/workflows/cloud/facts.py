@@ -19,7 +19,8 @@ class FactTable(Mapping[K, V], Generic[K, V]):
     """``{key: value}`` of what was read; ``problems`` is ``{key: why it cannot be read}``.
 
     An answer never depends on what somebody remembered to read: asking for another key reads it.
-    ``prefetch`` reads many keys in parallel, and is only speed. A key is read once.
+    ``prefetch`` reads many keys in parallel, and is only speed. A key is read once. ``estimate``
+    adds values from another source, which are good enough until somebody asks for the exact one.
 
     Requests: those of ``read`` for a key that was not read. Errors: NotKnown for one that cannot be
     read, KeyError for one that does not exist.
@@ -28,6 +29,7 @@ class FactTable(Mapping[K, V], Generic[K, V]):
     def __init__(self, read: Read[K, V]) -> None:
         self._read = read
         self._values: dict[K, V] = {}
+        self._estimates: dict[K, V] = {}
         self._absent: set[K] = set()
         self.problems: dict[K, str] = {}
 
@@ -41,27 +43,33 @@ class FactTable(Mapping[K, V], Generic[K, V]):
         self.problems |= problems
         self._absent.update(key for key in lacking if not self._is_read(key))
 
-    def add(self, values: Mapping[K, V]) -> None:
-        """Take facts from another source; those that were read stay."""
-        self._values = {**values, **self._values}
+    def estimate(self, values: Mapping[K, V]) -> None:
+        """Take estimates; facts that were read stay."""
+        self._estimates |= values
 
-    def _is_read(self, key: K) -> bool:
-        return key in self._values or key in self.problems or key in self._absent
-
-    def __getitem__(self, key: K) -> V:
+    def exact(self, key: K) -> V:
+        """A fact, not an estimate. Requests and errors: as asking for a key."""
         self.prefetch([key])
         if key in self.problems:
             raise NotKnown(self.problems[key])
         return self._values[key]
 
+    def _is_read(self, key: K) -> bool:
+        return key in self._values or key in self.problems or key in self._absent
+
+    def __getitem__(self, key: K) -> V:
+        if key in self._estimates and key not in self._values:
+            return self._estimates[key]
+        return self.exact(key)
+
     def __contains__(self, key: Any) -> bool:
-        return key in self._values
+        return key in self._values or key in self._estimates
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._values)
+        return iter({**self._values, **self._estimates})
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len({**self._values, **self._estimates})
 
 
 def prefetch(facts: Mapping[K, V], keys: Iterable[K]) -> None:
@@ -70,10 +78,15 @@ def prefetch(facts: Mapping[K, V], keys: Iterable[K]) -> None:
         facts.prefetch(keys)
 
 
-def add(facts: Mapping[K, V], values: Mapping[K, V]) -> None:
-    """Take facts from another source, where they can be read otherwise."""
+def estimate(facts: Mapping[K, V], values: Mapping[K, V]) -> None:
+    """Take estimates, where facts can be read."""
     if isinstance(facts, FactTable):
-        facts.add(values)
+        facts.estimate(values)
+
+
+def exact(facts: Mapping[K, V], key: K) -> V:
+    """A fact, not an estimate. Errors: KeyError, NotKnown."""
+    return facts.exact(key) if isinstance(facts, FactTable) else facts[key]
 
 
 def value(facts: Mapping[K, V], key: K, default: V) -> V:

@@ -132,7 +132,9 @@ class CloudSource:
             in_use = self.client.list_traits(associated=True)
             if len(in_use) < len(uuids):
                 having = inverted(self.reader.with_traits(in_use))
-                facts.add(cloud.traits, {uuid: frozenset(having.get(uuid, ())) for uuid in uuids})
+                read = {uuid: frozenset(having.get(uuid, ())) for uuid in uuids}
+                facts.estimate(cloud.traits, read)
+                return
         facts.prefetch(cloud.traits, uuids)
 
     def take_allocations(self, cloud: Cloud, uuids: Collection[str]) -> None:

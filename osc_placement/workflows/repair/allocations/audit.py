@@ -214,10 +214,10 @@ def audit_cloud(
     """Everything that is wrong with allocations, and the plan that repairs it.
 
     Requests: ``HealReader.read_cloud``; one per provider for its inventories, none if a summary
-    has reported its capacities; one for the providers with the trait COMPUTE_NODE; one for the
-    one-time-use devices, if a class without capacity is in use; those of
-    ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement and one
-    to nova; for servers without allocations and for ports those of ``plan_healing``. With
+    has reported its capacities and no server gets allocations there; one for the providers with the
+    trait COMPUTE_NODE; one for the one-time-use devices, if a class without capacity is in use;
+    those of ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement
+    and one to nova; for servers without allocations and for ports those of ``plan_healing``. With
     ``only`` MISSING those of ``HealReader.admission``. To repair: one read per consumer to change.
     Errors: as ``read_cloud``; InvalidInput for unknown hosts and consumers.
     """

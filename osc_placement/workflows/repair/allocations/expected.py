@@ -25,6 +25,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.cloud import facts
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations.ports import unallocated
 
@@ -324,9 +325,8 @@ class FreeCapacity:
     """Capacities and usages of a snapshot; ``allocate`` adds to the usages."""
 
     def __init__(self, snapshot: Cloud) -> None:
-        self._inventories = {
-            uuid: dict(by_class) for uuid, by_class in snapshot.inventories.items()
-        }
+        self._exact = snapshot.inventories
+        self._inventories: dict[str, inventory.Inventories] = {}
         self._used = {uuid: dict(by_class) for uuid, by_class in snapshot.used.items()}
         self._name_of = snapshot.name_of
         for answer in snapshot.candidates.values():
@@ -336,7 +336,7 @@ class FreeCapacity:
     def _add_summaries(self, summaries: Mapping[str, responses.ProviderSummary]) -> None:
         """Use the summaries of providers whose inventories were not read."""
         for uuid, summary in summaries.items():
-            if uuid in self._inventories:
+            if uuid in self._exact:
                 continue
             self._inventories[uuid] = {
                 name: inventory.Inventory(total=amount.capacity)
@@ -376,9 +376,21 @@ class FreeCapacity:
             default=0.0,
         )
 
+    def _offered(self, uuid: str) -> inventory.Inventories:
+        """The inventories of a provider with their units. Errors: NotKnown."""
+        if uuid not in self._inventories:
+            try:
+                self._inventories[uuid] = facts.exact(self._exact, uuid)
+            except KeyError:
+                self._inventories[uuid] = {}
+        return self._inventories[uuid]
+
     def _why_not(self, uuid: str, resource_class: str, amount: int) -> Reason:
         provider = self._name_of(uuid)
-        offered = self._inventories.get(uuid, {}).get(resource_class)
+        try:
+            offered = self._offered(uuid).get(resource_class)
+        except errors.NotKnown as error:
+            return Reason(Code.UNREADABLE, f"{provider} cannot be read: {error}")
         if offered is None:
             text = f"{provider} has no inventory of {resource_class}, it needs {amount}"
             return Reason(Code.NO_INVENTORY, text)

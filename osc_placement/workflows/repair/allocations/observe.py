@@ -231,7 +231,8 @@ class HealReader:
         Placement and one to nova per unlisted consumer; those of ``read_owners`` and
         ``read_missing``.
         """
-        self._read_inventories(cloud, cloud.providers, cloud.providers)
+        lacking = [uuid for uuid in cloud.providers if uuid not in cloud.inventories]
+        facts.prefetch(cloud.inventories, lacking)
         unlisted = sorted(uuid for uuid in cloud.allocations if not cloud.knows(uuid))
         self.read_consumers(cloud, unlisted)
         self._read_unlisted(cloud, unlisted)
@@ -272,8 +273,8 @@ class HealReader:
         self._read_root_disks(cloud, _with_image_and_volumes(cloud, request))
         roots = dict.fromkeys(root for _, root in _lacking(cloud, request))
         sharing = [uuid for root in roots for uuid in cloud.sharing.get(root, ())]
-        self._read_inventories(cloud, [*roots, *sharing], roots)
-        self._read_inventories(cloud, _trees(cloud, request))
+        facts.prefetch(cloud.inventories, [*roots, *sharing])
+        facts.prefetch(cloud.inventories, _trees(cloud, request))
         queries = (expected.query_of(cloud, *query) for query in _lacking(cloud, request))
         self._read_candidates(cloud, dict(filter(None, queries)))
 
@@ -315,13 +316,14 @@ class HealReader:
             for uuid, summary in summaries.items()
             if not any(amount.used for amount in summary.resources.values())
         }
-        cloud.capacities = {
+        capacities: dict[str, inventory.Inventories] = {
             uuid: {
                 name: inventory.Inventory(total=amount.capacity)
                 for name, amount in summary.resources.items()
             }
             for uuid, summary in summaries.items()
         }
+        facts.estimate(cloud.inventories, capacities)
         self._source.take_allocations(
             cloud, [uuid for uuid in cloud.providers if uuid not in empty]
         )
@@ -339,14 +341,6 @@ class HealReader:
         except (api_errors.ApiError, api_errors.UnsupportedVersion, api_errors.TimedOut) as error:
             LOG.info("the capacities of all hosts in one request: %s", error)
             return {}
-
-    def _read_inventories(
-        self, cloud: Cloud, uuids: Iterable[str], capacities: Iterable[str] = ()
-    ) -> None:
-        """``capacities``: providers of which the capacity is enough, as a summary reports it."""
-        reported = {uuid: cloud.capacities[uuid] for uuid in capacities if uuid in cloud.capacities}
-        facts.add(cloud.inventories, reported)
-        facts.prefetch(cloud.inventories, uuids)
 
     def _read_sums(self, owners: Sequence[ProjectUser]) -> dict[ProjectUser, UsageSum]:
         def usage(owner: ProjectUser) -> UsageSum:

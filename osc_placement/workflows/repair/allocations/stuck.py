@@ -48,9 +48,11 @@ def _unconfirmed(
     snapshot: Cloud, move: server_moves.ServerMove, context: AuditContext
 ) -> values.Migration | None:
     """The finished migration that holds its source, of a server whose state was reset."""
-    waiting = move.migrations[0] if move.phase is server_moves.Phase.WAITING else None
     is_reset = move.server.vm_state != "resized" and not move.server.task_state
-    if waiting is None or not is_reset or not snapshot.allocations.get(waiting.uuid):
+    waiting = next(iter(move.migrations), None)
+    if waiting is None or move.phase is not server_moves.Phase.WAITING or not is_reset:
+        return None
+    if not snapshot.allocations.get(waiting.uuid):
         return None
     if context.too_young([waiting.updated, move.server.updated]):
         return None

@@ -23,6 +23,8 @@ HOSTS, NESTED, SERVERS = 100, 4, 1000
 #: Projects with their users; consumers that nova does not know; consumers that are read until
 #: the sums are the expected ones, of 715 that may have a wrong owner.
 OWNERS, ORPHANS, SUSPECTS = 4, 5, 200
+#: The hosts of servers without allocations.
+LACKING = 19
 
 CODES = {
     "missing": "missing",
@@ -79,6 +81,8 @@ def test_an_audit_finds_every_fault_with_one_request_per_host(cloud: Cloud) -> N
         # Capacities and usages of all hosts; unused devices have no allocations to read.
         "GET /allocation_candidates": 1,
         "GET /resource_providers/{}/allocations": HOSTS + NESTED,
+        # With their units: hosts of servers without allocations.
+        "GET /resource_providers/{}/inventories": LACKING,
         "GET /usages": OWNERS,
         "GET /allocations/{}": ORPHANS + SUSPECTS,
     }
@@ -89,9 +93,9 @@ def test_one_request_reports_the_capacities_of_more_than_a_thousand_hosts() -> N
     assert found(cloud.audited()) == cloud.seeded()
     count = cloud.client.count()
     assert count["GET /allocation_candidates"] == 1
-    # Hosts without servers are not read.
+    # Hosts without servers are not read, and units only where a server lacks allocations.
     assert count["GET /resource_providers/{}/allocations"] <= 100
-    assert "GET /resource_providers/{}/inventories" not in count
+    assert count["GET /resource_providers/{}/inventories"] == 2
 
 
 def test_healing_reads_owners_until_the_sums_are_the_expected_ones(cloud: Cloud) -> None:
@@ -103,6 +107,7 @@ def test_healing_reads_owners_until_the_sums_are_the_expected_ones(cloud: Cloud)
         "GET /resource_providers": 2,
         "GET /allocation_candidates": 1,
         "GET /resource_providers/{}/allocations": HOSTS + NESTED,
+        "GET /resource_providers/{}/inventories": LACKING,
         "GET /usages": OWNERS,
         "GET /allocations/{}": ORPHANS + SUSPECTS,
     }
