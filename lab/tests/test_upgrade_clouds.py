@@ -21,8 +21,10 @@ import pytest
 from lab.tests import test_api_refusals as nova
 from osc_placement.nova import flavor
 from osc_placement.scheduling import nova_options, releases, request, traits
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.health import upgrade_checks, upgrade_requests
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, Workload
 from tests.support.peer.fixtures import real_placement  # noqa: F401
@@ -127,13 +129,14 @@ def said(
 ) -> str:
     """The result of the row."""
     spec = request.ServerSpec(flavor.Flavor(2, 2048, 20, 0, 0, specs), "f", image=image)
-    pairs = upgrade_requests.pairs([Workload("flavor f", spec, ("flavor f",))], (), step)
+    compute = ServerHosts()
+    pairs = upgrade_requests.pairs([Workload("flavor f", spec, ("flavor f",))], compute, (), step)
     if not pairs:
         return ""
     queries = [query for pair in pairs for query in pair.queries()]
     base = observe.CloudReader(placement.client(), ReadContext(workers=1)).read(queries)
-    roots = set(base.providers)
-    changes = [upgrade_requests.compare(base, pair, step, roots) for pair in pairs]
+    verdicts = HostVerdicts(base, compute)
+    changes = [upgrade_requests.compare(base, pair, step, verdicts) for pair in pairs]
     return str(upgrade_checks.workloads(changes, {}, "flavor").result)
 
 

@@ -56,6 +56,7 @@ ALIASES_CHECKED_SINCE = 31
 #: The beginning of the names of the groups of PCI devices; nova uses random UUIDs.
 _DEVICE = "_pci-"
 _ZONE = "availability_zone"
+_REQUIRING = frozenset({Kind.REQUIRED, Kind.ROOT_REQUIRED})
 _TENANT_KEY = "filter_tenant_id"
 _TRAIT_KEY = "trait:"
 
@@ -123,6 +124,15 @@ class NovaRequest:
     def queries(self) -> tuple[CandidateQuery, ...]:
         """The queries of nova, in its order: it takes the hosts of all answers."""
         return tuple(single.query for single in self.all)
+
+    def required_since(self, old: NovaRequest) -> dict[Constraint, Source]:
+        """The constraints on traits that the request of another release lacks, in any query."""
+        return {
+            item: source
+            for before, after in zip(old.all, self.all, strict=True)
+            for item, source in after.sources.items()
+            if item.kind in _REQUIRING and item not in before.sources
+        }
 
     def aimed(self, node: ComputeNode) -> NovaRequest:
         """The request for a target that the operator names: its tree is the only one."""

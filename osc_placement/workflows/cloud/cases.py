@@ -140,7 +140,8 @@ def with_requests(
     )
 
 
-def _with_requests_or_reason(case: Case, assumed: Sequence[str]) -> Case:
+def with_requests_or_reason(case: Case, assumed: Sequence[str] = ()) -> Case:
+    """``with_requests``, or the case with the reason why nova or Placement refuses it."""
     try:
         return with_requests(case, assumed)
     except errors.InvalidInput as error:
@@ -185,11 +186,11 @@ def of_servers(
             # Many servers have equal flavors and images.
             key = repr(dataclasses.replace(spec, uuid=None, name=""))
             if key not in alike:
-                alike[key] = _with_requests_or_reason(case, assumed)
+                alike[key] = with_requests_or_reason(case, assumed)
             cases[uuid] = dataclasses.replace(case, requests=alike[key].requests)
             if alike[key].why_no_request:
                 # The reason names the server.
-                cases[uuid] = _with_requests_or_reason(case, assumed)
+                cases[uuid] = with_requests_or_reason(case, assumed)
         except errors.InvalidInput as error:
             cases[uuid] = "; ".join(error.reasons)
     return cases

@@ -81,5 +81,5 @@ def _key(case: Case) -> object:
         tuple(sorted(spec.flavor.extra_specs.items())),
         (spec.flavor_name, spec.project_id, spec.availability_zone, spec.image_id),
         (image, spec.why_no_image, is_zone_hidden and case.source),
-        (source, case.way is Way.LIVE_MIGRATE),
+        (source, case.way is Way.LIVE_MIGRATE, case.releases),
     )

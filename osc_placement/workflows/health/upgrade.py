@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import lookup
-from osc_placement.engine import state
 from osc_placement.model import inventory
 from osc_placement.nova import flavor, flavors, pci
 from osc_placement.nova.compute_options import ComputeOptions
 from osc_placement.plan import change
 from osc_placement.scheduling import releases, request, traits
-from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import mirror
@@ -29,7 +27,7 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.health import health, upgrade_checks as checks, upgrade_requests
 from osc_placement.workflows.health.upgrade_checks import Outcome, Readiness
-from osc_placement.workflows.health.upgrade_requests import ReleaseStep, RequestPair, WorkloadChange
+from osc_placement.workflows.health.upgrade_requests import CasePair, ReleaseStep, WorkloadChange
 from osc_placement.workflows.repair import findings, status
 from osc_placement.workflows.repair.allocations import audit as allocation_audit, missing
 
@@ -181,14 +179,14 @@ class UpgradeReader:
         """``{root UUID: host}`` of the compute nodes."""
         return {node.uuid: node.host for node in self.cloud.hosts.nodes}
 
-    def pairs(self, workloads: Sequence[upgrade_requests.Workload]) -> list[RequestPair]:
-        """The requests of both releases."""
+    def pairs(self, workloads: Sequence[upgrade_requests.Workload]) -> list[CasePair]:
+        """The cases of both releases."""
         aggregates = self.mirrored.snapshot.aggregates
-        return upgrade_requests.pairs(workloads, aggregates, self.upgrade)
+        return upgrade_requests.pairs(workloads, self._running, aggregates, self.upgrade)
 
     @functools.cached_property
-    def flavor_pairs(self) -> list[RequestPair]:
-        """The requests for the flavors."""
+    def flavor_pairs(self) -> list[CasePair]:
+        """The cases of the flavors."""
         return self.pairs(upgrade_requests.of_flavors(self.named_flavors))
 
     @functools.cached_property
@@ -215,7 +213,7 @@ class UpgradeReader:
             if server.known and server.flavor is not None
         ]
 
-    def changes(self, pairs: Sequence[RequestPair]) -> list[WorkloadChange]:
+    def changes(self, pairs: Sequence[CasePair]) -> list[WorkloadChange]:
         """What the requests lose. Requests: those of ``CloudReader.read`` on a service."""
         client, upgrade = self._services.client, self.upgrade
         queries = [query for pair in pairs for query in pair.queries()]
@@ -225,10 +223,7 @@ class UpgradeReader:
             base = whole or observe.CloudReader(client, self._context).read(queries)
             empty = base.without_allocations()
             verdicts = HostVerdicts(empty, self._running)
-            return [
-                upgrade_requests.compare(empty, pair, upgrade, self._roots(empty, verdicts, pair))
-                for pair in pairs
-            ]
+            return [upgrade_requests.compare(empty, pair, upgrade, verdicts) for pair in pairs]
 
     @functools.cached_property
     def _running(self) -> ServerHosts:
@@ -239,16 +234,6 @@ class UpgradeReader:
             for service in hosts.compute_services
         )
         return ServerHosts(dataclasses.replace(hosts, compute_services=services))
-
-    def _roots(
-        self, base: state.CloudState, verdicts: HostVerdicts, pair: RequestPair
-    ) -> Collection[str]:
-        """The compute nodes that nova's filters do not refuse to a workload."""
-        spec, options, new = pair.workload.spec, self.upgrade.options, self.upgrade.new
-        aggregates = self.mirrored.snapshot.aggregates
-        case = Case(Way.BOOT, spec, self._running, (new,), options, aggregates=aggregates)
-        nodes = self.cloud.compute_nodes.keys() & base.providers.keys()
-        return nodes - verdicts.of(case).refused.keys()
 
     def missing(self) -> list[findings.Finding[Any]]:
         """The servers on a host without allocations, or without those that their ports request."""
@@ -304,7 +289,9 @@ def _refuse(error: errors.PlacementError) -> flavors.Glance:
 
 def _wide_trees(reader: UpgradeReader) -> Outcome:
     queries = {
-        pair.workload.name: pair.new.query for pair in reader.flavor_pairs if pair.new is not None
+        pair.workload.name: pair.new.requests[0].query
+        for pair in reader.flavor_pairs
+        if pair.new.requests
     }
     return checks.wide_trees(reader.cloud, reader.inventories, queries, reader.upgrade)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which flavors, images and servers lose hosts under the rules of another release. Pure.
 
-Two requests are compared: that of the present release, and that of the new one. The hosts are
-those that can serve a request without any allocation, so that a full host is no difference.
+``scheduling`` decides the same case under both releases. The hosts are those that can serve a
+request without any allocation, so that a full host is no difference.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement import errors
 from osc_placement.engine import state
 from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import flavors, values
 from osc_placement.nova.compute_options import ComputeOptions
-from osc_placement.nova.flavor import Flavor, Source
+from osc_placement.nova.flavor import Flavor
 from osc_placement.scheduling import nova_options, releases, request, traits
+from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import cases
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import HostSearch
 
 #: The smallest flavor: a request for it has what an image adds.
 _PROBE = Flavor(1, 1, 0, 0, 0, {})
-_REQUIRING = frozenset({Kind.REQUIRED, Kind.ROOT_REQUIRED})
 _SHOWN = 3
 
 
@@ -82,32 +83,17 @@ def of_servers(specs: Iterable[tuple[str, request.ServerSpec]]) -> list[Workload
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RequestPair:
-    """The requests of both releases for a workload.
-
-    ``new`` is None, with the reason in ``refused``, if the new release refuses it.
-    """
+class CasePair:
+    """The same case under both releases: ``why_no_request`` is why a release refuses it."""
 
     workload: Workload
-    old: request.NovaRequest
-    new: request.NovaRequest | None
-    refused: str = ""
+    old: Case
+    new: Case
 
     def queries(self) -> Iterator[CandidateQuery]:
         """All queries of both requests."""
-        yield from self.old.queries
-        yield from self.new.queries if self.new is not None else ()
-
-    def new_constraints(self) -> dict[Constraint, Source]:
-        """The constraints on traits that only the new release has, in any of its queries."""
-        if self.new is None:
-            return {}
-        return {
-            item: source
-            for old, new in zip(self.old.all, self.new.all, strict=True)
-            for item, source in new.sources.items()
-            if item.kind in _REQUIRING and item not in old.sources
-        }
+        for single in (*self.old.requests, *self.new.requests):
+            yield from single.queries
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,32 +120,40 @@ class ReleaseStep:
         compute = self.compute
         return new if compute is None else frozenset(t for t in new if not compute.withholds(t))
 
-    def of(self, release: int) -> nova_options.SchedulerOptions:
-        """The options of a release whose nova-computes are all of this release."""
-        owner = release >= traits.OWNER_SINCE
-        return dataclasses.replace(self.options, release=release, owner=owner)
+    def case(
+        self,
+        release: int,
+        spec: request.ServerSpec,
+        compute: ServerHosts,
+        aggregates: Sequence[values.HostAggregate],
+    ) -> Case:
+        """The boot of a server by a release whose nova-computes are all of this release."""
+        options = dataclasses.replace(self.options, owner=release >= traits.OWNER_SINCE)
+        case = Case(Way.BOOT, spec, compute, (release,), options, aggregates=aggregates)
+        return cases.with_requests_or_reason(case)
 
 
 def pairs(
     workloads: Iterable[Workload],
+    compute: ServerHosts,
     aggregates: Sequence[values.HostAggregate],
     upgrade: ReleaseStep,
-) -> list[RequestPair]:
-    """The requests for the workloads that the present release does not refuse."""
-    answers = []
-    for workload in workloads:
-        try:
-            old = request.request_to_placement(workload.spec, aggregates, upgrade.of(upgrade.old))
-        except errors.InvalidInput:
-            # It cannot start today either: the audit of flavors reports it.
-            continue
-        try:
-            new = request.request_to_placement(workload.spec, aggregates, upgrade.of(upgrade.new))
-        except errors.InvalidInput as error:
-            answers.append(RequestPair(workload, old, None, "; ".join(error.reasons)))
-        else:
-            answers.append(RequestPair(workload, old, new))
-    return answers
+) -> list[CasePair]:
+    """The cases of the workloads that the present release does not refuse.
+
+    What it refuses cannot start today either: the audit of flavors reports it.
+    """
+    both = (
+        CasePair(
+            workload,
+            *(
+                upgrade.case(release, workload.spec, compute, aggregates)
+                for release in (upgrade.old, upgrade.new)
+            ),
+        )
+        for workload in workloads
+    )
+    return [pair for pair in both if not pair.old.why_no_request]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -207,17 +201,14 @@ class WorkloadChange:
 
 
 def compare(
-    base: state.CloudState, pair: RequestPair, upgrade: ReleaseStep, roots: Collection[str]
+    base: state.CloudState, pair: CasePair, upgrade: ReleaseStep, hosts: HostVerdicts
 ) -> WorkloadChange:
-    """The hosts of both requests; ``base`` has no allocations.
-
-    ``roots`` are the compute nodes that nova's filters accept.
-    """
-    if pair.new is None:
-        return WorkloadChange(
-            pair.workload, frozenset(), frozenset(), frozenset(), refused=pair.refused
-        )
-    required = pair.new_constraints()
+    """The hosts of both cases; ``base`` has no allocations."""
+    if pair.new.why_no_request:
+        none = frozenset[str]()
+        return WorkloadChange(pair.workload, none, none, none, refused=pair.new.why_no_request)
+    (old,), (new,) = pair.old.requests, pair.new.requests
+    required = new.required_since(old)
     coming = {item for item in required if not upgrade.written.isdisjoint(item.names)}
     # Nova requires the owner only when every nova-compute writes it.
     owner = {item for item in coming if item.names == (traits.OWNER,)}
@@ -226,10 +217,10 @@ def compare(
         for item, source in required.items()
         if item not in owner
     )
-    before = _serving(base, pair.old.queries, roots)
-    later = [constraint.without(query, coming) for query in pair.new.queries]
-    now = [constraint.without(query, owner) for query in pair.new.queries]
-    after = _serving(base, later, before)
+    before = _serving(base, old.queries, frozenset(base.tree) - hosts.of(pair.old).refused.keys())
+    later = [constraint.without(query, coming) for query in new.queries]
+    now = [constraint.without(query, owner) for query in new.queries]
+    after = _serving(base, later, before - hosts.of(pair.new).refused.keys())
     meanwhile = _serving(base, now, after) if coming - owner else after
     return WorkloadChange(pair.workload, before, after, meanwhile, why)
 

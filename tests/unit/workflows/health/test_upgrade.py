@@ -17,8 +17,11 @@ from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, compute_options, flavor, flavors, pci, values
 from osc_placement.scheduling import nova_options, releases, request, traits
+from osc_placement.scheduling.case import Case
+from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.health import health, upgrade, upgrade_checks, upgrade_requests
 from osc_placement.workflows.health.upgrade_checks import Outcome
@@ -27,6 +30,7 @@ from tests.support import embedded
 
 UUID = "00000000-0000-4000-8000-{:012}"
 OPTIONS = nova_options.SchedulerOptions()
+NOT_READ = ServerHosts()
 CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 TPM = {"hw:tpm_version": "2.0"}
 TPM_TRAITS = ("COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS")
@@ -67,8 +71,8 @@ def workload(specs: Mapping[str, str], image: Mapping[str, str] | None = None) -
 def change(
     base: state.CloudState, server: Workload, taken: ReleaseStep
 ) -> upgrade_requests.WorkloadChange:
-    (pair,) = upgrade_requests.pairs([server], (), taken)
-    return upgrade_requests.compare(base, pair, taken, base.providers.keys())
+    (pair,) = upgrade_requests.pairs([server], NOT_READ, (), taken)
+    return upgrade_requests.compare(base, pair, taken, HostVerdicts(base, NOT_READ))
 
 
 @pytest.mark.parametrize(
@@ -188,9 +192,11 @@ DRAWN = (
 )
 
 
-def serving(base: state.CloudState, asked: request.NovaRequest) -> set[str]:
+def serving(base: state.CloudState, asked: Case) -> set[str]:
     """The hosts that nova gets: those of all its queries."""
-    return {uuid for query in asked.queries for uuid in HostSearch(base, query).serving()}
+    return {
+        uuid for query in asked.requests[0].queries for uuid in HostSearch(base, query).serving()
+    }
 
 
 @pytest.mark.seeds(60, long=3000)
@@ -201,13 +207,14 @@ def test_hosts_after_an_upgrade_are_those_of_a_cloud_with_the_new_traits(seed: i
     names = [*releases.WRITTEN_SINCE, *TPM_TRAITS, "COMPUTE_SECURITY_TPM_1_2", "CUSTOM_A"]
     having = [tuple(draw.sample(names, draw.randint(0, len(names)))) for _ in range(4)]
     specs = {key: draw.choice(texts) for key, texts in DRAWN if draw.random() < 0.4}
-    found = upgrade_requests.pairs([workload(specs)], (), step(old, new))
+    found = upgrade_requests.pairs([workload(specs)], NOT_READ, (), step(old, new))
     coming = releases.new_traits(old, new)
     for pair in found:
         base = hosts(*having)
-        compared = upgrade_requests.compare(base, pair, step(old, new), base.providers.keys())
+        verdicts = HostVerdicts(base, NOT_READ)
+        compared = upgrade_requests.compare(base, pair, step(old, new), verdicts)
         assert compared.before == serving(base, pair.old)
-        if pair.new is None:
+        if pair.new.why_no_request:
             assert compared.loses_all
             continue
         later = hosts(*((*item, *coming) for item in having))
