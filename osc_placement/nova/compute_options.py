@@ -19,6 +19,8 @@ class ComputeOptions:
     ``has_tpm`` is ``[libvirt]swtpm_enabled`` and ``tpm_secrets`` its
     ``supported_tpm_secret_security``; None if the file does not set them: it may be the file of
     another service. ``skips_version_check``: nova's services start beside each nova-compute.
+    ``is_of_compute``: the file has the ``compute_driver`` that nova-compute needs, and not the
+    ``[api_database]connection`` that other services need. ``refused``: nova does not start.
     """
 
     path: str
@@ -26,6 +28,8 @@ class ComputeOptions:
     has_tpm: bool | None = None
     tpm_secrets: frozenset[str] | None = None
     skips_version_check: bool = False
+    is_of_compute: bool = True
+    refused: tuple[str, ...] = ()
 
     def withholds(self, trait: str) -> bool:
         """Whether a nova-compute with this file never writes a trait."""
@@ -34,22 +38,27 @@ class ComputeOptions:
         return trait.startswith(_TPM) and self.has_tpm is False
 
 
-def read(path: pathlib.Path) -> ComputeOptions:
-    """The options of a nova.conf. Errors: PlacementError names the file."""
+def read(path: pathlib.Path, refused: list[str]) -> ComputeOptions:
+    """The options of a nova.conf; ``refused`` has what was refused in other options.
+
+    Errors: PlacementError names the file.
+    """
     from oslo_config import cfg
 
-    conf = cfg.ConfigOpts()
-    skips = cfg.BoolOpt("disable_compute_service_check_for_ffu", default=False)
-    conf.register_opt(cfg.StrOpt("host"))
-    conf.register_opt(skips, group="workarounds")
-    conf.register_opt(cfg.BoolOpt("swtpm_enabled"), group="libvirt")
-    conf.register_opt(cfg.ListOpt("supported_tpm_secret_security"), group="libvirt")
-    with configuration.read(conf, path):
-        secrets = conf.libvirt.supported_tpm_secret_security
-        return ComputeOptions(
-            str(path),
-            conf.host,
-            conf.libvirt.swtpm_enabled,
-            None if secrets is None else frozenset(secrets),
-            conf.workarounds[skips.name],
-        )
+    skips, secrets = "disable_compute_service_check_for_ffu", "supported_tpm_secret_security"
+    sections: dict[str, list[cfg.Opt]] = {
+        "DEFAULT": [cfg.HostDomainOpt("host"), cfg.StrOpt("compute_driver")],
+        "api_database": [cfg.StrOpt("connection")],
+        "workarounds": [cfg.BoolOpt(skips, default=False)],
+        "libvirt": [cfg.BoolOpt("swtpm_enabled"), cfg.ListOpt(secrets)],
+    }
+    values = configuration.read(path, sections, refused)
+    return ComputeOptions(
+        str(path),
+        values["host"],
+        values["swtpm_enabled"],
+        None if values[secrets] is None else frozenset(values[secrets]),
+        values[skips],
+        bool(values["compute_driver"] and not values["connection"]),
+        tuple(dict.fromkeys(refused)),
+    )

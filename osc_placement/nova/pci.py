@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from osc_placement import errors
 from osc_placement.model import json_text
 from osc_placement.nova import configuration
-from osc_placement.nova.topology import is_true
+from osc_placement.nova.topology import to_bool
 
 #: The trait that nova-compute gives to every provider of a PCI device that it manages.
 MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
@@ -71,13 +71,13 @@ class DeviceSpec:
     ``address`` has a pattern for each of domain, bus, slot and function.
     ``is_named``: it names a network interface (``devname``), whose address Placement does not know.
     ``ids`` are the vendor and the product, None for any. ``is_one_time_use``: its devices serve
-    one server, and are then cleaned.
+    one server, and are then cleaned; None for a value that nova refuses from nova 32 on.
     """
 
     address: tuple[re.Pattern[str], ...]
     ids: tuple[str | None, str | None] = (None, None)
     is_named: bool = False
-    is_one_time_use: bool = False
+    is_one_time_use: bool | None = False
 
     def matches(self, device: Device) -> bool | None:
         """Whether nova-compute manages the device because of this entry; None if it may."""
@@ -134,41 +134,41 @@ class PciConfiguration:
     host: str | None = None
     is_reported: bool = False
 
-    @property
-    def one_time_use(self) -> bool:
-        """Whether an entry is of one-time-use devices."""
-        return any(spec.is_one_time_use for spec in self.specs or ())
-
     def matches(self, device: Device) -> bool | None:
         """Whether an entry matches the device; None if this cannot be judged."""
         answers = {spec.matches(device) for spec in self.specs or ()}
         return True if True in answers else None if None in answers or self.specs is None else False
 
 
-def read_device_spec(path: pathlib.Path) -> PciConfiguration:
-    """The configuration of PCI devices in a nova.conf. Errors: PlacementError names the file."""
+def read_device_spec(path: pathlib.Path, refused: list[str] | None = None) -> PciConfiguration:
+    """The configuration of PCI devices in a nova.conf; ``refused`` is that of ``configuration``.
+
+    Errors: PlacementError names the file.
+    """
     from oslo_config import cfg
 
-    conf = cfg.ConfigOpts()
     old_names = [
         cfg.DeprecatedOpt("passthrough_whitelist", group="pci"),
         cfg.DeprecatedOpt("pci_passthrough_whitelist", group="DEFAULT"),
     ]
-    reported = cfg.BoolOpt("report_in_placement", default=False)
-    conf.register_opts(
-        [cfg.MultiStrOpt("device_spec", deprecated_opts=old_names), reported], group="pci"
-    )
-    conf.register_opts([cfg.StrOpt("host")])
-    with configuration.read(conf, path):
-        texts, host = conf.pci.device_spec, conf.host
-        is_reported = bool(conf.pci.report_in_placement)
-    if texts is None:
-        return PciConfiguration(str(path), None, host, is_reported)
+    sections: dict[str, list[cfg.Opt]] = {
+        "DEFAULT": [cfg.StrOpt("host")],
+        "pci": [
+            cfg.MultiStrOpt("device_spec", deprecated_opts=old_names),
+            cfg.BoolOpt("report_in_placement", default=False),
+        ],
+    }
+    values = configuration.read(path, sections, refused)
+    texts = values["device_spec"]
+    specs = None
     try:
-        specs = tuple(spec for text in texts for spec in parse(text))
+        specs = None if texts is None else tuple(spec for text in texts for spec in parse(text))
     except ValueError as error:
-        raise errors.PlacementError(f"{path}: [pci]device_spec: {error}") from error
-    return PciConfiguration(str(path), specs, host, is_reported)
+        reason = f"[pci]device_spec: {error}"
+        if refused is None:
+            raise errors.PlacementError(f"{path}: {reason}") from error
+        refused.append(reason)
+    return PciConfiguration(str(path), specs, values["host"], values["report_in_placement"])
 
 
 def parse(text: str) -> list[DeviceSpec]:
@@ -194,7 +194,7 @@ def _spec(entry: Any) -> DeviceSpec:
         _address(entry.get("address", _ANY)),
         (vendor, product),
         is_named="devname" in entry,
-        is_one_time_use=is_true(str(entry.get("one_time_use", ""))),
+        is_one_time_use=to_bool(str(entry.get("one_time_use", "no"))),
     )
 
 

@@ -48,31 +48,23 @@ def read_login(path: pathlib.Path) -> PlacementLogin:
     """The login in a nova.conf. Errors: PlacementError names the file and what it lacks."""
     from oslo_config import cfg
 
-    conf = cfg.ConfigOpts()
     old = [cfg.DeprecatedOpt(name) for name in ("user_name", "user-name")]
-    conf.register_opts(
-        [
-            cfg.StrOpt("username", deprecated_opts=old),
-            cfg.StrOpt("project_name", deprecated_opts=[cfg.DeprecatedOpt("tenant_name")]),
-            *(
-                cfg.StrOpt(f"{kind}_domain_{field}")
-                for kind in ("user", "project")
-                for field in ("name", "id")
-            ),
-        ],
-        group=_SECTION,
-    )
-    with configuration.read(conf, path):
-        section = conf[_SECTION]
-        found = {name: section[name] for name in ("username", "project_name")}
-        domains = [
-            section[f"{kind}_domain_id"] or section[f"{kind}_domain_name"] or "default"
-            for kind in ("user", "project")
-        ]
-    missing = [f"[{_SECTION}]{name}" for name, value in found.items() if not value]
+    domain = (f"{kind}_domain_{field}" for kind in ("user", "project") for field in ("name", "id"))
+    options = [
+        cfg.StrOpt("username", deprecated_opts=old),
+        cfg.StrOpt("project_name", deprecated_opts=[cfg.DeprecatedOpt("tenant_name")]),
+        *map(cfg.StrOpt, domain),
+    ]
+    read = configuration.read(path, {_SECTION: options})
+    named = {name: read[name] for name in ("username", "project_name")}
+    domains = [
+        read[f"{kind}_domain_id"] or read[f"{kind}_domain_name"] or "default"
+        for kind in ("user", "project")
+    ]
+    missing = [f"[{_SECTION}]{name}" for name, value in named.items() if not value]
     if missing:
         raise errors.PlacementError(f"{path} has no {' and no '.join(missing)}")
-    return PlacementLogin(found["username"], domains[0], found["project_name"], domains[1])
+    return PlacementLogin(named["username"], domains[0], named["project_name"], domains[1])
 
 
 def has_service_role(connection: Any, login: PlacementLogin) -> bool:

@@ -20,6 +20,7 @@ DEDICATED, SHARED, MIXED = POLICIES = ("dedicated", "shared", "mixed")
 ISOLATE, SHARE = EMULATOR_POLICIES = ("isolate", "share")
 
 _TRUE = {"1", "t", "true", "on", "y", "yes"}
+_FALSE = {"0", "f", "false", "off", "n", "no"}
 
 
 class Contradiction(ValueError):
@@ -37,6 +38,11 @@ class Pinning:
 def is_true(text: str | None) -> bool:
     """Whether nova parses a property as true; it parses unknown values as false."""
     return text is not None and text.strip().lower() in _TRUE
+
+
+def to_bool(text: str) -> bool | None:
+    """A value that nova parses strictly: None for one that it refuses."""
+    return is_true(text) or (False if text.strip().lower() in _FALSE else None)
 
 
 def pin(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) -> Pinning:

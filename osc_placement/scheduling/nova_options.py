@@ -17,10 +17,6 @@ from osc_placement.scheduling import traits
 
 _NOT_IN_A_NAME = re.compile("[^A-Z0-9_]+")
 
-_SECTION = "scheduler"
-_FILTER_SECTION = "filter_scheduler"
-_PCI_SECTION = "pci"
-_WORKAROUNDS = "workarounds"
 
 #: The filters that nova enables by default.
 DEFAULT_FILTERS = (
@@ -41,7 +37,7 @@ class PciAlias:
 
     ``has_ids``: the alias has a vendor_id and a product_id; ``has_class``: a resource_class.
     ``is_live_migratable``: its devices can move with a running server. ``problem`` is what nova
-    refuses in it from nova 31 on.
+    refuses in it.
     """
 
     resource_class: str
@@ -59,34 +55,34 @@ PciAliases = Mapping[str, Sequence[PciAlias]]
 
 
 def read_aliases(texts: Iterable[str]) -> PciAliases:
-    """The PCI aliases of the JSON texts of ``[pci]alias``.
-
-    Raises ValueError for a text that is not the JSON object of an alias.
-    """
+    """The PCI aliases of the JSON texts of ``[pci]alias``; one without a name has its text."""
     aliases: dict[str, list[PciAlias]] = collections.defaultdict(list)
     for text in texts:
-        alias = json_text.parse(text)
         try:
-            device = f"PCI_{alias.get('vendor_id')}_{alias.get('product_id')}"
-            requested = alias.get("resource_class") or device
-            names = filter(None, alias.get("traits", "").split(","))
-            read = PciAlias(
-                _standard_or_custom(requested, flavors.STANDARD_CLASSES),
-                frozenset(_standard_or_custom(each, traits.standard()) for each in names),
-                bool(alias.get("vendor_id") and alias.get("product_id")),
-                topology.is_true(str(alias.get("live_migratable", ""))),
-                bool(alias.get("resource_class")),
-                alias.get("device_type"),
-                alias.get("numa_policy", "legacy"),
-                _problem_of(alias),
-            )
-            aliases[alias["name"]].append(read)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"not a PCI alias: {text}") from error
+            alias = json_text.parse(text)
+        except ValueError as error:
+            aliases[text].append(PciAlias("", problem=f"not JSON: {error}"))
+            continue
+        items = alias.items() if isinstance(alias, Mapping) else ()
+        fields = {key: value for key, value in items if isinstance(value, str)}
+        device = f"PCI_{fields.get('vendor_id')}_{fields.get('product_id')}"
+        requested = fields.get("resource_class") or device
+        names = filter(None, fields.get("traits", "").split(","))
+        read = PciAlias(
+            _standard_or_custom(requested, flavors.STANDARD_CLASSES),
+            frozenset(_standard_or_custom(name, traits.standard()) for name in names),
+            bool(fields.get("vendor_id") and fields.get("product_id")),
+            topology.is_true(fields.get("live_migratable")),
+            bool(fields.get("resource_class")),
+            fields.get("device_type"),
+            fields.get("numa_policy", "legacy"),
+            _problem_of(alias),
+        )
+        aliases[fields.get("name", text)].append(read)
     return aliases
 
 
-#: The keys of an alias, and the values that nova accepts from nova 31 on.
+#: The keys of an alias, and the values that nova accepts.
 _ALIAS_VALUES: Mapping[str, str] = {
     "name": "(?s).{1,256}",
     "vendor_id": "[0-9a-fA-F]{4}",
@@ -100,7 +96,11 @@ _ALIAS_VALUES: Mapping[str, str] = {
 }
 
 
-def _problem_of(alias: Mapping[str, Any]) -> str:
+def _problem_of(alias: Any) -> str:
+    if not isinstance(alias, Mapping):
+        return "not a JSON object"
+    if "name" not in alias:
+        return "it has no name"
     for key, value in alias.items():
         if key not in _ALIAS_VALUES:
             return f"nova does not know {key}"
@@ -109,13 +109,23 @@ def _problem_of(alias: Mapping[str, Any]) -> str:
     return ""
 
 
-def wrong_aliases(aliases: PciAliases, *, in_placement: bool) -> Iterator[str]:
-    """Why nova refuses the aliases of a nova.conf from nova 31 on, whatever a flavor requests."""
+def alias_problems(aliases: PciAliases) -> Iterator[str]:
+    """Why nova refuses each flavor with a PCI alias, whichever of them it requests."""
     for name, specs in aliases.items():
         yield from (f"alias {name}: {alias.problem}" for alias in specs if alias.problem)
+
+
+def wrong_aliases(aliases: PciAliases, *, in_placement: bool) -> Iterator[str]:
+    """Why nova refuses the aliases of a nova.conf from nova 31 on, whatever a flavor requests."""
+    yield from alias_problems(aliases)
+    for name, specs in aliases.items():
+        if any(alias.problem for alias in specs):
+            continue
         types = {alias.device_type for alias in specs}
-        if len(specs) > 1 and (len(types) > 1 or None in types):
-            named = ", ".join(sorted(str(kind or "none") for kind in types))
+        if len(specs) > 1 and None in types:
+            yield f"alias {name} is set {len(specs)} times: each needs a device_type"
+        elif len(types) > 1:
+            named = ", ".join(sorted(map(str, types)))
             yield f"alias {name} is set {len(specs)} times: the device types differ ({named})"
         if len({alias.numa_policy for alias in specs}) > 1:
             yield f"alias {name} is set {len(specs)} times: the NUMA policies differ"
@@ -197,20 +207,23 @@ _TEXTS = (
 )
 
 
-def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptions:
-    """``base`` with the options that a nova.conf sets. Errors: PlacementError names the file."""
+def read_nova_conf(
+    path: pathlib.Path, base: SchedulerOptions, refused: list[str] | None = None
+) -> SchedulerOptions:
+    """``base`` with the options that a nova.conf sets; ``refused`` is that of ``configuration``.
+
+    Errors: PlacementError names the file.
+    """
     from oslo_config import cfg
 
-    conf = cfg.ConfigOpts()
-    conf.register_opts(
-        [
+    # Nova still reads the option under its former name.
+    former = {"deprecated_name": "pci_alias", "deprecated_group": "DEFAULT"}
+    sections: dict[str, list[cfg.Opt]] = {
+        "scheduler": [
             cfg.IntOpt("max_placement_results", default=base.max_placement_results, min=1),
             *(cfg.BoolOpt(name, default=getattr(base, name)) for name in FILTERS),
         ],
-        group=_SECTION,
-    )
-    conf.register_opts(
-        [
+        "filter_scheduler": [
             cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS)),
             cfg.BoolOpt("pci_in_placement", default=False),
             cfg.IntOpt("max_instances_per_host", default=DEFAULT_MAX_INSTANCES, min=1),
@@ -219,29 +232,12 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
             cfg.ListOpt("isolated_images", default=[]),
             cfg.BoolOpt("restrict_isolated_hosts_to_isolated_images", default=True),
         ],
-        group=_FILTER_SECTION,
-    )
-    fallback = cfg.BoolOpt("disable_fallback_pcpu_query", default=False)
-    conf.register_opts([fallback], group=_WORKAROUNDS)
-    # Nova still reads the option under its former name.
-    former = {"deprecated_name": "pci_alias", "deprecated_group": "DEFAULT"}
-    conf.register_opts([cfg.MultiStrOpt("alias", default=[], **former)], group=_PCI_SECTION)
-    conf.register_opts([cfg.BoolOpt("allow_resize_to_same_host", default=False)])
-    with configuration.read(conf, path):
-        scheduler, section = conf[_SECTION], conf[_FILTER_SECTION]
-        return dataclasses.replace(
-            base,
-            **{name: getattr(scheduler, name) for name in ("max_placement_results", *FILTERS)},
-            enabled_filters=tuple(section.enabled_filters),
-            max_instances_per_host=section.max_instances_per_host,
-            allow_resize_to_same_host=conf.allow_resize_to_same_host,
-            pci_in_placement=section.pci_in_placement,
-            aliases=read_aliases(conf[_PCI_SECTION].alias),
-            **{name: getattr(section, name) for name in _TEXTS},
-            isolated_hosts=frozenset(section.isolated_hosts),
-            isolated_images=frozenset(section.isolated_images),
-            restrict_isolated_hosts_to_isolated_images=(
-                section.restrict_isolated_hosts_to_isolated_images
-            ),
-            disable_fallback_pcpu_query=conf[_WORKAROUNDS].disable_fallback_pcpu_query,
-        )
+        "workarounds": [cfg.BoolOpt("disable_fallback_pcpu_query", default=False)],
+        "pci": [cfg.MultiStrOpt("alias", default=[], **former)],
+        "DEFAULT": [cfg.BoolOpt("allow_resize_to_same_host", default=False)],
+    }
+    values = configuration.read(path, sections, refused)
+    values["aliases"] = read_aliases(values.pop("alias"))
+    values["enabled_filters"] = tuple(values["enabled_filters"])
+    values |= {name: frozenset(values[name]) for name in ("isolated_hosts", "isolated_images")}
+    return dataclasses.replace(base, **values)

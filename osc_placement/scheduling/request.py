@@ -596,6 +596,7 @@ def _wrong_aliases(
     if release >= ALIASES_CHECKED_SINCE:
         yield from nova_options.wrong_aliases(aliases, in_placement=in_placement)
         return
+    yield from nova_options.alias_problems(aliases)
     for name in dict(requested) if in_placement else ():
         if len(aliases.get(name, ())) > 1:
             yield f"alias {name} is set {len(aliases[name])} times: pci_in_placement allows one"

@@ -95,9 +95,10 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
         options = nova_options.SchedulerOptions()
         configuration = compute = None
         if parsed_args.nova_conf is not None:
-            options = nova_options.read_nova_conf(parsed_args.nova_conf, options)
-            configuration = pci.read_device_spec(parsed_args.nova_conf)
-            compute = compute_options.read(parsed_args.nova_conf)
+            refused: list[str] = []
+            options = nova_options.read_nova_conf(parsed_args.nova_conf, options, refused)
+            configuration = pci.read_device_spec(parsed_args.nova_conf, refused)
+            compute = compute_options.read(parsed_args.nova_conf, refused)
         version = api.maximum_version(opened.require_nova())
         step = upgrade.step_of(version, parsed_args.old, parsed_args.to, options, compute)
         with self.reading() as context:

@@ -85,31 +85,26 @@ def step_of(
     return ReleaseStep(source, target, options, compute)
 
 
+@dataclasses.dataclass(eq=False)
 class UpgradeReader:
     """Reads what the checks need, each thing once. Errors: PlacementError of a service."""
 
-    def __init__(
-        self,
-        services: health.HealthServices,
-        glance: Callable[[], flavors.Glance],
-        has_role: Callable[[], bool],
-        upgrade: ReleaseStep,
-        configuration: pci.PciConfiguration | None,
-        context: ReadContext,
-    ) -> None:
-        self._services, self._glance, self._context = services, glance, context
-        self.has_role = has_role
-        self.upgrade, self.configuration = upgrade, configuration
+    services: health.HealthServices
+    glance: Callable[[], flavors.Glance]
+    has_role: Callable[[], bool]
+    upgrade: ReleaseStep
+    configuration: pci.PciConfiguration | None
+    context: ReadContext
 
     @functools.cached_property
     def audited(self) -> allocation_audit.AuditReading:
         """Servers, hosts, providers and allocations."""
         return allocation_audit.read_cloud(
-            self._services.client,
-            self._services.require_nova(),
+            self.services.client,
+            self.services.require_nova(),
             allocation_audit.AuditRequest(min_age=allocation_audit.MIN_AGE),
-            self._context,
-            self._services.neutron_or_none,
+            self.context,
+            self.services.neutron_or_none,
         )
 
     @property
@@ -120,59 +115,45 @@ class UpgradeReader:
     @property
     def is_recorded(self) -> bool:
         """Whether nova's answers are a recording."""
-        return bool(self._services.require_nova().source)
+        return bool(self.services.require_nova().source)
 
     @functools.cached_property
     def mirrored(self) -> mirror.MirrorReading:
         """Nova's host aggregates, and their members in Placement."""
         return mirror.read_cloud(
-            self._services.client,
-            self._services.require_nova(),
+            self.services.client,
+            self.services.require_nova(),
             mirror.MirrorRequest(),
-            self._context,
+            self.context,
         )
 
     @functools.cached_property
     def inventories(self) -> Mapping[str, inventory.Inventories]:
         """``{provider: its inventories}``."""
-        reader = observe.CloudReader(self._services.client, self._context)
+        reader = observe.CloudReader(self.services.client, self.context)
         return reader.inventories(list(self.cloud.providers))
-
-    @functools.cached_property
-    def status(self) -> status.CloudStatus:
-        """Placement's versions."""
-        return status.observe_status(self._services.client)
-
-    @functools.cached_property
-    def known_traits(self) -> frozenset[str]:
-        """The traits that Placement knows."""
-        return frozenset(self._services.client.list_traits())
 
     @functools.cached_property
     def having(self) -> Mapping[str, frozenset[str]]:
         """``{new trait: the providers that have it}``, without those that none has."""
         new = releases.new_traits(self.upgrade.old, self.upgrade.new)
-        used = self._services.client.list_traits(associated=True)
-        return {name: self._with_trait(name) for name in sorted(new.intersection(used))}
+        used = self.services.client.list_traits(associated=True)
+        return {name: self.with_trait(name) for name in sorted(new.intersection(used))}
 
-    def _with_trait(self, name: str) -> frozenset[str]:
-        return lookup.providers_with_trait(self._services.client, name)
-
-    @functools.cached_property
-    def sev_es(self) -> frozenset[str]:
-        """The providers of SEV-ES."""
-        return self._with_trait(_SEV_ES)
+    def with_trait(self, name: str) -> frozenset[str]:
+        """The providers with a trait."""
+        return lookup.providers_with_trait(self.services.client, name)
 
     @functools.cached_property
     def named_flavors(self) -> list[flavors.NamedFlavor]:
         """Nova's flavors, by name."""
-        listed = flavors.flavors(self._services.require_nova())
+        listed = flavors.flavors(self.services.require_nova())
         return sorted(listed, key=lambda item: item.name)
 
     @functools.cached_property
     def images(self) -> list[flavors.Image]:
         """Glance's images, by name."""
-        return sorted(flavors.images(self._glance()), key=lambda item: item.name)
+        return sorted(flavors.images(self.glance()), key=lambda item: item.name)
 
     @functools.cached_property
     def host_names(self) -> dict[str, str]:
@@ -192,15 +173,15 @@ class UpgradeReader:
     @functools.cached_property
     def facts(self) -> nova_request.CloudFacts:
         """Glance's images of servers: those of the list, and each other one once."""
-        neutron, listed = self._services.require_neutron, list[flavors.Image]()
-        glance: Callable[[], flavors.Glance] = self._glance
+        neutron, listed = self.services.require_neutron, list[flavors.Image]()
+        glance: Callable[[], flavors.Glance] = self.glance
         if not self.is_recorded:
             try:
                 listed = self.images
             except errors.PlacementError as error:
                 glance = functools.partial(_refuse, error)
         services = nova_request.RequestServices(
-            self._services.require_nova(), neutron, glance, self._with_trait
+            self.services.require_nova(), neutron, glance, self.with_trait
         )
         return nova_request.CloudFacts(services, listed)
 
@@ -215,12 +196,12 @@ class UpgradeReader:
 
     def changes(self, pairs: Sequence[CasePair]) -> list[WorkloadChange]:
         """What the requests lose. Requests: those of ``CloudReader.read`` on a service."""
-        client, upgrade = self._services.client, self.upgrade
+        client, upgrade = self.services.client, self.upgrade
         queries = [query for pair in pairs for query in pair.queries()]
         if not queries:
             return []
         with observe.whole_state(client) as whole:
-            base = whole or observe.CloudReader(client, self._context).read(queries)
+            base = whole or observe.CloudReader(client, self.context).read(queries)
             empty = base.without_allocations()
             verdicts = HostVerdicts(empty, self._running)
             return [upgrade_requests.compare(empty, pair, upgrade, verdicts) for pair in pairs]
@@ -244,16 +225,6 @@ class UpgradeReader:
             # A server that is built for hours has allocations, and is unknown.
             if item.code == missing.MISSING or not item.evidence.fields["allocations"]
         ]
-
-    @property
-    def unread(self) -> list[str]:
-        """The servers and hosts of which the allocations are not known."""
-        return findings.unread(allocation_audit.find(self.cloud, self.audited.context))
-
-    def not_mirrored(self) -> list[change.Change[Any] | change.Skipped]:
-        """The changes that would mirror nova's host aggregates, and those that a mirror refuses."""
-        planned = mirror.decide_mirror(self.mirrored.snapshot, self.mirrored.request)
-        return [*planned.changes, *(item for item in planned.skipped if item.refused)]
 
     def aliases(self) -> dict[str, list[str]]:
         """``{flavor: its PCI aliases}``."""
@@ -296,73 +267,68 @@ def _wide_trees(reader: UpgradeReader) -> Outcome:
     return checks.wide_trees(reader.cloud, reader.inventories, queries, reader.upgrade)
 
 
+def _allocations(reader: UpgradeReader) -> Outcome:
+    servers = reader.cloud.servers.values()
+    outcome = checks.without_allocations(reader.missing(), sum(server.known for server in servers))
+    unread = findings.unread(allocation_audit.find(reader.cloud, reader.audited.context))
+    return checks.without_hidden(outcome, servers, unread)
+
+
+def _placement_api(reader: UpgradeReader) -> Outcome:
+    return checks.placement_api(status.observe_status(reader.services.client))
+
+
+def _trait_names(reader: UpgradeReader) -> Outcome:
+    return checks.trait_names(reader.services.client.list_traits(), reader.upgrade)
+
+
+def _encryption(it: UpgradeReader) -> Outcome:
+    return checks.encryption(it.cloud, it.inventories, it.cloud.used, it.upgrade, it.has_role)
+
+
+def _host_aggregates(reader: UpgradeReader) -> Outcome:
+    read = reader.mirrored
+    planned = mirror.decide_mirror(read.snapshot, read.request)
+    refused = (item for item in planned.skipped if item.refused)
+    missing: list[change.Change[Any] | change.Skipped] = [*planned.changes, *refused]
+    return checks.host_aggregates(missing, len(read.snapshot.aggregates))
+
+
+def _sev_es(it: UpgradeReader) -> Outcome:
+    return checks.sev_es(it.cloud, it.with_trait(_SEV_ES), it.cloud.used, it.upgrade)
+
+
 #: ``(code, title, check)`` in the order of the table.
 CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
-    ("step", "Release step", lambda read: checks.step(read.upgrade)),
-    ("placement-api", "Placement API", lambda read: checks.placement_api(read.status)),
-    (
-        "trait-names",
-        "Names of traits",
-        lambda read: checks.trait_names(read.known_traits, read.upgrade),
-    ),
+    ("step", "Release step", lambda it: checks.step(it.upgrade)),
+    ("placement-api", "Placement API", _placement_api),
+    ("trait-names", "Names of traits", _trait_names),
     (
         "one-release",
         "One release of nova-compute",
-        lambda read: checks.one_release(read.cloud, read.having),
+        lambda it: checks.one_release(it.cloud, it.having),
     ),
-    (
-        "computes",
-        "Compute services",
-        lambda read: checks.computes(read.cloud, read.having, read.upgrade),
-    ),
+    ("computes", "Compute services", lambda it: checks.computes(it.cloud, it.having, it.upgrade)),
     ("flavors", "Flavors", _flavors),
     ("images", "Images", _images),
     ("servers", "Flavors and images of servers", _servers),
-    (
-        "encryption",
-        "Reshape of encrypted memory",
-        lambda read: checks.encryption(
-            read.cloud, read.inventories, read.cloud.used, read.upgrade, read.has_role
-        ),
-    ),
-    (
-        "sev-es",
-        "SEV-ES guests",
-        lambda read: checks.sev_es(read.cloud, read.sev_es, read.cloud.used, read.upgrade),
-    ),
+    ("encryption", "Reshape of encrypted memory", _encryption),
+    ("sev-es", "SEV-ES guests", _sev_es),
     (
         "one-time-use",
         "One-time-use devices",
-        lambda read: checks.one_time_use(read.configuration, read.upgrade),
+        lambda it: checks.one_time_use(it.configuration, it.upgrade),
     ),
     (
         "compute-options",
         "Options of nova-compute",
-        lambda read: checks.compute_options(read.cloud, read.upgrade),
+        lambda it: checks.compute_options(it.cloud, it.upgrade),
     ),
-    ("hypervisors", "Hypervisors", lambda read: checks.hypervisors(read.cloud, read.upgrade)),
-    (
-        "pci-aliases",
-        "PCI aliases",
-        lambda read: checks.aliases(read.aliases(), read.upgrade.options),
-    ),
+    ("hypervisors", "Hypervisors", lambda it: checks.hypervisors(it.cloud, it.upgrade)),
+    ("pci-aliases", "PCI aliases", lambda it: checks.aliases(it.aliases(), it.upgrade.options)),
     ("wide-trees", "Wide provider trees", _wide_trees),
-    (
-        "allocations",
-        "Servers without allocations",
-        lambda read: checks.without_hidden(
-            checks.without_allocations(read.missing(), len(read.cloud.servers)),
-            read.cloud.servers.values(),
-            read.unread,
-        ),
-    ),
-    (
-        "host-aggregates",
-        "Host aggregates",
-        lambda read: checks.host_aggregates(
-            read.not_mirrored(), len(read.mirrored.snapshot.aggregates)
-        ),
-    ),
+    ("allocations", "Servers without allocations", _allocations),
+    ("host-aggregates", "Host aggregates", _host_aggregates),
 )
 
 

@@ -166,7 +166,13 @@ def workloads(changes: Sequence[WorkloadChange], names: Mapping[str, str], what:
     waiting = [item for item in changes if item.waits and not item.loses_some]
     affected = [*worst, *some, *waiting]
     if not affected:
-        count = sum(len(item.workload.subjects) for item in changes)
+        # Of a server without its image only the flavor was checked.
+        checked = (
+            item.workload
+            for item in changes
+            if item.workload.spec.uuid is None or item.workload.spec.image is not None
+        )
+        count = sum(len(workload.subjects) for workload in checked)
         return Outcome.success(f"{counted(count, what)} checked: none loses a host")
     result = Readiness.FAILURE if worst else Readiness.WARNING
     lines = [item.text(names) for item in affected]
@@ -181,12 +187,16 @@ def without_images(outcome: Outcome, specs: Iterable[request.ServerSpec]) -> Out
         for spec in specs
         if spec.image is None
     )
-    lines = [f"not checked: {why} ({counted(count, 'server')})" for why, count in unknown.items()]
-    if not lines:
-        return outcome
-    success = outcome.result is Readiness.SUCCESS
-    result = Readiness.NOT_CHECKED if success else outcome.result
-    return Outcome(result, (*outcome.details, *lines), outcome.subjects)
+    texts = [f"{why} ({counted(count, 'server')})" for why, count in unknown.items()]
+    return _with_unchecked(outcome, texts, Readiness.NOT_CHECKED)
+
+
+def _with_unchecked(outcome: Outcome, texts: Sequence[str], result: Readiness) -> Outcome:
+    """An outcome with what was not checked, which is no success then."""
+    if outcome.result is not Readiness.SUCCESS or not texts:
+        result = outcome.result
+    details = (*outcome.details, *(f"not checked: {text}" for text in texts))
+    return dataclasses.replace(outcome, result=result, details=details)
 
 
 def encryption(
@@ -254,15 +264,22 @@ def sev_es(
 
 def one_time_use(configuration: pci.PciConfiguration | None, upgrade: ReleaseStep) -> Outcome:
     """One-time-use devices that nova-compute does not report to Placement."""
-    if not upgrade.old < releases.ONE_TIME_USE_SINCE <= upgrade.new:
-        return Outcome.success("the present release checks them already, or the new one has none")
+    if upgrade.new < releases.ONE_TIME_USE_SINCE:
+        return Outcome.success("the new release has none")
+    if configuration is None and upgrade.old >= releases.ONE_TIME_USE_SINCE:
+        return Outcome.success("the present release checks them already")
     if configuration is None or configuration.specs is None:
-        return Outcome(Readiness.NOT_CHECKED, (_NO_FILE,))
-    if configuration.one_time_use and not configuration.is_reported:
-        text = "device_spec has one_time_use, and report_in_placement is off"
-        advice = "nova-compute does not start: set [pci]report_in_placement = true"
-        return Outcome(Readiness.FAILURE, (text, advice), (configuration.path,))
-    return Outcome.success(f"{configuration.path} has none that is not reported")
+        return Outcome(Readiness.NOT_CHECKED, (f"{_NO_FILE} with its [pci]device_spec",))
+    uses = {spec.is_one_time_use for spec in configuration.specs}
+    if None in uses:
+        text, to_do = "a one_time_use that is neither true nor false", "write true or false"
+    elif True in uses and not configuration.is_reported:
+        text = "one_time_use, and report_in_placement is off"
+        to_do = "set [pci]report_in_placement = true"
+    else:
+        return Outcome.success(f"{configuration.path} has none that is not reported")
+    details = (f"device_spec has {text}", f"nova-compute does not start: {to_do}")
+    return Outcome(Readiness.FAILURE, details, (configuration.path,))
 
 
 def compute_options(cloud: Cloud, upgrade: ReleaseStep) -> Outcome:
@@ -272,8 +289,12 @@ def compute_options(cloud: Cloud, upgrade: ReleaseStep) -> Outcome:
         return Outcome(Readiness.NOT_CHECKED, (_NO_FILE,))
     aliases = options.aliases if upgrade.new >= request.ALIASES_CHECKED_SINCE else None
     wrong = nova_options.wrong_aliases(aliases or {}, in_placement=options.pci_in_placement)
-    if lines := [f"nova-compute does not start: [pci]{reason}" for reason in wrong]:
+    reasons = [*compute.refused, *(f"[pci]{reason}" for reason in wrong)]
+    if lines := [f"nova-compute does not start: {reason}" for reason in reasons]:
         return Outcome.of_lines(Readiness.FAILURE, lines, (compute.path,))
+    if not compute.is_of_compute:
+        text = f"{compute.path} has no compute_driver, or an [api_database]connection: {_NO_FILE}"
+        return Outcome(Readiness.NOT_CHECKED, (text,))
     hosts = {*cloud.nodes_of_host, *cloud.hosts.services, *cloud.hosts.unreachable}
     if compute.host is not None and compute.host not in hosts:
         text = f"[DEFAULT]host is {compute.host}, and nova has no such host"
@@ -386,11 +407,7 @@ def without_hidden(
     """The result of a check of servers, with what was not read; a success becomes a warning."""
     hidden = sum(not server.known for server in servers)
     texts = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
-    details = [f"not checked: {text}" for text in (*texts, *unread)]
-    if not details:
-        return outcome
-    result = Readiness.WARNING if outcome.result is Readiness.SUCCESS else outcome.result
-    return dataclasses.replace(outcome, result=result, details=(*outcome.details, *details))
+    return _with_unchecked(outcome, [*texts, *unread], Readiness.WARNING)
 
 
 def host_aggregates(missing: Sequence[change.Change[Any] | change.Skipped], count: int) -> Outcome:

@@ -120,17 +120,9 @@ class ReleaseStep:
         compute = self.compute
         return new if compute is None else frozenset(t for t in new if not compute.withholds(t))
 
-    def case(
-        self,
-        release: int,
-        spec: request.ServerSpec,
-        compute: ServerHosts,
-        aggregates: Sequence[values.HostAggregate],
-    ) -> Case:
-        """The boot of a server by a release whose nova-computes are all of this release."""
-        options = dataclasses.replace(self.options, owner=release >= traits.OWNER_SINCE)
-        case = Case(Way.BOOT, spec, compute, (release,), options, aggregates=aggregates)
-        return cases.with_requests_or_reason(case)
+    def of(self, release: int) -> nova_options.SchedulerOptions:
+        """The options of a release whose nova-computes are all of this release."""
+        return dataclasses.replace(self.options, owner=release >= traits.OWNER_SINCE)
 
 
 def pairs(
@@ -139,21 +131,18 @@ def pairs(
     aggregates: Sequence[values.HostAggregate],
     upgrade: ReleaseStep,
 ) -> list[CasePair]:
-    """The cases of the workloads that the present release does not refuse.
-
-    What it refuses cannot start today either: the audit of flavors reports it.
-    """
-    both = (
-        CasePair(
-            workload,
-            *(
-                upgrade.case(release, workload.spec, compute, aggregates)
-                for release in (upgrade.old, upgrade.new)
-            ),
+    """The cases of the workloads that the present release does not refuse."""
+    answers = []
+    for workload in workloads:
+        both = (
+            Case(Way.BOOT, workload.spec, compute, (it,), upgrade.of(it), aggregates=aggregates)
+            for it in (upgrade.old, upgrade.new)
         )
-        for workload in workloads
-    )
-    return [pair for pair in both if not pair.old.why_no_request]
+        old, new = map(cases.with_requests_or_reason, both)
+        # What cannot start today either is reported by the audit of flavors.
+        if not old.why_no_request:
+            answers.append(CasePair(workload, old, new))
+    return answers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,9 +155,9 @@ class WorkloadChange:
     """
 
     workload: Workload
-    before: frozenset[str]
-    after: frozenset[str]
-    meanwhile: frozenset[str]
+    before: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    meanwhile: frozenset[str] = frozenset()
     why: str = ""
     refused: str = ""
 
@@ -205,8 +194,7 @@ def compare(
 ) -> WorkloadChange:
     """The hosts of both cases; ``base`` has no allocations."""
     if pair.new.why_no_request:
-        none = frozenset[str]()
-        return WorkloadChange(pair.workload, none, none, none, refused=pair.new.why_no_request)
+        return WorkloadChange(pair.workload, refused=pair.new.why_no_request)
     (old,), (new,) = pair.old.requests, pair.new.requests
     required = new.required_since(old)
     coming = {item for item in required if not upgrade.written.isdisjoint(item.names)}

@@ -252,6 +252,7 @@ TREE = cloud("a", "b", "a/sev")
 CONTEXTS = {A: {CONTEXT: inventory.Inventory(4)}}
 PATH = "nova.conf"
 ONE_TIME = pci.parse('{"vendor_id": "10de", "one_time_use": "true"}')
+NEITHER = pci.parse('{"one_time_use": "maybe"}')
 OTHER = pci.parse('{"vendor_id": "10de"}')
 
 
@@ -282,9 +283,11 @@ def sev_es(used: int, new: int) -> Outcome:
     return upgrade_checks.sev_es(TREE, {CHILD}, {CHILD: {CONTEXT: used}}, step(32, new))
 
 
-def one_time(specs: list[pci.DeviceSpec], *, reported: bool, old: int = 31) -> Outcome:
+def one_time(
+    specs: list[pci.DeviceSpec], *, reported: bool, old: int = 31, new: int = 34
+) -> Outcome:
     read = pci.PciConfiguration(PATH, tuple(specs), None, reported)
-    return upgrade_checks.one_time_use(read, step(old, 34))
+    return upgrade_checks.one_time_use(read, step(old, new))
 
 
 def hidden(result: str) -> Outcome:
@@ -294,16 +297,21 @@ def hidden(result: str) -> Outcome:
     return upgrade_checks.without_hidden(outcome, [server])
 
 
-DEVICE = {"name": "a", "vendor_id": "10de", "product_id": "1eb8", "device_type": "type-PF"}
+NO_TYPE = {"name": "a", "vendor_id": "10de", "product_id": "1eb8"}
+DEVICE = {**NO_TYPE, "device_type": "type-PF"}
 
 
 def configured(
-    *aliases: Mapping[str, object], new: int = 34, in_placement: bool = False, host: str = "a"
+    *aliases: Mapping[str, object],
+    new: int = 34,
+    in_placement: bool = False,
+    host: str = "a",
+    of_compute: bool = True,
 ) -> Outcome:
     """A nova.conf with these PCI aliases, and the name of a host."""
     read = nova_options.read_aliases(map(json.dumps, aliases))
     options = nova_options.SchedulerOptions(aliases=read, pci_in_placement=in_placement)
-    compute = compute_options.ComputeOptions(PATH, host)
+    compute = compute_options.ComputeOptions(PATH, host, is_of_compute=of_compute)
     return upgrade_checks.compute_options(TWO, ReleaseStep(27, new, options, compute))
 
 
@@ -348,7 +356,12 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
         (configured(DEVICE | {"color": "red"}), "failure", "nova does not know color"),
         (configured({"name": "a", "resource_class": "x"}), "failure", "no vendor_id"),
         (configured({"name": "a", "resource_class": "x"}, in_placement=True), "success", "nothing"),
-        (configured(DEVICE, host="gone"), "warning", "nova has no such host"),
+        (configured(NO_TYPE, NO_TYPE), "failure", "is set 2 times: each needs a device_type"),
+        (configured(NO_TYPE), "success", "nothing stops"),
+        (configured(DEVICE | {"traits": ["HW_GPU"]}), "failure", "[pci]alias a: traits ['HW_GPU']"),
+        (configured(host="gone"), "warning", "nova has no such host"),
+        (configured(host="gone", of_compute=False), "not checked", "has no compute_driver"),
+        (configured(of_compute=False), "not checked", "nova.conf of a compute host"),
         (
             upgrade_checks.compute_options(TWO, step(31, 34)),
             "not checked",
@@ -391,7 +404,10 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
         (one_time(ONE_TIME, reported=False), "failure", "nova-compute does not start"),
         (one_time(ONE_TIME, reported=True), "success", PATH),
         (one_time(OTHER, reported=False), "success", PATH),
-        (one_time(ONE_TIME, reported=False, old=32), "success", "already"),
+        (one_time(ONE_TIME, reported=False, old=32), "failure", "nova-compute does not start"),
+        (one_time(ONE_TIME, reported=False, old=30, new=31), "success", "has none"),
+        (one_time(NEITHER, reported=True), "failure", "neither true nor false"),
+        (upgrade_checks.one_time_use(None, step(32, 34)), "success", "already"),
         (upgrade_checks.one_time_use(None, step(31, 34)), "not checked", "--nova-conf"),
         (upgrade_checks.aliases({}, OPTIONS), "success", "no flavor"),
         (
