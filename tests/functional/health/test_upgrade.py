@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from osc_placement import testing
-from tests.support.functional_cloud import flavor, nova_of, server
+from osc_placement.scheduling import nova_options
+from tests.support.functional_cloud import flavor, nova_of, nova_recording, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
@@ -94,6 +98,55 @@ REFUSED = [
 ]
 # fmt: on
 
+DRIVER = "[DEFAULT]\ncompute_driver = libvirt.LibvirtDriver\n"
+#: ``{value of an option: what the row Options of nova-compute says}``, by ``section, option``.
+VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("pci", "alias"): {
+        "{bad": "not JSON", "[]": "not a JSON object", "5": "not a JSON object",
+        "null": "not a JSON object", '"a"': "not JSON", "": "not JSON",
+        "[{}]": "not a JSON object", "{}": "it has no name", '{"name": 1}': "name 1 is not a value",
+        '{"name": "a", "traits": ["X"]}': "traits ['X'] is not a value",
+        '{"name": "a", "traits": 5}': "traits 5 is not a value",
+        '{"name": "a", "color": "red"}': "nova does not know color",
+        '{"name": "a", "vendor_id": 4318}': "vendor_id 4318 is not a value",
+        '{"name": "a", "live_migratable": true}': "live_migratable True is not a value",
+        '{"name": "a", "device_type": "x"}': "device_type 'x' is not a value",
+        '{"name": "a", "resource_class": ["x"]}': "resource_class ['x'] is not a value",
+        '{"name": "a"}': "alias a has no vendor_id",
+    },
+    ("pci", "device_spec"): {
+        "{bad": "is not JSON", "[[]]": "is not an object", "5": "is not an object",
+        "null": "is not an object", '{"address": "1:2:3:4.5"}': "is not <domain>",
+        '{"address": "0000:xy:00.0"}': "is not a hexadecimal number",
+        '{"address": {"bus": "["}}': "address", '{"vendor_id": "nvidia"}': "vendor_id 'nvidia'",
+        '{"product_id": "12345"}': "more than 4 digits",
+        '{"devname": "a", "address": "*"}': "both devname and address",
+    },
+    ("DEFAULT", "host"): {"": "is not a valid host address", "a b": "is not a valid host address"},
+    **{
+        ("scheduler", name): {"maybe": "Unexpected boolean value", "": "Unexpected boolean value"}
+        for name in nova_options.FILTERS
+    },
+    ("scheduler", "max_placement_results"): {
+        "many": "not a number: 'many'", "0": "greater than or equal to 1", "1.5": "not a number",
+        "-1": "greater than or equal to 1",
+    },
+    ("filter_scheduler", "max_instances_per_host"): {
+        "many": "not a number: 'many'", "0": "greater than or equal to 1",
+    },
+    **{
+        (section, name): dict.fromkeys(("maybe", "2", "yess", "[1]"), "Unexpected boolean value")
+        for section, name in (
+            ("DEFAULT", "allow_resize_to_same_host"), ("pci", "report_in_placement"),
+            ("filter_scheduler", "pci_in_placement"), ("libvirt", "swtpm_enabled"),
+            ("filter_scheduler", "restrict_isolated_hosts_to_isolated_images"),
+            ("workarounds", "disable_compute_service_check_for_ffu"),
+            ("workarounds", "disable_fallback_pcpu_query"),
+        )
+    },
+}  # fmt: skip
+BAD_VALUES = [(*option, *value) for option, values in VALUES.items() for value in values.items()]
+
 
 @table(TABLE)
 def test_the_worst_result_is_the_exit_code(row: Row, openstack: OpenStack) -> None:
@@ -104,6 +157,45 @@ def test_the_worst_result_is_the_exit_code(row: Row, openstack: OpenStack) -> No
 @table(REFUSED)
 def test_a_step_that_is_none_is_an_error(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+def test_a_bad_value_is_a_failure_of_one_row_and_changes_no_other(openstack: OpenStack) -> None:
+    assert len(BAD_VALUES) >= 75
+    STATES["nova 31"].arrange(openstack)
+    path = pathlib.Path("nova.conf")
+    options = nova_recording(STATES["nova 31"].nova or {})
+    line = f"{CHECK} --from 2025.1 --to 2026.1 --nova-conf nova.conf"
+
+    def rows(text: str, code: int) -> dict[str, dict[str, Any]]:
+        path.write_text(text)
+        return {row["code"]: row for row in openstack.rows(line, *options, code=code)}
+
+    good = rows(DRIVER, 1)
+    assert good["compute-options"]["result"] == "success"
+    wrong = []
+    for section, option, value, says in BAD_VALUES:
+        bad = rows(f"{DRIVER}[{section}]\n{option} = {value}\n", 2)
+        row = bad["compute-options"]
+        details = " ".join(row["details"])
+        changed = {code for code in good if bad[code] != good[code]}
+        is_named = f"[{section}]{option}" in details and says in details
+        if not (is_named and row["result"] == "failure" and changed == {"compute-options"}):
+            wrong.append(f"{section} {option} = {value}: {row} {changed}")
+    assert not wrong, "\n".join(wrong)
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(
+    "text", ["no section", "[pci", "= 1", "[DEFAULT]\nhost = $my_ip\n", "\0", "[a]\n b"]
+)
+def test_a_file_that_is_no_nova_conf_is_an_error(openstack: OpenStack, text: str) -> None:
+    STATES["nova 31"].arrange(openstack)
+    pathlib.Path("nova.conf").write_text(text)
+    options = nova_recording(STATES["nova 31"].nova or {})
+    outcome = openstack.run(CHECK, *options, "--to", "2026.1", "--nova-conf", "nova.conf")
+    assert (outcome.code, "cannot read nova.conf as a nova.conf" in outcome.stderr) == (255, True)
+    assert "Traceback" not in outcome.stderr
 
 
 def test_the_sample_cloud_has_servers_that_the_scheduler_does_not_see(
