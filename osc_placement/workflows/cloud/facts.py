@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FactTable by key: asking for one reads it, and one that cannot be read raises NotKnown."""
+"""Facts by key: asking for one reads it, and one that cannot be read raises NotKnown."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the facts of a cloud come from: requests to a service, or the records of a file.
+"""Where the facts of a ``Cloud`` come from: requests to a service, or the records of a file.
 
-The only place that asks which it is. A record answers without a request.
+Who has the cloud does not ask which it is. A record answers without a request.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class CloudSource:
         of_record: Callable[[state.CloudState, str], V],
         title: str,
     ) -> FactTable[str, V]:
-        """FactTable by provider; ``problems`` also gets why one cannot be read."""
+        """Facts by provider; ``problems`` also gets why one cannot be read."""
 
         def read(uuids: list[str]) -> tuple[Mapping[str, V], Mapping[str, str]]:
             with whole_state(self.client) as base:
