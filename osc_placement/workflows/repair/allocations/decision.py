@@ -88,7 +88,8 @@ class _Deciding:
         unallocated = ports.unallocated(self._snapshot, server)
         if not before.allocations or (unallocated and not away):
             return self._allocate(server, before, move.node.uuid)
-        return self._keep(server, before, away, move.node.uuid)
+        own = wrong.on_roots(self._snapshot, before.allocations, move.shared | {move.node.uuid})
+        return self._keep(server, before, self._why_wrong(server, own, away, move.node.uuid))
 
     def _allocate(
         self, server: values.Server, before: allocation.Consumer, root: str
@@ -125,7 +126,7 @@ class _Deciding:
         }
 
     def _keep(
-        self, server: values.Server, before: allocation.Consumer, away: list[str], root: str
+        self, server: values.Server, before: allocation.Consumer, why_wrong: Reason
     ) -> HealDecision:
         """A server with allocations: its owner and its ports' bindings may be wrong."""
         is_read = server.uuid in self._snapshot.owners
@@ -133,7 +134,6 @@ class _Deciding:
             owner = Owner(server.project_id, server.user_id)
             repair = Repair(owner=owner, precondition=precondition_of(server))
             return HealDecision(server, before, Reason(text=_owner_change(before, owner)), repair)
-        why_wrong = self._why_wrong(server, before, away, root)
         bindings = ports.missing_bindings(self._snapshot, server)
         if bindings and is_read and not why_wrong and self._request.bind:
             uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
@@ -144,25 +144,17 @@ class _Deciding:
         return HealDecision(server, before, why_wrong)
 
     def _why_wrong(
-        self, server: values.Server, before: allocation.Consumer, away: list[str], root: str
+        self, server: values.Server, own: allocation.Allocations, away: list[str], root: str
     ) -> Reason:
-        """What is wrong with allocations that heal does not change; the audit repairs them.
-
-        An image that is not known leaves the amounts open of the classes that it decides.
-        """
+        """What is wrong with allocations that heal does not change; the audit repairs them."""
         if away:
             names = ", ".join(sorted(set(map(self._snapshot.name_of, away))))
             return Reason(Code.WRONG_HOST, _ELSEWHERE.format(names=names, audit=_AUDIT))
-        request = expected.request_of(server)
-        requested, allocated = request.total(), before.total()
-        undecided = wrong.undecided_classes(self._snapshot, root, request, allocated)
-        if request.unknown or all(
-            allocated.get(name, 0) >= amount
-            for name, amount in requested.items()
-            if name not in undecided
-        ):
+        total = allocation.add_resources(*own.values())
+        requested = wrong.compare(self._snapshot, server, root, total, total).wrong if own else {}
+        if not requested:
             return reasons.NONE
-        held_text, requested_text = _amounts(allocated), _amounts(requested)
+        held_text, requested_text = _amounts(total), _amounts(requested)
         text = _WRONG_SIZE.format(held=held_text, requested=requested_text, audit=_AUDIT)
         return Reason(Code.WRONG_SIZE, text)
 

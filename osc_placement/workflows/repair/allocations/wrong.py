@@ -202,12 +202,10 @@ def _judge_size(
         return None
     if any(item.uuid in snapshot.read_errors for item in snapshot.trees[node.uuid]):
         return None
-    own = _on(snapshot, allocations, move.shared | {node.uuid})
+    own = on_roots(snapshot, allocations, move.shared | {node.uuid})
     if not own:
-        left = _on(snapshot, allocations, move.roots - {node.uuid})
+        left = on_roots(snapshot, allocations, move.roots - {node.uuid})
         return _left_on_source(snapshot, server, left) if left else None
-    if expected.request_of(server).unknown:
-        return None
     total = allocation.add_resources(*own.values())
     requested = compare(snapshot, server, node.uuid, total, total).wrong
     if not requested:
@@ -240,9 +238,10 @@ def _left_on_source(
     return finding.as_unknown(_NOT_CLEANED_UP)
 
 
-def _on(
+def on_roots(
     snapshot: Cloud, allocations: allocation.Allocations, roots: frozenset[str]
 ) -> allocation.Allocations:
+    """The part of allocations that is in some trees."""
     return {uuid: part for uuid, part in allocations.items() if snapshot.root_of(uuid) in roots}
 
 
@@ -278,6 +277,8 @@ def compare(
 ) -> SizeComparison:
     """Compare the amounts ``on_host`` with the flavor; ``total`` includes other hosts."""
     request = expected.request_of(server)
+    if request.unknown:
+        return SizeComparison({}, frozenset())
     requested = request.total()
     undecided = undecided_classes(snapshot, root, request, total)
     undecided |= {*_variable(snapshot, server, root, total)}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 import hypothesis
@@ -17,7 +18,7 @@ from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.repair import findings
-from osc_placement.workflows.repair.allocations import audit, providers
+from osc_placement.workflows.repair.allocations import audit, decision, heal_request, providers
 from tests.support import plans
 from tests.support.clouds.audited import (
     CPUS,
@@ -642,3 +643,37 @@ def test_second_audit_finds_nothing_to_repair(
     assert [item for item in again if item.repair] == []
     without = {"over-capacity", "stale-provider", "stuck-move", "unknown"}
     assert all(item.repair or item.code in without for item in found)
+
+
+@pytest.mark.seeds(300, long=5000)
+def test_heal_sends_to_the_audit_only_what_the_audit_finds(seed: int) -> None:
+    draw = random.Random(f"heal and audit {seed}")
+    flavors = (SMALL, LARGE, PINNED, dataclasses.replace(LARGE, extra_specs=PINNED.extra_specs))
+    servers = [
+        server(
+            draw.choice("abc"),
+            uuid,
+            flavor=draw.choice(flavors),
+            has_volumes=draw.random() < 0.3,
+            **draw.choice(({}, {}, HIDDEN)),
+        )
+        for uuid in "stuvw"
+    ]
+    amounts = ({**CPUS, **DISK}, {"PCPU": 1, "MEMORY_MB": 512, **DISK}, CPUS,
+               {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20},
+               {"PCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20}, {"VCPU": 1})  # fmt: skip
+    held: dict[str, Any] = {}
+    for item in servers:
+        places = draw.choice((item.host, item.host, item.host, draw.choice("abc")))
+        held[item.uuid] = on(**{str(places): dict(draw.choice(amounts))})
+        if draw.random() < 0.2:
+            held[item.uuid] |= on(nfs={"DISK_GB": draw.choice((10, 20))})
+    snapshot = cloud(servers, allocations=held)
+    sent = {
+        each.server.uuid: each.reason.text
+        for each in decision.decide(snapshot, heal_request.HealRequest())
+        if "placement allocation audit" in each.reason.text
+    }
+    found = find(snapshot)
+    assert sent.keys() <= {item.subject.uuid for item in found}
+    assert {item.subject.uuid for item in found if item.code == "wrong-size"} <= sent.keys()
