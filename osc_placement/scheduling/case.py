@@ -11,6 +11,7 @@ import dataclasses
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from osc_placement.model.name import counted
 from osc_placement.nova import values
 from osc_placement.nova.topology import is_true
 from osc_placement.scheduling import nova_options, request, traits
@@ -53,6 +54,15 @@ class GroupMembers:
         return collections.Counter(
             host for uuid, host in self.hosts.items() if host and uuid != without
         )
+
+    def refusal(self, number: int) -> str:
+        """Why nova places no member on a host with this number of other ones; empty if it does."""
+        name, is_apart = self.group.name, self.group.policy == "anti-affinity"
+        if is_apart and number >= self.group.most_per_host:
+            return f"{counted(number, 'member')} of server group {name}"
+        hosts = sorted(self.on_host())
+        is_elsewhere = self.group.policy == "affinity" and hosts and not number
+        return f"server group {name} is on {', '.join(hosts)}" if is_elsewhere else ""
 
 
 class Facts:

@@ -130,6 +130,12 @@ def _over(host: Host, limit: int | None) -> str:
 
 # Server groups
 
+#: ``{policy: the filter}``.
+GROUP_FILTERS = {
+    "affinity": "ServerGroupAffinityFilter",
+    "anti-affinity": "ServerGroupAntiAffinityFilter",
+}
+
 
 def _members(case: Case, policy: str) -> GroupMembers | None:
     """The group of the server, if it has this policy. Errors: NotKnown."""
@@ -144,19 +150,13 @@ def anti_affinity(case: Case, host: Host, _: int) -> str:
     members = _members(case, "anti-affinity")
     if members is None:
         return ""
-    others = members.on_host(case.spec.uuid or "")[host.known_name]
-    if others < members.group.most_per_host:
-        return ""
-    return f"{counted(others, 'member')} of server group {members.group.name}"
+    return members.refusal(members.on_host(case.spec.uuid or "")[host.known_name])
 
 
 def affinity(case: Case, host: Host, _: int) -> str:
     """A host without members of the server group."""
     members = _members(case, "affinity")
-    on_host = members.on_host() if members else None
-    if members is None or not on_host or on_host[host.known_name]:
-        return ""
-    return f"server group {members.group.name} is on {', '.join(sorted(on_host))}"
+    return members.refusal(members.on_host()[host.known_name]) if members else ""
 
 
 # What nova's API does not show

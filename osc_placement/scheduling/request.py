@@ -66,9 +66,10 @@ class ServerSpec:
     """A server to start.
 
     ``image`` are the image's properties, such as ``hw_disk_bus``; None if they are unknown:
-    ``why_no_image`` says why. ``disk_format`` is the image's. ``names_zone``: the operator names
-    the zone of a move. ``name`` names the flavor in messages; ``flavor_name`` is its name, None if
-    it is not known. ``uuid`` is set for an existing server.
+    ``why_no_image`` says why. ``disk_format`` is the image's; ``why_no_format`` says why it is not
+    known. ``names_zone``: the operator names the zone of a move. ``name`` names the flavor in
+    messages; ``flavor_name`` is its name, None if it is not known. ``uuid`` is set for an existing
+    server.
     """
 
     flavor: flavors.Flavor
@@ -83,6 +84,7 @@ class ServerSpec:
     flavor_name: str | None = None
     image_id: str | None = None
     why_no_image: str = ""
+    why_no_format: str = ""
     names_zone: bool = False
 
 
@@ -91,21 +93,18 @@ class NovaRequest:
     """The query of nova's scheduler.
 
     ``sources`` is ``{constraint: its source}`` in nova's order, for every constraint of the query.
-    ``assumptions`` are sentences about what was not known; ``not_checked`` about what nova also
-    checks, and the query does not, so that nova can refuse its hosts; ``notes`` about what a flavor
-    alone leaves open. ``server`` and ``aggregates`` are what the query was computed
-    from; ``releases`` are the releases of nova that send it, and ``condition`` when they do, if
-    that is not known. ``second`` is the request that nova also sends for pinned CPUs, with VCPU in
-    their place: it takes the hosts of both answers.
+    ``caveats`` are assumptions where something was not known, doubts about what nova also checks,
+    and the query does not, and notes about what a flavor alone leaves open. ``server`` and
+    ``aggregates`` are what the query was computed from; ``releases`` are the releases of nova that
+    send it, and ``condition`` when they do, if that is not known. ``second`` is the request that
+    nova also sends for pinned CPUs, with VCPU in their place: it takes the hosts of both answers.
     """
 
     query: CandidateQuery
     sources: Mapping[Constraint, Source]
-    assumptions: tuple[str, ...]
     server: ServerSpec
     aggregates: Sequence[HostAggregate] = ()
-    not_checked: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    caveats: Caveats = dataclasses.field(default_factory=Caveats)
     releases: tuple[int, ...] = ()
     condition: str = ""
     second: NovaRequest | None = None
@@ -114,11 +113,6 @@ class NovaRequest:
     def all(self) -> tuple[NovaRequest, ...]:
         """The request, and the second one if there is one."""
         return (self, *([self.second] if self.second else ()))
-
-    @property
-    def caveats(self) -> Caveats:
-        """What stands beside an answer about this request."""
-        return Caveats(self.not_checked, self.notes, self.assumptions)
 
     @property
     def queries(self) -> tuple[CandidateQuery, ...]:
@@ -154,6 +148,14 @@ class NovaRequest:
             releases=releases,
             condition=condition + self.condition,
             second=self.second and self.second.sent_by(releases, condition),
+        )
+
+    def beside(self, caveats: Caveats) -> NovaRequest:
+        """The request with more that stands beside an answer about it."""
+        return dataclasses.replace(
+            self,
+            caveats=caveats + self.caveats,
+            second=self.second and self.second.beside(caveats),
         )
 
     @property
@@ -210,11 +212,8 @@ def _different(
             different.append(request.sent_by((release,)))
     if not different:
         raise refused[max(refused)]
-    notes = tuple(f"nova {release} refuses it: {error}" for release, error in refused.items())
-    return tuple(
-        dataclasses.replace(request, not_checked=(*request.not_checked, *notes))
-        for request in different
-    )
+    doubts = tuple(f"nova {release} refuses it: {error}" for release, error in refused.items())
+    return tuple(request.beside(Caveats(doubts)) for request in different)
 
 
 def request_to_placement(
@@ -288,8 +287,8 @@ class _Builder:
         self._same_subtree: list[frozenset[str]] = []
         self._isolate = False
         self._sources: dict[Constraint, Source] = {}
-        self._assumptions: list[str] = []
-        self._not_checked: list[str] = []
+        self._assumed: list[str] = []
+        self._doubts: list[str] = []
         self._notes: list[str] = []
         self._problems = errors.InputErrors()
 
@@ -316,11 +315,9 @@ class _Builder:
         return NovaRequest(
             query,
             sources,
-            tuple(self._assumptions),
             self._server,
             self._aggregates,
-            tuple(self._not_checked),
-            tuple(self._notes),
+            Caveats(tuple(self._doubts), tuple(self._notes), tuple(self._assumed)),
         )
 
     @property
@@ -332,12 +329,12 @@ class _Builder:
     def _add_flavor(self) -> None:
         server = self._server
         if server.image is None and server.why_no_image:
-            self._not_checked.append(server.why_no_image)
+            self._doubts.append(server.why_no_image)
         elif server.image is None and not server.from_volume:
-            self._assumptions.append("the image has no properties that change the request")
+            self._assumed.append("the image has no properties that change the request")
         if server.image is None and self._image:
             texts = (f"{key}={value}" for key, value in self._image.items())
-            self._assumptions.append(f"the image has {', '.join(texts)} for encrypted memory")
+            self._assumed.append(f"the image has {', '.join(texts)} for encrypted memory")
         request = flavors.request_of(
             server.flavor,
             self._image,
@@ -345,7 +342,7 @@ class _Builder:
             pins_cpus=self._pins_cpus,
         )
         if request.needs_cyborg:
-            self._not_checked.append(request.needs_cyborg)
+            self._doubts.append(request.needs_cyborg)
         for reason in request.unknown:
             if reason == request.needs_cyborg:
                 continue
@@ -371,18 +368,24 @@ class _Builder:
         names = ", ".join(dict.fromkeys(alias for alias, _ in requested))
         aliases, in_placement = self._options.aliases, self._options.pci_in_placement
         if aliases is None:
-            self._not_checked.append(
+            self._doubts.append(
                 f"the devices of the PCI alias {names} are not in the query: only nova.conf"
                 " (--nova-conf) says what an alias requests"
             )
             return
         wrong = list(_wrong_aliases(aliases, requested, self._release, in_placement=in_placement))
+        if wrong and self._server.uuid is not None:
+            # Nova keeps what the alias requested when the server was started.
+            self._doubts.append(
+                f"the devices of the PCI alias {names} are not in the query: [pci]{wrong[0]}"
+            )
+            return
+        for reason in wrong:
+            self._problems.add(f"nova refuses {self._title}: [pci]{reason}")
         if wrong:
-            for reason in wrong:
-                self._problems.add(f"nova refuses {self._title}: [pci]{reason}")
             return
         if not in_placement:
-            self._not_checked.append(
+            self._doubts.append(
                 f"the devices of the PCI alias {names} are not in the query: nova requests them"
                 " from Placement only with [filter_scheduler]pci_in_placement"
             )
@@ -431,7 +434,7 @@ class _Builder:
     def _tenants(self) -> None:
         project = self._server.project_id
         if project is None:
-            self._assumptions.append(
+            self._assumed.append(
                 "no project is given: the aggregates of a project are not in the query"
             )
             return
@@ -459,7 +462,7 @@ class _Builder:
         if found:
             self._member_of(found, Source(ZONE, zone))
         else:
-            self._assumptions.append(
+            self._assumed.append(
                 f"no host aggregate has the availability zone {zone}: nova adds no aggregate to"
                 " the query"
             )
@@ -468,8 +471,11 @@ class _Builder:
         form = self._server.disk_format
         if self._server.from_volume:
             return
+        if form is None and self._server.why_no_format:
+            self._doubts.append(f"the disk format and {self._server.why_no_format}")
+            return
         if form is None:
-            self._assumptions.append("the image's disk format is unknown: its trait is left out")
+            self._assumed.append("the image's disk format is unknown: its trait is left out")
             return
         trait = f"COMPUTE_IMAGE_TYPE_{form.upper()}"
         if trait in traits.standard():
@@ -513,7 +519,7 @@ class _Builder:
         if self._server.uuid is None:
             self._notes.append(NETWORKS)
         elif self._server.ports:
-            self._not_checked.append(NETWORKS)
+            self._doubts.append(NETWORKS)
 
     def unsuffixed(self, read: PropertiesRule) -> None:
         """Add the traits of a rule to the unsuffixed group. Raises FlavorRefused."""
@@ -531,10 +537,10 @@ class _Builder:
     def _note_options(self) -> None:
         options = self._options
         if self._release >= traits.OWNER_SINCE and options.owner is None:
-            self._assumptions.append(OWNER_UNKNOWN)
+            self._assumed.append(OWNER_UNKNOWN)
         if options.enabled_filters is None:
             off = [title for title, is_on in options.optional().items() if not is_on]
-            self._assumptions.append(
+            self._assumed.append(
                 f"nova.conf is not given: these request filters are off: {', '.join(off)}"
             )
 

@@ -315,6 +315,7 @@ def _summary(
     lines = [f"On {target}: {_count(explanation)} can serve the request{by}{unless}"]
     if explanation.cause:
         lines.append(f"Reason: Placement refuses nova's request: {explanation.cause}")
+    lines += [f"Reason: no host has room with {text}" for text in explanation.causes]
     lines += [
         f"{_count(answer)} can serve the request of {older.nova.title}: {_text(older.query)}"
         for older, answer in zip(every[1:], answers[1:], strict=True)
@@ -380,6 +381,7 @@ def _facts(
             for step in explanation.funnel
         ),
         *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
+        *({"section": "cause", "text": text} for text in explanation.causes),
         *map(_failure_fact, explanation.failures),
         *(_holder_fact(holder, held) for holder in held),
         *(

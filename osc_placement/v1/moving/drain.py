@@ -209,14 +209,12 @@ openstack placement host drain --continue drain.json --verify-empty"""
         """The new plan, its script, and the way back."""
         from osc_placement.workflows.moving import script
 
-        not_checked = drain.plan.not_checked
-        self.exit_code = services.NOT_CHECKED if not_checked else 0
+        self.exit_code = services.NOT_CHECKED if drain.caveats.doubts else 0
         if not drain.plan.is_complete:
             self.exit_code = 3
         self.summary = [
             *self.summary,
-            *(f"Not checked: {text}" for text in not_checked),
-            *(f"Note: {text}" for text in drain.notes),
+            *services.caveat_lines(drain.caveats),
             *shown.write_plan(parsed_args, drain.plan),
         ]
         fields, answer = _fields(drain), _tables(drain)

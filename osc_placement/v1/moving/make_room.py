@@ -84,6 +84,7 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         self, parsed_args: argparse.Namespace, opened: cloud_request.RequestServices
     ) -> base.Fields:
         """The plan, and its files."""
+        from osc_placement.scheduling.answer import Caveats
         from osc_placement.workflows.cloud import cases
         from osc_placement.workflows.moving import planner, room_plan
 
@@ -97,13 +98,11 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         )
         with self.reading() as context:
             made = planner.plan(client, request, nova, context, base.cloud_name(self.app))
-        not_checked = [*made.plan.not_checked, *asked.not_checked]
-        if older:
-            not_checked.append(f"the rules of other releases than {asked.title}")
-        self.exit_code = 3 if not made.is_made else services.NOT_CHECKED if not_checked else 0
+        of_others = (f"the rules of other releases than {asked.title}",) if older else ()
+        caveats = made.caveats + asked.caveats + Caveats(of_others)
+        self.exit_code = 3 if not made.is_made else services.NOT_CHECKED if caveats.doubts else 0
         self.summary = [
-            *(f"Assumed: {text}" for text in asked.assumptions),
-            *(f"Not checked: {text}" for text in not_checked),
+            *services.caveat_lines(caveats),
             *shown.write_plan(parsed_args, made.plan),
         ]
         self.answer = _tables(made, flavor)
@@ -113,7 +112,7 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
             "at_least": made.at_least,
             "is_proven": made.is_proven,
             "is_smallest": made.is_smallest,
-            "not_checked": rows.lines(not_checked),
+            "not_checked": rows.lines(caveats.doubts),
         }
         return tuple(fields), tuple(fields.values())
 

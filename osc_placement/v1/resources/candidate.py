@@ -97,9 +97,7 @@ openstack allocation candidate list \\
 
 def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
     return [
-        *(f"Assumed: {text}" for text in latest.assumptions),
-        *(f"Not checked: {text}" for text in latest.not_checked),
-        *(f"Note: {text}" for text in latest.notes),
+        *services.caveat_lines(latest.caveats),
         *(["Note: nova also asks with VCPU in place of PCPU"] if latest.second else []),
         *(f"The request of {single.title} differs: add {_option(single)}" for single in others),
     ]

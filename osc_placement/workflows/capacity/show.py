@@ -36,7 +36,7 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import NO_ANSWERS, HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
-from osc_placement.workflows.moving import places, reserve
+from osc_placement.workflows.moving import places, reserve, stop
 from osc_placement.workflows.moving.places import Wanted
 from osc_placement.workflows.snapshot import replay
 
@@ -395,9 +395,10 @@ class _Counting:
             [wanted],
             without,
             known.groups,
-            outside.union(
-                self.compute.refused(root for root in base.tree if root not in self.like)
-            ),
+            {
+                **dict.fromkeys(outside, "it is in another part"),
+                **self.compute.refused(root for root in base.tree if root not in self.like),
+            },
             self.compute.root_of,
         )
         if not found.is_complete:
@@ -415,16 +416,23 @@ class _Counting:
             if sure.least < kept.least or sure.unsafe != kept.unsafe:
                 doubts += found.all_doubts()
         unsafe = tuple(base.providers[uuid].name for uuid in kept.unsafe)
-        return dataclasses.replace(kept, unsafe=unsafe), doubts, _lost_anyway(leaving, placed)
+        unplaced = stop.may_stop(found, kept.unsafe).unplaced if unsafe else ()
+        notes = _lost(leaving, placed, unplaced)
+        return dataclasses.replace(kept, unsafe=unsafe), doubts, notes
 
 
-def _lost_anyway(leaving: ways.Leaving, placed: Iterable[servers.PlacedServer]) -> list[str]:
-    """The servers that nova does not evacuate, whatever room there is."""
-    by_reason: dict[str, list[str]] = {}
+def _lost(
+    leaving: ways.Leaving,
+    placed: Iterable[servers.PlacedServer],
+    unplaced: Iterable[stop.Unplaced],
+) -> list[str]:
+    """The servers that nova does not evacuate, whatever room there is, and those without room."""
+    by_text: dict[str, list[str]] = {}
     for server in placed:
-        if server.key in leaving.held:
-            by_reason.setdefault(leaving.held[server.key], []).append(server.uuid)
-    return [
-        f"{nova_servers.named(uuids)}: not evacuated if its host fails, because {why}"
-        for why, uuids in by_reason.items()
-    ]
+        if why := leaving.held.get(server.key):
+            text = f"not evacuated if its host fails, because {why}"
+            by_text.setdefault(text, []).append(server.uuid)
+    for item in unplaced:
+        text = f"no place if its host fails, because {'; '.join(item.reasons)}"
+        by_text.setdefault(text, []).append(item.server.uuid)
+    return [f"{nova_servers.named(uuids)}: {text}" for text, uuids in by_text.items()]

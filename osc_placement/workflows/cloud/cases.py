@@ -15,7 +15,7 @@ from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, servers, values
 from osc_placement.scheduling import nova_options, request, verdict
-from osc_placement.scheduling.answer import NotKnown
+from osc_placement.scheduling.answer import Caveats, NotKnown
 from osc_placement.scheduling.case import Case, GroupMembers, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes, nova_request, server_moves
@@ -32,6 +32,7 @@ class MoveRequest:
     to_flavor: str | None = None
 
 
+_OWN_COUNT = "the server's own allocations count as used"
 _NOT_GIVEN = "nova.conf is not given: allow_resize_to_same_host is off"
 
 
@@ -60,12 +61,12 @@ def read(
         spec = nova_request.new_spec(services, options)
         rules = _rules(services, options, compute)
         case = Case(Way.BOOT, spec, compute, rules.releases, rules.options, aggregates=aggregates)
-        return with_requests(case, rules.notes)
+        return with_requests(case, Caveats(assumed=rules.notes))
     server = nova_request.read_server(services.nova, options)
     flavor = move.to_flavor if move else options.flavor
     options = dataclasses.replace(options, server=server, flavor=flavor)
     facts = services.facts()
-    spec, new, assumed = nova_request.existing_spec(services, options, server, facts)
+    spec, new = nova_request.existing_spec(services, options, server, facts)
     rules = _rules(services, options, compute)
     case = Case(
         move.kind if move else Way.BOOT,
@@ -78,10 +79,11 @@ def read(
         is_disabled=new is not None and new.is_disabled,
         facts=facts,
     )
+    caveats = Caveats(assumed=(*rules.notes, _OWN_COUNT))
     if move is None:
         group = read_group(services.nova, server.uuid) if compute.hosts is not None else None
-        return with_requests(dataclasses.replace(case, group=group), (*rules.notes, *assumed))
-    return _moved(services, move, case, (*rules.notes, *assumed))
+        return with_requests(dataclasses.replace(case, group=group), caveats)
+    return _moved(services, move, case, caveats)
 
 
 def _rules(services: RequestServices, options: RequestOptions, compute: ServerHosts) -> Rules:
@@ -90,9 +92,7 @@ def _rules(services: RequestServices, options: RequestOptions, compute: ServerHo
     )
 
 
-def _moved(
-    services: RequestServices, move: MoveRequest, case: Case, assumed: tuple[str, ...]
-) -> Case:
+def _moved(services: RequestServices, move: MoveRequest, case: Case, caveats: Caveats) -> Case:
     """The case of a move for which nova chooses a host. Errors: InvalidInput."""
     server, hosts = case.server, case.compute.hosts
     if server is None or hosts is None:
@@ -106,44 +106,28 @@ def _moved(
         refused = [f"nova starts it on {case.source}, without the scheduler"]
     errors.InputErrors(f"{label(server)}: {why}" for why in refused).check()
     may_stay = case.options.allow_resize_to_same_host if move.to_flavor else False
-    doubts, notes = _earlier_moves(services.nova, server, hosts)
+    caveats += Caveats(refusal.unknown) + _earlier_moves(services.nova, server, hosts)
     case = dataclasses.replace(
         case, group=read_group(services.nova, server.uuid), may_stay=bool(may_stay)
     )
-    assumed = assumed if may_stay is not None else (*assumed, _NOT_GIVEN)
-    case = with_requests(case, assumed, (*refusal.unknown, *doubts), notes)
+    caveats += Caveats(assumed=() if may_stay is not None else (_NOT_GIVEN,))
+    case = with_requests(case, caveats)
     if node is None:
         return case
     aimed = tuple(single.aimed(node) for single in case.requests)
     return dataclasses.replace(case, requests=aimed)
 
 
-def with_requests(
-    case: Case,
-    assumed: Sequence[str] = (),
-    doubts: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> Case:
-    """The case with nova's requests, which also have these sentences. Errors: InvalidInput."""
+def with_requests(case: Case, caveats: Caveats) -> Case:
+    """The case with nova's requests, which also have these caveats. Errors: InvalidInput."""
     found = request.requests_by_release(case.spec, case.aggregates, case.options, case.releases)
-    return dataclasses.replace(
-        case,
-        requests=tuple(
-            dataclasses.replace(
-                single,
-                assumptions=(*assumed, *single.assumptions),
-                not_checked=(*single.not_checked, *doubts),
-                notes=(*single.notes, *notes),
-            )
-            for single in found
-        ),
-    )
+    return dataclasses.replace(case, requests=tuple(single.beside(caveats) for single in found))
 
 
-def with_requests_or_reason(case: Case, assumed: Sequence[str] = ()) -> Case:
-    """``with_requests``, or the case with the reason why nova or Placement refuses it."""
+def with_requests_or_reason(case: Case, caveats: Caveats | None = None) -> Case:
+    """As ``with_requests``; a refusal is a part of the case."""
     try:
-        return with_requests(case, assumed)
+        return with_requests(case, caveats or Caveats())
     except errors.InvalidInput as error:
         return dataclasses.replace(case, why_no_request="; ".join(error.reasons))
 
@@ -157,22 +141,24 @@ def of_servers(
 ) -> dict[str, Case | str]:
     """The case of each server of ``listed`` (by UUID) without a way; of a hidden one, why not.
 
-    ``ports`` are those of the servers if they were read. The disk format of images, and a root disk
-    that is one of several volumes, are not read; the groups are not known.
+    ``ports`` are those of the servers if they were read. A root disk that is one of several volumes
+    is not read; the groups are not known.
     Requests: those of ``observe_rules``; to nova one for host aggregates; to neutron one per 64
     servers without ``ports``; to glance one for each different image of which nova does not show
-    the properties.
+    the properties, or all if a request filter needs the disk format.
     """
     attached = _attached(services, listed) if ports is None else ports
     aggregates = nova_api.host_aggregates(services.nova)
     rules = nova_request.observe_rules(services.nova, options, services.with_trait, compute)
     facts = services.facts()
-    assumed = (rules.owner_note,) if rules.owner_note else ()
+    caveats = Caveats(assumed=(rules.owner_note,) if rules.owner_note else ())
+    with_format = rules.options.query_placement_for_image_type_support
     cases: dict[str, Case | str] = {}
     alike: dict[str, Case] = {}
     for uuid, server in listed.items():
         try:
-            spec = nova_request.spec_of(server, attached.get(uuid, ()), facts)
+            ports_of = attached.get(uuid, ())
+            spec = nova_request.spec_of(server, ports_of, facts, with_format=with_format)
             case = Case(
                 Way.BOOT,
                 spec,
@@ -186,11 +172,11 @@ def of_servers(
             # Many servers have equal flavors and images.
             key = repr(dataclasses.replace(spec, uuid=None, name=""))
             if key not in alike:
-                alike[key] = with_requests_or_reason(case, assumed)
+                alike[key] = with_requests_or_reason(case, caveats)
             cases[uuid] = dataclasses.replace(case, requests=alike[key].requests)
             if alike[key].why_no_request:
                 # The reason names the server.
-                cases[uuid] = with_requests_or_reason(case, assumed)
+                cases[uuid] = with_requests_or_reason(case, caveats)
         except errors.InvalidInput as error:
             cases[uuid] = "; ".join(error.reasons)
     return cases
@@ -245,22 +231,21 @@ def _target(text: str, server: values.Server, hosts: values.Hosts) -> values.Com
     return nodes[0]
 
 
-def _earlier_moves(
-    nova: nova_api.Nova, server: values.Server, hosts: values.Hosts
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """``(doubts, notes)`` about the migrations that the server has had."""
+def _earlier_moves(nova: nova_api.Nova, server: values.Server, hosts: values.Hosts) -> Caveats:
+    """What is open about the migrations that the server has had."""
     try:
         listed = servers.migrations(nova, instance_uuid=server.uuid)
     except errors.PlacementError as error:
-        return (f"whether an earlier move of the server is over: {error}",), ()
+        return Caveats((f"whether an earlier move of the server is over: {error}",))
     by_uuid = {migration.uuid: migration for migration in listed}
     reading = Cloud(hosts, {}, servers={server.uuid: server}, migrations=by_uuid)
     move = server_moves.move_of(reading, server)
     if move.is_settled or not move.migrations:
-        return (), ()
+        return Caveats()
     text = f"the server: {move.why()}"
     # Where nova's host is a claim, a move from there may find no guest.
-    return ((), (text,)) if all(loss.is_certain for loss in move.losses) else ((text,), ())
+    is_certain = all(loss.is_certain for loss in move.losses)
+    return Caveats(notes=(text,)) if is_certain else Caveats((text,))
 
 
 def label(server: values.Server) -> str:

@@ -239,19 +239,17 @@ def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.
 
 def existing_spec(
     services: RequestServices, options: RequestOptions, server: values.Server, facts: CloudFacts
-) -> tuple[request.ServerSpec, NamedFlavor | None, tuple[str, ...]]:
-    """What the scheduler gets for a server, the flavor of a resize, and what was assumed.
+) -> tuple[request.ServerSpec, NamedFlavor | None]:
+    """What the scheduler gets for a server, and the flavor of a resize.
 
     Requests: to neutron one for the ports; to nova one per 1000 flavors for a resize, and one for a
     server with an image and volumes; to glance one for the image if it is needed.
     Errors: InvalidInput.
     """
     ports = neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
-    spec = spec_of(server, ports, facts)
-    form, missing = _disk_format(facts, options, server)
+    with_format = options.scheduler.query_placement_for_image_type_support
     spec = dataclasses.replace(
-        spec,
-        disk_format=form,
+        spec_of(server, ports, facts, with_format=with_format),
         from_volume=_from_volume(services, server),
         availability_zone=options.availability_zone or server.pinned_zone,
         names_zone=bool(options.availability_zone),
@@ -260,7 +258,7 @@ def existing_spec(
     if options.flavor is not None:
         [new] = flavors.select(flavors.flavors(services.nova), [options.flavor])
         spec = dataclasses.replace(spec, flavor=new.flavor, name=new.name, flavor_name=new.name)
-    return spec, new, ("the server's own allocations count as used", *missing)
+    return spec, new
 
 
 def read_server(nova: nova_api.Nova, options: RequestOptions) -> values.Server:
@@ -272,10 +270,15 @@ def read_server(nova: nova_api.Nova, options: RequestOptions) -> values.Server:
 
 
 def spec_of(
-    server: values.Server, attached: Sequence[neutron_api.Port], facts: CloudFacts | None = None
+    server: values.Server,
+    attached: Sequence[neutron_api.Port],
+    facts: CloudFacts | None = None,
+    *,
+    with_format: bool = False,
 ) -> request.ServerSpec:
     """What the scheduler gets for a server. ``facts`` reads an image that nova does not show.
 
+    ``with_format``: also the disk format, which nova never shows.
     Requests: one to glance for such an image. Errors: InvalidInput for a server of a cell that is
     down.
     """
@@ -284,13 +287,17 @@ def spec_of(
             [f"server {server.uuid}: its cell is down, so nova shows neither flavor nor image"]
         )
     properties, why = server.image_properties, ""
-    if server.hides_image and facts is not None:
-        image = facts.image(server.image_id or "")
+    image: flavors.Image | str = ""
+    if facts is not None and server.image_id and (server.hides_image or with_format):
+        image = facts.image(server.image_id)
+    if server.hides_image and image:
         properties, why = (None, image) if isinstance(image, str) else (image.properties, "")
     return request.ServerSpec(
         server.flavor,
         f"of server {server.name}",
         image=properties,
+        disk_format=None if isinstance(image, str) else image.disk_format,
+        why_no_format=image if isinstance(image, str) else "",
         from_volume=server.from_volume,
         availability_zone=server.pinned_zone,
         project_id=server.project_id,
@@ -307,22 +314,3 @@ def _from_volume(services: RequestServices, server: values.Server) -> bool:
     if server.from_volume or not server.has_volumes:
         return server.from_volume
     return servers.root_is_volume(services.nova, server)
-
-
-def _disk_format(
-    facts: CloudFacts, options: RequestOptions, server: values.Server
-) -> tuple[str | None, list[str]]:
-    """``(disk format, warnings)`` of the server's image.
-
-    The format is None if no request filter needs it, or if it cannot be read; a warning says why.
-    Requests: one to glance, if a request filter needs the format.
-    """
-    needed = options.scheduler.query_placement_for_image_type_support
-    if not needed or server.image_id is None:
-        return None, []
-    image = facts.image(server.image_id)
-    return (
-        (None, [f"the disk format and {image}"])
-        if isinstance(image, str)
-        else (image.disk_format, [])
-    )

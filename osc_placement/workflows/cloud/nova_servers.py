@@ -171,14 +171,10 @@ def observe(
             " 'openstack placement allocation audit' says what they are"
         )
     groups, problem = _groups(services.nova, on_hosts.servers, known)
-    newest = [case.requests[0] for case in known.values() if case.requests]
-    caveats = Caveats(
-        (*refused, *problem), tuple(_local_disks(case.spec for case in known.values()))
-    )
-    of_requests = joined(
-        Caveats(single.not_checked, assumed=single.assumptions) for single in newest
-    )
-    return KnownServers(known, groups, caveats + of_requests, frozenset(on_hosts.migrations))
+    doubts = (*refused, *problem)
+    caveats = Caveats(doubts, tuple(_local_disks(case.spec for case in known.values())))
+    newest = (case.requests[0].caveats for case in known.values() if case.requests)
+    return KnownServers(known, groups, joined((caveats, *newest)), frozenset(on_hosts.migrations))
 
 
 def _groups(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import heapq
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,9 @@ from osc_placement.workflows.explain.relaxations import (
 #: Changes of the query that are worked out, and changes of one host that are shown.
 MOST_CHANGES = 10
 _PER_HOST = 3
+
+#: Hosts of which changes are worked out if none is named.
+NEAREST = 3
 
 #: Ways to fill the slots of a request on one host that are examined, and choices of alternatives.
 _MOST_WAYS = 3_000
@@ -274,6 +278,20 @@ def lack(
             lacking.append((len(slot.resources) or 1, 0, 0, 0.0))
     classes, moves, conditions, short = map(sum, zip(*lacking, strict=True))
     return classes, moves, conditions, short
+
+
+def nearest(
+    base: state.CloudState,
+    plan: plans.QueryPlan,
+    roots: Iterable[str],
+    nova_members: Mapping[str, Collection[str]],
+    number: int = NEAREST,
+) -> list[str]:
+    """The hosts that lack least."""
+    lacking = {root: lack(base, plan, root, nova_members) for root in roots}
+    return heapq.nsmallest(
+        number, lacking, key=lambda root: (lacking[root], base.providers[root].name)
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

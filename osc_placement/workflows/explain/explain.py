@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import heapq
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from osc_placement.engine.candidates.report import RefusalReason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.model.name import and_more, counted
+from osc_placement.nova.flavor import EXTRA_SPECS, FLAVOR
 from osc_placement.nova.values import HostAggregate
 from osc_placement.scheduling import verdict
 from osc_placement.scheduling.answer import Caveats
@@ -36,9 +36,6 @@ LOG = logging.getLogger(__name__)
 #: Why a host with room is no candidate.
 LOST = "it has room, but Placement returns no candidate for this request"
 
-#: Hosts that are explained if none is named.
-NEAREST = 3
-
 #: Times that an explanation is worked out before every inventory is read.
 _MOST_ROUNDS = 12
 
@@ -55,7 +52,7 @@ class ExplainedQuery:
     query: candidate.CandidateQuery
     order: Sequence[Constraint]
     hosts: Sequence[str] = ()
-    nearest: int = NEAREST
+    nearest: int = changes.NEAREST
     parameters: Sequence[tuple[str, str]] = ()
     nova: NovaRequest | None = None
     case: Case | None = None
@@ -77,7 +74,8 @@ class Explanation:
     nova's name of the host}``, ``short`` are the providers that have too little left,
     ``uuids`` is ``{name of a candidate or a provider of a step: its UUID}``, ``hints`` are
     sentences about hosts that offer other classes. ``cause`` is why Placement refuses a request of
-    nova, which is not explained further: nova finds no host then.
+    nova, which is not explained further: nova finds no host then. ``causes`` are the constraints
+    without which a host could serve the query, if Placement has no host that it could be.
     """
 
     all_hosts: int
@@ -96,6 +94,7 @@ class Explanation:
     short: tuple[ShortProvider, ...] = ()
     uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
     hints: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
 
     @property
     def open(self) -> Caveats:
@@ -428,18 +427,22 @@ class _Explainer:
         serving = [root for name, root in names.items() if name not in refused]
         down = self._compute.refused(roots)
         failing = [root for root, step in steps.items() if step < last]
-        failing = [root for root in failing if root not in down] or failing
+        is_lacking = not serving and self._sources.issuperset(names.values())
+        if not serving:
+            targets = [root for root in failing if root not in self._sources]
+            failing = [root for root in targets if root not in self._refused_by_nova] or targets
         failing = failing or [root for root in down if self._is_only_disabled(root)]
         # Placement has candidates in other trees too: a change with a part that gives one is not
         # the smallest.
         elsewhere = [root for root in roots if root not in steps and root not in down]
-        hosts = [root for root in steps if root in own]
         members: Mapping[str, Collection[str]] = {}
         if named or not serving:
             members = _members(self._aggregates, self._nova_hosts)
-        chosen = list(dict.fromkeys(named.values())) or (
-            [] if serving else self._nearest(failing, hosts, members)
-        )
+        chosen = list(dict.fromkeys(named.values()))
+        if not (chosen or serving):
+            near = [root for root in failing if root in own] or failing
+            plan, number = self._relaxations.plan, self._request.nearest
+            chosen = changes.nearest(base, plan, near, members, number)
         found: list[SmallestChange] = []
         for root in chosen:
             if root not in serving:
@@ -448,7 +451,7 @@ class _Explainer:
             trees = [*failing, *elsewhere]
             refused_by_nova = self._refused_by_nova
             of_query = changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
-            found += [change for change in of_query if not (self._is_fixed and change.amounts)]
+            found += filter(self._is_possible, of_query)
         found.sort(key=set_back.lasts, reverse=True)
         failed = failures.explained(base, query, chosen)
         return Explanation(
@@ -461,13 +464,16 @@ class _Explainer:
             tuple(found),
             checks=tuple(checks),
             not_counted={
-                **{base.providers[root].name: down[root] for root in chosen if root in down},
-                **refused,
-            },
+                base.providers[root].name: why
+                for root, why in (self._refused_by_nova if chosen else {}).items()
+                if root in chosen
+            }
+            | refused,
             may_lose=self._relaxations.mixes_groups_and_sharing,
             nova_hosts=self._nova_hosts,
             short=tuple(failures.short_providers(base, query, failed)),
             hints=() if serving else tuple(self._forgotten_nodes(roots)),
+            causes=tuple(self._relaxations.causes(self._targets(failing)) if is_lacking else ()),
             uuids={
                 **{base.providers[root].name: root for root in serving},
                 **{
@@ -484,7 +490,7 @@ class _Explainer:
         free: dict[str, list[str]] = {}
         for root in roots:
             node, offered = self._compute.node(root), self._base.providers[root].inventories
-            if self._request.case is None or self._is_fixed:
+            if self._request.case is None or self._request.case.server is not None:
                 return
             if node is None or not node.is_ironic or not requested.isdisjoint(offered):
                 continue
@@ -505,15 +511,17 @@ class _Explainer:
 
         A service that is only disabled is enabled, whether its provider has the trait or not. If it
         is enabled, the trait of a disabled one goes by itself. ``serving`` are the hosts that
-        Placement returns. A change of a host that nova still refuses says so with its number.
+        Placement returns. A host that nova refuses for another reason has none.
         """
-        excluded = self._refused_by_nova
+        excluded = {*self._refused_by_nova}
         enable = Step(self._base.providers[root].name, Action.ENABLE, changes.DISABLED)
         is_disabled = self._is_only_disabled(root)
         if is_disabled:
             names = {self._base.providers[root].name: root}
             still = verdict.refused(self._checks(names, self._compute.enabled(root)))
-            excluded = excluded - {root} if not still else excluded
+            excluded -= set() if still else {root}
+        if root in excluded:
+            return []
         if root in serving:
             hosts = len({*serving} - excluded)
             return [SmallestChange(hosts, (enable,), enable.provider)] if is_disabled else []
@@ -531,11 +539,26 @@ class _Explainer:
             found.append(dataclasses.replace(change, steps=steps))
         return found
 
+    def _is_possible(self, change: SmallestChange) -> bool:
+        """Whether somebody can change these parts: of an existing server, a new flavor."""
+        case, nova = self._request.case, self._request.nova
+        if case is None or nova is None or case.server is None:
+            return True
+        steps = {nova.sources[part].step for part in (*change.removed, *change.amounts)}
+        return case.way is Way.RESIZE and steps <= {FLAVOR, EXTRA_SPECS}
+
     @property
-    def _is_fixed(self) -> bool:
-        """Whether nobody can change the amounts: those of a server that exists."""
+    def _sources(self) -> frozenset[str]:
+        """The roots of the host that a server leaves."""
         case = self._request.case
-        return case is not None and case.server is not None and case.way is not Way.RESIZE
+        nodes = case.source_nodes if case is not None and case.leaves else ()
+        return frozenset(node.uuid for node in nodes)
+
+    def _targets(self, roots: Sequence[str]) -> Sequence[str]:
+        """The hosts that are a question: the target of a move, if the operator names it."""
+        case = self._request.case
+        target = case and case.target and self._compute.root_of(case.target)
+        return [root for root in roots if root == target or not (target or root in self._sources)]
 
     def _is_only_disabled(self, root: str) -> bool:
         """Whether nova places servers on a host as soon as its compute service is enabled."""
@@ -543,12 +566,12 @@ class _Explainer:
         return bool(why_not(root)) and not self._compute.enabled(root).why_not(root)
 
     @functools.cached_property
-    def _refused_by_nova(self) -> frozenset[str]:
-        """The roots of all hosts on which nova places no server of this request."""
+    def _refused_by_nova(self) -> Mapping[str, str]:
+        """``{root: why}`` for all hosts on which nova places no server of this request."""
         roots = [uuid for uuid, each in self._base.providers.items() if each.root_uuid == uuid]
         names = {self._base.providers[root].name: root for root in roots}
         refused = verdict.refused(self._checks(names, self._compute))
-        return frozenset(names[name] for name in refused)
+        return {names[name]: why for name, why in refused.items()}
 
     def _checks(
         self, candidates: Mapping[str, str], compute: ServerHosts
@@ -576,17 +599,3 @@ class _Explainer:
                     f" {len(in_placement)} in Placement)"
                 )
         return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
-
-    def _nearest(
-        self, failing: Sequence[str], hosts: Collection[str], members: Mapping[str, Collection[str]]
-    ) -> list[str]:
-        """The hosts that lack least, see ``changes.lack``."""
-        own = set(hosts)
-        candidates = [root for root in failing if root in own] or failing
-        base, plan = self._base, self._relaxations.plan
-        lacking = {root: changes.lack(base, plan, root, members) for root in candidates}
-        return heapq.nsmallest(
-            self._request.nearest,
-            candidates,
-            key=lambda root: (lacking[root], base.providers[root].name),
-        )

@@ -102,6 +102,27 @@ class Relaxations:
             self._by_kind[kind] = tuple(self._find_smallest(root_uuid))
         return self._by_kind[kind]
 
+    def causes(self, roots: Iterable[str]) -> list[str]:
+        """Why none of these hosts can serve the query: ``required=A and required=B``.
+
+        Each is enough to go without, for some host; of those, the ones with the fewest constraints.
+        Without any, it is what each host fails that fails the fewest.
+        """
+        roots = list(roots)
+        sets = minimal(each for root in roots for each in self.smallest(root))
+        if not sets:
+            failed = [frozenset(self._failed(root)) for root in roots]
+            sets = minimal(each for each in failed if each)
+        texts = ([str(part) for part in self._order if part in each] for each in sets)
+        return [" and ".join(parts) for parts in texts if len(parts) == len(sets[0])]
+
+    def _failed(self, root_uuid: str) -> Iterable[Constraint]:
+        """The constraints that no provider of a host meets."""
+        uuids = [*self._base.tree[root_uuid], *self._search.forest.sharing_with(root_uuid)]
+        for each, passing in self._passing.items():
+            if each.kind not in _BETWEEN and not any(uuid in passing for uuid in uuids):
+                yield each
+
     def _find_step(self, root_uuid: str) -> int:
         every = len(self._order)
 

@@ -414,7 +414,7 @@ def _of_flavors(
             before, after = comparison.fits(asked.queries)
             # What is not known can only refuse hosts that have room.
             if before.hosts or after.hosts:
-                not_checked = (*asked.not_checked, *_hidden(asked, comparison.compute))
+                not_checked = (*asked.caveats.doubts, *_hidden(asked, comparison.compute))
         servers = tuple(stranded.get(flavor.name, ()))
         not_counted = comparison.not_counted(before, after)
         yield FlavorImpact(

@@ -12,10 +12,12 @@ from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
+from osc_placement.scheduling import filters
 from osc_placement.scheduling.case import GroupMembers
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import options, servers
 from osc_placement.workflows.cloud.host_verdicts import NO_ANSWERS, HostAnswers
+from osc_placement.workflows.cloud.hosts import hosts_of
 
 Placement = placing.Placement
 
@@ -61,14 +63,14 @@ class Moves:
 
     The options of a server are those in the cloud without any allocation; what is free decides
     among them. So they are found once for all sets of hosts that stop. ``more`` are further
-    requests. ``without`` are the root UUIDs of trees that are left out; ``refused`` those of hosts
-    that take no server, though other hosts may use what their trees share: ``not_counted`` are the
-    ones that could serve a request. ``groups`` are nova's server groups, ``root_of`` gives the root
-    of a host of nova; each place that a host has for a group with anti-affinity is an amount of the
-    host. A server with affinity goes to a host of another member that does not stop: nova's filter
-    compares the target with the present hosts of all members, so it moves none of them away from
-    the last host. With ``is_aimed``, a step names its target: nova then takes what its unsuffixed
-    group requests from the target's own tree.
+    requests. ``without`` are the root UUIDs of trees that are left out; ``refused`` is ``{root
+    UUID: why}`` for hosts that take no server, though other hosts may use what their trees share:
+    ``not_counted`` are the ones that could serve a request. ``groups`` are nova's server groups,
+    ``root_of`` gives the root of a host of nova; each place that a host has for a group with anti-
+    affinity is an amount of the host. A server with affinity goes to a host of another member that
+    does not stop: nova's filter compares the target with the present hosts of all members, so it
+    moves none of them away from the last host. With ``is_aimed``, a step names its target: nova
+    then takes what its unsuffixed group requests from the target's own tree.
     """
 
     def __init__(
@@ -79,17 +81,15 @@ class Moves:
         more: Iterable[Wanted] = (),
         without: Collection[str] = (),
         groups: Mapping[str, GroupMembers] | None = None,
-        refused: Collection[str] = (),
+        refused: Mapping[str, str] | None = None,
         root_of: Callable[[str], str | None] = lambda _: None,
         *,
         is_aimed: bool = False,
     ) -> None:
-        self.base, self.budget, self.refused = base, budget, frozenset(refused)
+        self.base, self.budget, self.refused = base, budget, refused or {}
         self.not_counted: dict[str, None] = {}
-        self.groups = {uuid: members.group for uuid, members in (groups or {}).items()}
-        self._members = {
-            uuid: _by_root(members, root_of) for uuid, members in (groups or {}).items()
-        }
+        self._groups = groups or {}
+        self._members = {uuid: _by_root(own, root_of) for uuid, own in self._groups.items()}
         self.without, self.is_aimed = frozenset(without), is_aimed
         self._by_root: dict[str, list[servers.PlacedServer]] = {}
         for server in known:
@@ -150,14 +150,20 @@ class Moves:
             elif any(group.suffix for group in query.groups):
                 outside[option.root_uuid] = None
         for root in outside:
-            first, *others = query.groups
-            groups = (dataclasses.replace(first, in_tree=root), *others)
-            aimed = dataclasses.replace(query, groups=groups)
+            aimed = self.query_for(query, root)
             yield from options.find(empty, aimed, self.budget, self.refused, [root]).options
+
+    def query_for(self, query: candidate.CandidateQuery, root: str) -> candidate.CandidateQuery:
+        """The query that nova sends for a target."""
+        if not self.is_aimed:
+            return query
+        first, *others = query.groups
+        groups = (dataclasses.replace(first, in_tree=root), *others)
+        return dataclasses.replace(query, groups=groups)
 
     def _in_group(self, uuid: str, usable: Iterable[placing.Option]) -> list[placing.Option]:
         """The options with one place of a server group with anti-affinity on the host."""
-        group, members = self.groups[uuid], self._members[uuid]
+        group, members = self._groups[uuid].group, self._members[uuid]
         name = _places(group)
         changed = []
         for option in usable:
@@ -169,7 +175,9 @@ class Moves:
 
     def group_place(self, server: servers.PlacedServer) -> placing.Slot | None:
         """The amount of its host that a server of a group with anti-affinity uses."""
-        return (server.root_uuid, _places(self.groups[server.apart])) if server.apart else None
+        return (
+            (server.root_uuid, _places(self._groups[server.apart].group)) if server.apart else None
+        )
 
     def servers_on(self, roots: Iterable[str]) -> list[servers.PlacedServer]:
         """The servers of some hosts."""
@@ -206,9 +214,15 @@ class Moves:
         """Why it is not known whether a host takes a server."""
         return "; ".join(server.answers.unknown.get(root, (_DIFFERENT,)))
 
-    def members_on(self, uuid: str) -> collections.Counter[str]:
-        """``{root UUID: members of a server group}``, by nova's hosts."""
-        return self._members[uuid]
+    def refusals(self, server: servers.PlacedServer) -> Iterator[tuple[str, str]]:
+        """``(root UUID, why)`` for the hosts that take no such server, whatever room they have."""
+        yield from server.answers.refused.items()
+        yield from self.refused.items()
+        if uuid := server.apart or server.together:
+            members = self._groups[uuid]
+            for root in hosts_of(self.base):
+                if why := members.refusal(self._members[uuid][root]):
+                    yield root, f"{filters.GROUP_FILTERS[members.group.policy]}: {why}"
 
     def hosts_of_group(self, uuid: str) -> frozenset[str]:
         """The hosts of the members of a server group (root UUIDs)."""

@@ -15,9 +15,10 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
+from osc_placement.engine.candidates import plans
 from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
 from osc_placement.model.name import and_more, counted
-from osc_placement.scheduling.answer import Answer
+from osc_placement.scheduling.answer import Answer, Caveats
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
@@ -39,7 +40,6 @@ from osc_placement.workflows.moving import (
     steps,
     stop,
     targets,
-    unblock,
 )
 
 _NO_ORDER = "no order of moves leads there: each needs its new room before it frees the old"
@@ -69,7 +69,7 @@ class Drain(planner.Planned):
 
     If servers stay: ``changes`` is ``{(server UUID, root UUID): the smallest changes after which it
     could move}`` for those that have no room, and ``most`` are the hosts (nova's names) that can be
-    emptied together. ``notes`` are sentences.
+    emptied together.
     """
 
     read: observe_hosts.HostsRead
@@ -77,7 +77,6 @@ class Drain(planner.Planned):
         default_factory=dict
     )
     most: most.MostHosts | None = None
-    notes: tuple[str, ...] = ()
 
     def changes_of(self, server: document.BlockedServer) -> list[str]:
         """The changes after which a server that stays could move, as sentences."""
@@ -203,9 +202,10 @@ def _decide(
         root_of=compute.root_of,
         is_aimed=True,
     )
-    schedule, notes, doubts = _scheduled(found, question, request, everywhere)
+    schedule, of_reserve = _scheduled(found, question, request, everywhere)
     targets_of_steps = ((step.server, step.option) for step in schedule.steps)
-    doubts = (*doubts, *planner.doubts_of_targets(found, targets_of_steps))
+    doubts = (*planner.doubts_of_targets(found, targets_of_steps),)
+    caveats = Caveats(tuple(question.not_checked())) + of_reserve + Caveats(doubts)
     blocked = question.blocked | _reasons(found, roots, schedule)
     plan = document.MovePlan(
         tuple(map(question.names.host, roots)),
@@ -220,11 +220,10 @@ def _decide(
             )
             for (uuid, root), why in sorted(blocked.items())
         ),
-        tuple(dict.fromkeys((*question.not_checked(), *doubts))),
-        request.options,
+        options=request.options,
         disabled=_disabled(tuple(map(question.names.host, roots)), compute, request.former),
     )
-    drain = Drain(plan, read, notes=notes)
+    drain = Drain(plan, caveats, read)
     if plan.is_complete:
         return drain
     possible = None
@@ -235,8 +234,8 @@ def _decide(
         possible = dataclasses.replace(possible, hosts=named)
     counted = changes_of_hosts.counted_by_nova(base, compute)
     changes = _changes(found, roots, schedule, counted)
-    notes = (*notes, *set_back.notes(itertools.chain.from_iterable(changes.values())))
-    return dataclasses.replace(drain, changes=changes, most=possible, notes=notes)
+    caveats += Caveats(notes=tuple(set_back.notes(itertools.chain.from_iterable(changes.values()))))
+    return dataclasses.replace(drain, caveats=caveats, changes=changes, most=possible)
 
 
 def _scheduled(
@@ -244,8 +243,8 @@ def _scheduled(
     question: _Question,
     request: DrainRequest,
     everywhere: nova_servers.KnownServers | None,
-) -> tuple[steps.Schedule, tuple[str, ...], tuple[str, ...]]:
-    """``(the steps, notes about the reserve, what was not checked of it)``."""
+) -> tuple[steps.Schedule, Caveats]:
+    """The steps, and what is open about the reserve."""
     base, roots, failures = found.base, question.roots, request.options.keep
     preference = targets.Preference(found, roots, request.flavors)
     order = functools.partial(
@@ -258,7 +257,7 @@ def _scheduled(
         per_source=request.options.per_source,
     )
     if everywhere is None:
-        return order(), (), ()
+        return order(), Caveats()
     budget = SearchBudget(request.seconds)
     what = f"whether any {counted(failures, 'host')} may fail after the plan"
     try:
@@ -267,14 +266,11 @@ def _scheduled(
         )
         schedule = order(functools.partial(kept.is_kept, roots))
     except SearchTooLong as error:
-        return order(), (), (f"{what}: {error}",)
+        return order(), Caveats((f"{what}: {error}",))
     lost = [" and ".join(question.names.host(root) for root in failure) for failure in kept.lost]
     notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
-    return (
-        schedule,
-        notes if lost else (),
-        tuple(f"{what}: {text}" for text in everywhere.caveats.doubts),
-    )
+    doubts = tuple(f"{what}: {text}" for text in everywhere.caveats.doubts)
+    return schedule, Caveats(doubts, notes if lost else ())
 
 
 def _changes(
@@ -293,9 +289,36 @@ def _changes(
         if server.key in schedule.kept_back or (kind not in of_kind and len(of_kind) == _KINDS):
             continue
         if kind not in of_kind:
-            of_kind[kind] = unblock.smallest_changes(found, after, server, without, counted)
+            of_kind[kind] = smallest_changes(found, after, server, without, counted)
         answer[server.uuid, server.root_uuid] = of_kind[kind]
     return answer
+
+
+def smallest_changes(
+    moves: places.Moves,
+    after: state.CloudState,
+    server: servers.PlacedServer,
+    without: Collection[str],
+    counted: Collection[str] = (),
+) -> list[SmallestChange]:
+    """The smallest changes after which a server has a target; each is sufficient alone.
+
+    ``after`` is the state after the steps, ``without`` are the root UUIDs of hosts that are no
+    targets, ``counted`` the providers that nova-compute counts. Empty if only another member of its
+    server group would have to move.
+    """
+    excluded = {*without, *(root for root, _ in moves.refusals(server))}
+    hosts = [root for root in hosts_of(after) if root not in excluded]
+    if not hosts:
+        return []
+    query = server.query
+    return [
+        change
+        for root in changes_of_hosts.nearest(after, plans.prepare(after, query), hosts, {})
+        for change in changes_of_hosts.of_host(
+            after, moves.query_for(query, root), root, {}, (), excluded, counted
+        )
+    ]
 
 
 class _Question:

@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.nova import values
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
@@ -35,6 +36,7 @@ class Planned:
     """What a goal decides: a plan, and in subclasses what else an operator wants to know."""
 
     plan: document.MovePlan
+    caveats: Caveats
 
 
 R = TypeVar("R")
@@ -90,6 +92,7 @@ def plan(
         planned = goal.check(goal.decide(read, nova.compute), read, nova)
     stamped = dataclasses.replace(
         planned.plan,
+        not_checked=planned.caveats.doubts,
         created=now.isoformat(timespec="seconds"),
         target=str(target),
         identity=target.identity,

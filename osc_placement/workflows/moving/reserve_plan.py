@@ -43,11 +43,12 @@ class FailureReserve:
         drained: Collection[str],
     ) -> None:
         self._base, self._known, self._compute = base, known, compute
-        self._refused = frozenset(compute.refused(base.tree))
+        self._refused = compute.refused(base.tree)
         self._failures, self._budget = failures, budget
         self._hosts = hosts_of(base)
         self._last: Failure = ()
-        moves = self._moves(_in_service(base, drained), (), self._refused.difference(drained))
+        kept = {root: why for root, why in self._refused.items() if root not in drained}
+        moves = self._moves(_in_service(base, drained), (), kept)
         self.lost = tuple(each for each in self._all(moves, ()) if moves.place(each) is None)
 
     def is_kept(self, stopped: Sequence[str], done: Sequence[steps.DrainStep]) -> bool:
@@ -65,7 +66,7 @@ class FailureReserve:
         self,
         base: state.CloudState,
         stopped: Sequence[str],
-        refused: Collection[str],
+        refused: Mapping[str, str],
         groups: Mapping[str, GroupMembers] | None = None,
     ) -> Moves:
         known = self._known

@@ -13,6 +13,7 @@ from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import command_line
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
@@ -97,9 +98,7 @@ class RoomRequest:
         # What can refuse other servers is no doubt.
         uuids = [move.server for move in planned.plan.moves]
         of_moved = nova.requests(read.on_hosts, uuids).caveats.doubts if uuids else ()
-        not_checked = (*planned.plan.not_checked, *of_moved)
-        plan = dataclasses.replace(planned.plan, not_checked=not_checked)
-        return dataclasses.replace(planned, plan=plan)
+        return dataclasses.replace(planned, caveats=planned.caveats + Caveats(of_moved))
 
 
 COMMAND = "placement capacity make-room"
@@ -145,11 +144,11 @@ def _decide(read: RoomReading, request: RoomRequest, compute: ServerHosts) -> Ro
         (),
         (),
         tuple(names.move(number, step.server, step.option) for number, step in enumerate(steps, 1)),
-        not_checked=tuple(dict.fromkeys(not_checked)),
         command=COMMAND,
         anew=_command(request),
     )
-    return RoomPlan(plan, fits, made.moves is not None, made.at_least, made.is_smallest)
+    caveats = Caveats(not_checked)
+    return RoomPlan(plan, caveats, fits, made.moves is not None, made.at_least, made.is_smallest)
 
 
 def _leaving(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -14,6 +15,8 @@ from osc_placement.scheduling.answer import Answer
 from osc_placement.scheduling.case import Way
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import options, servers, ways
+from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.explain.relaxations import Relaxations
 from osc_placement.workflows.moving.places import Moves
 
 #: Seconds for each attempt to name fewer servers that do not fit.
@@ -163,30 +166,21 @@ def _dropped(
 
 
 def _preventing(moves: Moves, hosts: Sequence[str], server: servers.PlacedServer) -> Iterator[str]:
-    """The single constraints without which the server would fit, else all its amounts."""
+    """Why hosts with room do not take a server; else what it requests that no host has."""
     left = moves.released(hosts)
-    group = server.apart or server.together
     queries = [query for several in server.queries for query in several]
     serving = {root for query in queries for root in _serving(left, query, hosts)}
-    refused = moves.refused | server.answers.key[0]
+    refused = {root for root, _ in moves.refusals(server)}
     if serving and serving <= refused:
         yield f"only hosts that take no server have room: {_why_refused(moves, server, serving)}"
         return
-    if serving and moves.is_aimed and not group:
+    if serving and moves.is_aimed:
         yield _SHARED
         return
-    if group and not serving <= refused:
-        has = "servers" if server.apart else "none of the servers"
-        yield f"every other host with room has {has} of server group {moves.groups[group].name}"
-        return
-    every = constraint.constraints_of(server.query)
-    preventing = [
-        str(each)
-        for each in every
-        if not refused.issuperset(_serving(left, constraint.without(server.query, {each}), hosts))
-    ]
-    amounts = (str(each) for each in every if each.kind is constraint.Kind.RESOURCES)
-    for text in preventing or [" and ".join(amounts)]:
+    others = [root for root in hosts_of(left) if root not in {*hosts, *moves.without}]
+    open_hosts = [root for root in others if root not in refused] or others
+    relaxations = Relaxations(left, server.query, constraint.constraints_of(server.query))
+    for text in relaxations.causes(open_hosts):
         yield f"no other host has room with {text}"
 
 
@@ -199,12 +193,14 @@ _SHARED = (
 
 def _why_refused(moves: Moves, server: servers.PlacedServer, roots: Collection[str]) -> str:
     """``cmp-1, cmp-2 (why)``, for each reason; and the command, if a cold move is possible."""
+    by_root: dict[str, dict[str, None]] = collections.defaultdict(dict)
+    for root, why in moves.refusals(server):
+        by_root[root][why] = None
     by_reason: dict[str, list[str]] = {}
     for root in sorted(roots, key=lambda root: moves.base.providers[root].name):
-        why = server.answers.refused.get(root, "")
-        by_reason.setdefault(f" ({why})" * bool(why), []).append(moves.base.providers[root].name)
-    texts = [f"{and_more(names)}{why}" for why, names in by_reason.items()]
-    if not server.answers.only_live.isdisjoint({*roots} - moves.refused):
+        by_reason.setdefault(next(iter(by_root[root])), []).append(moves.base.providers[root].name)
+    texts = [f"{and_more(names)} ({why})" for why, names in by_reason.items()]
+    if any(root in server.answers.only_live and len(by_root[root]) == 1 for root in roots):
         texts.append(f"not live, but cold: {ways.command(server.uuid, Way.MIGRATE)}")
     return "; ".join(texts)
 

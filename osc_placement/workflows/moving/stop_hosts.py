@@ -101,40 +101,34 @@ def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerH
         verdict = stop.largest(found, free or read.roots[:1], request.most)
     names = {uuid: each.name for uuid, each in base.providers.items()}
     of_hosts = joined.on(verdict.hosts)
-    doubts = tuple(
-        dict.fromkeys(
-            (
-                *(
-                    f"the servers of {names[root]}: {refused[root]}"
-                    for root in unlisted
-                    if root in verdict.hosts
-                ),
-                *filter(None, [read.on_hosts.problem]),
-                *of_hosts.doubts(),
-                *verdict.doubts,
-                *compute.not_checked,
-                *nova.caveats.doubts,
-            )
-        )
+    unlisted = [root for root in unlisted if root in verdict.hosts]
+    caveats = Caveats(
+        (
+            *(f"the servers of {names[root]}: {refused[root]}" for root in unlisted),
+            *filter(None, [read.on_hosts.problem]),
+            *of_hosts.doubts(),
+            *verdict.doubts,
+            *compute.not_checked,
+        ),
+        not_counted={
+            names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts
+        },
     )
+    notes = (*_only_cold(of_hosts, verdict), *_left_over(of_hosts, names))
+    caveats += nova.caveats + Caveats(notes=notes)
     answer, reason = verdict.answer, verdict.reason
     waiting = [*_sources(read, verdict.hosts, compute)]
     if of_hosts.stand.held or waiting:
         answer = Answer.NO
-    elif doubts and answer is Answer.YES and not request.only_placement:
-        answer, reason = Answer.UNKNOWN, doubts[0]
+    elif caveats.doubts and answer is Answer.YES and not request.only_placement:
+        answer, reason = Answer.UNKNOWN, caveats.doubts[0]
     return StopAnswer(
         answer,
         tuple(names[root] for root in verdict.hosts),
         len(of_hosts.uuids),
         tuple(sorted([*_stranded(verdict, of_hosts, names), *waiting], key=_by_host)),
         reason,
-        Caveats(
-            doubts,
-            (*nova.caveats.notes, *_only_cold(of_hosts), *_left_over(of_hosts, names)),
-            nova.caveats.assumed,
-            {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
-        ),
+        caveats,
         (*of_hosts.lost.missing, *of_hosts.lost.elsewhere),
         {uuid: each.name for uuid, each in read.on_hosts.servers.items() if each.name},
     )
@@ -176,11 +170,12 @@ def _sources(
                 yield Stranded(migration.server_uuid, base.providers[root].name, (why,))
 
 
-def _only_cold(joined: observe_hosts.JoinedServers) -> Iterator[str]:
+def _only_cold(joined: observe_hosts.JoinedServers, verdict: stop.StopVerdict) -> Iterator[str]:
     """Servers that run, and that nova moves only cold: with a stop."""
     by_reason: dict[str, list[str]] = {}
+    unplaced = {item.server.key for item in verdict.unplaced}
     for server in joined.moving:
-        if server.key in joined.leaving.cold:
+        if server.key in joined.leaving.cold and server.key not in unplaced:
             by_reason.setdefault(joined.leaving.cold[server.key], []).append(server.uuid)
     for why, uuids in by_reason.items():
         example = ways.command(uuids[0], Way.MIGRATE)

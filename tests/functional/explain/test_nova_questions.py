@@ -208,8 +208,8 @@ SERVERS_AND_FLAVORS = [
       for uuid in (SERVER, SERVER.upper())),
     Row(f"{EXPLAIN} --server {SERVER} --filter image-type", "no image", 4,
         {"candidate": [{"host": "avx"}],
-         "assumption": [..., {"text": ("the disk format and the properties of image gone: nova.json"
-                                       " holds no response",)}]}),
+         "not-checked": [..., {"text": ("the disk format and the properties of image gone:"
+                                        " nova.json holds no response",)}]}),
     Row(f"{EXPLAIN} --flavor small --image tuned --port {PORT}", "az1", 3,
         {"constraint": [..., {"text": "required=HW_CPU_X86_AVX2", "source": ("image traits",)},
                         {"text": f"resources{PORT}=NET_BW_EGR_KILOBIT_PER_SEC:100",

@@ -424,6 +424,22 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             _NOVA_CONF,
         ),
     ),
+    "the disk format and {}": (
+        Case(
+            lambda cloud: cloud.server(image={"id": "gone", "properties": {}}),
+            (CHECK, EXPLAIN_SERVER, f"{EXPLAIN_SERVER} --for migrate", DRAIN),
+            "the disk format and the properties of image gone",
+            "--filter image-type",
+        ),
+    ),
+    "the devices of the PCI alias {} are not in the query: [pci]{}": (
+        Case(
+            lambda cloud: (cloud.specs(**_PCI), cloud.conf("[pci]\n")),
+            (CHECK, EXPLAIN_SERVER),
+            "[pci]alias has no nic",
+            _NOVA_CONF,
+        ),
+    ),
     "the devices of the PCI alias {} are not in the query: only nova.conf (--nova-conf) says what"
     " an alias requests": (
         Case(
@@ -589,12 +605,10 @@ HOW = {
     "hosts_if_empty is {} to {}: the max_unit of full hosts was not read; a snapshot has it",
     "local disks, which only a migration moves: {}",
     "{}: not on {} any more, but allocated there",
-    "{}: not evacuated if its host fails, because {}",
+    "not evacuated if its host fails, because {}",
+    "no place if its host fails, because {}",
     "{}: not live, because {}; cold: {}",
     "not kept, because it is so without the plan: {} may not fail",
-    "the server's own allocations count as used",
-    "nova.conf is not given: allow_resize_to_same_host is off",
-    "the disk format and {}",
 }
 
 #: Words of the other texts.
@@ -602,6 +616,7 @@ PARTS = {
     "placement allocation {}",
     "server {}",
     "server {} ({})",
+    "server{} {}",
     "the targets of {}: {}",
     "server {}: {}",
     "the hosts with the trait {}: they were not read",
@@ -611,8 +626,6 @@ PARTS = {
     "if it is so for more than a minute: {}",
     "then run this command again",
     "{}; if it is on {}, a minute after the last change: {}",
-    " that requires {}",
-    ", second query for pinned CPUs",
 }
 
 

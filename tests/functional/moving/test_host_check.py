@@ -120,7 +120,8 @@ TABLE = [
     Row(f"{CHECK} host0 host1 --strict", SMALL, 3),
     Row(f"{CHECK} full", "target down", 3,
         {"answer": "no", "servers": 1,
-         "unplaced": [{"reasons": ["only hosts that take no server have room: target"]}],
+         "unplaced": [{"reasons": ["only hosts that take no server have room:"
+                                   " target (nova-compute down)"]}],
          "not_counted": [{"host": "target", "reason": "nova-compute down"}]}),
     Row(f"{CHECK} nova-full", "target down", 3, {"hosts": ["full"]}),
     Row(f"{CHECK} full --no-nova", "target down", 0,

@@ -11,6 +11,10 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import re
+import shlex
+import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,6 +32,13 @@ RELEASE = ("--nova-release", "32")
 EXPLAIN = "allocation candidate explain"
 #: Exit codes of explain: a host can, none can, not known; nova refuses the server itself.
 YES, NO, UNKNOWN, REFUSED = 0, 3, 4, 1
+#: How host check, drain and ``--keep`` say why no other host takes a server.
+NO_ROOM, REFUSING = "no other host has room with ", "only hosts that take no server have room: "
+AIMED = "nova takes what it requests from the tree of the target"
+REMOVE_TRAIT = ("resource", "provider", "trait", "remove", "--allow", "standard-traits", "--trait")
+AMEND = ("resource", "provider", "inventory", "amend", "--resource")
+#: Reasons that are about a plan or about several servers.
+OF_SEVERAL = "it fits only without other servers"
 WAYS = {"live": "live-migrate", "cold": "migrate"}
 SPECS: tuple[dict[str, str], ...] = (
     {},
@@ -179,11 +190,16 @@ class Commands:
     def show(self) -> None:
         """Write the present state for the commands."""
         self._number += 1
-        target = targets.OnFile(self._folder / f"placement-{self._number}.sqlite")
-        target.load(self.cloud.placement().document())
-        self._openstack = OpenStack(target)
-        path = str(self._folder / f"nova-{self._number}.json")
-        self._nova = functional_cloud.nova_recording(self.cloud.nova(), path)
+        database = self._folder / f"placement-{self._number}.sqlite"
+        targets.OnFile(database).load(self.cloud.placement().document())
+        self.answers = self.cloud.nova()
+        self._open(database)
+
+    def _open(self, database: pathlib.Path) -> None:
+        self._database = database
+        self._openstack = OpenStack(targets.OnFile(database))
+        path = str(database.with_suffix(".json"))
+        self._nova = functional_cloud.nova_recording(self.answers, path)
 
     def json(self, command: str, *arguments: str) -> tuple[int, Any]:
         """Exit code and JSON of a command; REFUSED without JSON."""
@@ -193,6 +209,33 @@ class Commands:
         if not outcome.stdout:
             return outcome.code, outcome.stderr
         return outcome.code, json.loads(outcome.stdout)
+
+    def copied(self) -> Commands:
+        """The same commands on a copy of the cloud."""
+        copy = Commands.__new__(Commands)
+        copy.__dict__ |= self.__dict__
+        copy._folder = pathlib.Path(tempfile.mkdtemp(dir=self._folder))
+        copy.answers = json.loads(json.dumps(self.answers))
+        database = copy._folder / "copy.sqlite"
+        database.write_bytes(self._database.read_bytes())
+        copy._open(database)
+        return copy
+
+    def run_step(self, step: dict[str, Any], command: str) -> None:
+        """Type what a step of a change prints; what nova does is written into its answers."""
+        _, *words = shlex.split(command)
+        if step["action"] == "enable":
+            services = self.answers["GET /v2.1/os-services"]["services"]
+            (service,) = (it for it in services if it["host"] == words[3])
+            service["status"] = "enabled"
+            words = [*REMOVE_TRAIT, step["name"], uuid_of(step["provider"])]
+        if step["action"] == "free":
+            shown = self._openstack(f"resource provider inventory show {words[-1]}", step["name"])
+            total = shown["total"] + step["amount"]
+            words = [*AMEND, f"{step['name']}:total={total}", words[-1]]
+        outcome = self._openstack.run(shlex.join(words))
+        assert outcome.code == 0, (command, outcome)
+        self._open(self._database)
 
     def explained(self, name: str, way: str, host: str = "") -> int:
         """The exit code of explain for a server of the cloud."""
@@ -247,6 +290,100 @@ def test_a_server_without_another_host_has_none_in_explain(commands: Commands) -
         if "cold: openstack server migrate" in str(row["reasons"]):
             assert answers.pop("migrate") in (YES, UNKNOWN), row["reasons"]
         assert YES not in answers.values(), (row["reasons"], answers, code)
+
+
+def check_cause(commands: Commands, name: str, reasons: list[str], ways: Sequence[str]) -> None:
+    """Each reason is one that explain names for the way that nova does not refuse at once."""
+    texts = []
+    for way in ways:
+        if commands.explained(name, way) != REFUSED:
+            break
+        texts.append(commands.last.strip().splitlines()[-1].removeprefix(f"{_label(name)}: "))
+    else:
+        assert reasons == ["; ".join(dict.fromkeys(texts))]
+        return
+    if any(reason.startswith(AIMED) for reason in reasons):
+        hosts = [row["host"] for row in commands.last if row["section"] == "candidate"]
+        assert hosts
+        for host in hosts:
+            assert commands.explained(name, way, host) == NO
+            assert any("in_tree=" in it["text"] for it in commands.last if it["section"] == "cause")
+        return
+    causes = [row["text"] for row in commands.last if row["section"] == "cause"]
+    refused = {row["host"]: row["text"] for row in commands.last if row["section"] == "not-counted"}
+    for reason in reasons:
+        if reason.startswith(NO_ROOM):
+            assert reason.removeprefix(NO_ROOM) in causes, (reason, causes)
+        elif reason.startswith(REFUSING):
+            assert not causes
+            text = reason.removeprefix(REFUSING).split("; not live, but cold: ")[0]
+            named = re.findall(r"(?<![-\w])h\d(?=,| \()", text)
+            assert named
+            for host in named:
+                assert any(f"({why})" in text for why in refused[host].split("; ")), (host, text)
+        else:
+            assert reason.startswith(OF_SEVERAL), reason
+
+
+def _label(name: str) -> str:
+    return f"server {name} ({uuid_of(name)})"
+
+
+def test_the_cause_of_a_server_that_stays_is_that_of_explain(commands: Commands) -> None:
+    host = commands.cloud.draw.choice(HOSTS)
+    is_dead = "state" in commands.cloud.state[host]
+    ways = ("evacuate",) if is_dead else tuple(WAYS.values())
+    _, checked = commands.json("placement host check", host)
+    for row in checked["unplaced"] or ():
+        check_cause(commands, row["name"], row["reasons"], ways)
+    if not is_dead:
+        _, drained = commands.json("placement host drain", host)
+        for row in drained["blocked"] or ():
+            check_cause(commands, row["name"], row["reasons"], ways)
+
+
+def test_the_cause_of_a_host_that_may_not_fail_is_that_of_explain(commands: Commands) -> None:
+    _, rows = commands.json("placement capacity show", "--flavor", "f", "--keep", "1")
+    unsafe = [host for row in rows for host in row["unsafe_hosts"] or ()]
+    if unsafe:
+        notes = [text for row in rows for text in row["notes"]]
+        assert any("no place if its host fails" in text for text in notes), rows
+    for host in unsafe:
+        commands.cloud.state[host] = {"state": "down"}
+        commands.show()
+        _, checked = commands.json("placement host check", host)
+        for server in checked["unplaced"] or ():
+            why = "; ".join(server["reasons"])
+            assert any(why in text for text in notes), (why, notes)
+
+
+def carried_out(commands: Commands, change: dict[str, Any]) -> Commands:
+    """A copy of the cloud after the commands of a change."""
+    copy = commands.copied()
+    for step, command in zip(change["details"]["steps"], change["commands"], strict=True):
+        copy.run_step(step, command)
+    return copy
+
+
+def test_each_printed_change_gives_the_server_the_hosts_that_it_says(commands: Commands) -> None:
+    for name, server in sorted(commands.cloud.servers.items()):
+        is_dead = "state" in commands.cloud.state[server["_host"]]
+        for way in ("evacuate",) if is_dead else tuple(WAYS.values()):
+            if commands.explained(name, way) == REFUSED:
+                continue
+            changes = [row for row in commands.last if row["section"] == "change"]
+            for change in changes:
+                details = change["details"]
+                assert change["hosts"]
+                assert details["steps"]
+                assert change["host"] != server["_host"]
+                assert not details["remove"]
+                assert not details["amounts"]
+                copy = carried_out(commands, change)
+                answer = copy.explained(name, way)
+                hosts = [row["host"] for row in copy.last if row["section"] == "candidate"]
+                assert answer in (YES, UNKNOWN), (change, copy.last)
+                assert len(hosts) == change["hosts"], (change, hosts)
 
 
 def test_the_hosts_of_capacity_are_those_of_explain(commands: Commands) -> None:

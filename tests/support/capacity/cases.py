@@ -31,7 +31,7 @@ def case(
 ) -> Case:
     """What nova sends this query for; ``fields`` are those of the case."""
     spec = request.ServerSpec(flavor.Flavor(1, 1, 1), image=NO_IMAGE)
-    single = request.NovaRequest(query, {}, (), spec)
+    single = request.NovaRequest(query, {}, spec)
     defaults: dict[str, Any] = {"way": Way.BOOT, "spec": spec, "requests": (single,)}
     return Case(**{**defaults, "compute": compute or ServerHosts(), **fields})
 

@@ -90,7 +90,7 @@ def moves_of(
     """The moves of servers to the hosts; nova has no compute node for a shared pool."""
     known = placed(base) if known is None else known
     roots = {each.root_uuid for each in base.providers.values()}
-    refused = roots.difference(hosts_of(base))
+    refused = dict.fromkeys(roots.difference(hosts_of(base)), "nova lists no compute node")
     budget = budgets.SearchBudget()
     return capacity_moves.Moves(
         base,

@@ -158,7 +158,7 @@ def test_a_flavor_that_gives_no_valid_query_is_an_error(
 def test_what_only_cyborg_requests_is_not_checked() -> None:
     found = request.request_to_placement(spec({"accel:device_profile": "gpu"}))
     assert found.query.root_required == {"COMPUTE_ACCELERATORS"}
-    assert found.not_checked == ("only Cyborg knows the resources of the device profile gpu",)
+    assert found.caveats.doubts == ("only Cyborg knows the resources of the device profile gpu",)
 
 
 def test_what_is_not_known_is_listed() -> None:
@@ -167,14 +167,14 @@ def test_what_is_not_known_is_listed() -> None:
         AGGREGATES,
         nova_options.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
     )
-    assert [text.partition(":")[0] for text in found.assumptions] == [
+    assert [text.partition(":")[0] for text in found.caveats.assumed] == [
         "the image has no properties that change the request",
         "no project is given",
         "no host aggregate has the availability zone moon",
         request.OWNER_UNKNOWN.partition(":")[0],
         "nova.conf is not given",
     ]
-    off = found.assumptions[-1].rpartition(": ")[2].split(", ")
+    off = found.caveats.assumed[-1].rpartition(": ")[2].split(", ")
     assert off == [
         "image type support", "isolated aggregates", "image metadata", "routed networks",
     ]  # fmt: skip
@@ -315,7 +315,7 @@ def test_a_release_that_refuses_a_flavor_is_named() -> None:
     options = nova_options.SchedulerOptions(owner=False)
     [found] = request.requests_by_release(spec(specs, image), (), options, releases=(33, 34))
     assert found.releases == (34,)
-    assert "nova 33 refuses it" in found.not_checked[-1]
+    assert "nova 33 refuses it" in found.caveats.doubts[-1]
     with pytest.raises(errors.InvalidInput, match="not one of"):
         request.requests_by_release(spec(specs, image), releases=(32, 33))
 
@@ -337,7 +337,7 @@ def test_encrypted_memory_without_an_image_is_assumed_to_have_one() -> None:
     embedded = flavor.Flavor(4, 2048, 20, extra_specs={"hw:mem_encryption": "true"})
     found = request.request_to_placement(request.ServerSpec(embedded, "m1"))
     assert "MEM_ENCRYPTION_CONTEXT" in query.encode(query.candidate_pairs(found.query))
-    assert "the image has hw_firmware_type=uefi for encrypted memory" in found.assumptions
+    assert "the image has hw_firmware_type=uefi for encrypted memory" in found.caveats.assumed
 
 
 ALIASES = ('{"name": "gpu", "vendor_id": "10de", "product_id": "2330", "traits": "custom_a"}',)
@@ -369,7 +369,7 @@ def test_devices_that_are_not_in_the_query_are_not_checked(
     found = request.request_to_placement(
         spec({"pci_passthrough:alias": "gpu:8"}), options=nova_options.SchedulerOptions(**options)
     )
-    assert any(reason in text for text in found.not_checked)
+    assert any(reason in text for text in found.caveats.doubts)
 
 
 def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
@@ -397,7 +397,7 @@ def test_a_release_with_the_owner_filter_has_two_requests_if_nothing_tells_wheth
     for single in found:
         requires = "OWNER_NOVA" in single.query.root_required
         assert requires == ((owner is True and 34 in single.releases) or bool(single.condition))
-        is_assumed = request.OWNER_UNKNOWN in single.assumptions
+        is_assumed = request.OWNER_UNKNOWN in single.caveats.assumed
         assert is_assumed == (owner is None and 34 in releases and not single.condition)
 
 

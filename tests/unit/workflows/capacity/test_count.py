@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import pytest
 
@@ -129,7 +129,9 @@ def test_hosts_offer_more_than_shared_resources() -> None:
 
 
 def moves_for(
-    base: state.CloudState, request: candidate.CandidateQuery, refused: Collection[str] = ()
+    base: state.CloudState,
+    request: candidate.CandidateQuery,
+    refused: Mapping[str, str] | None = None,
 ) -> capacity_moves.Moves:
     known = servers.servers_on(base, hosts_of(base))
     more = [cases.wanted(request)]

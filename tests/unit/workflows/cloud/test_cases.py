@@ -312,7 +312,7 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
         "resource_providers/name": 1,
         "resource_providers/uuid": 1,
         # Checks the query, proves changes, and reads the capacity of all hosts.
-        "allocation_candidates/resources": 3,
+        "allocation_candidates/resources": 2,
         "traits/name": 1,
         "resource_providers/": 1,
         "resource_providers/required": 1,

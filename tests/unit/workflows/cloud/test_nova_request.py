@@ -57,9 +57,7 @@ def recorded() -> api.RecordedNova:
         (403, f"the properties of image {IMAGE}: glance, GET /images/{IMAGE}: no"),
     ],
 )
-def test_a_server_without_its_image_has_a_request_with_an_assumption(
-    status: int, unknown: str
-) -> None:
+def test_a_server_without_its_image_has_a_request_with_doubts(status: int, unknown: str) -> None:
     nova = recorded()
     services = nova_request.RequestServices(
         nova,
@@ -71,9 +69,11 @@ def test_a_server_without_its_image_has_a_request_with_an_assumption(
     options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
     for single in cases.read(services, options, ServerHosts()).requests:
         assert single.query.groups[0].resources == {"VCPU": 2, "MEMORY_MB": 16}
-        assert any(text.startswith(f"the disk format and {unknown}") for text in single.assumptions)
+        assert any(
+            text.startswith(f"the disk format and {unknown}") for text in single.caveats.doubts
+        )
         # The image can require a trait.
-        assert any(text.startswith(unknown) for text in single.not_checked)
+        assert any(text.startswith(unknown) for text in single.caveats.doubts)
 
 
 @pytest.mark.parametrize(

@@ -357,13 +357,16 @@ def test_groups_of_both_policies_are_kept_in_dense_clouds(seed: int) -> None:
     check(draw, draw_dense_cloud(draw), ("affinity", "anti-affinity"))
 
 
+REFUSING = "only hosts that take no server have room: "
+
+
 def test_a_full_server_group_is_named() -> None:
     base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4))
     base = brute_force.claim(base, "s", {"a": {"VCPU": 1}})
     base = brute_force.claim(base, "t", {"b": {"VCPU": 1}})
     moves = moves_of(base, [ServerGroup("g", "web", "anti-affinity", ("s", "t"))])
     assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
-        ("every other host with room has servers of server group web",)
+        (f"{REFUSING}b (ServerGroupAntiAffinityFilter: 1 member of server group web)",)
     ]
 
 
@@ -383,7 +386,7 @@ def test_a_server_with_affinity_goes_to_its_group() -> None:
     assert [option.root_uuid for option in found.values()] == ["c"]
     moves = moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 1)), AFFINITY)
     assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
-        ("every other host with room has none of the servers of server group web",)
+        (f"{REFUSING}b (ServerGroupAffinityFilter: server group web is on a, c)",)
     ]
 
 
@@ -392,7 +395,7 @@ def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() 
     verdict = stop.may_stop(moves_of(base, AFFINITY), ["a", "c"])
     assert verdict.answer is Answer.NO
     assert {each.reasons for each in verdict.unplaced} == {
-        ("every other host with room has none of the servers of server group web",)
+        (f"{REFUSING}b (ServerGroupAffinityFilter: server group web is on a, c)",)
     }
     alone = [ServerGroup("g", "web", "affinity", ("s",))]
     assert stop.may_stop(moves_of(base, alone), ["a"]).answer is Answer.NO

@@ -13,7 +13,7 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.explain import changes
-from osc_placement.workflows.moving import most, steps, unblock
+from osc_placement.workflows.moving import most, plan, steps
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force, drains
@@ -64,7 +64,7 @@ def test_after_each_change_the_server_has_a_target(kind: str, seed: int) -> None
 
     for server in schedule.left:
         assert not list(brute_force.claims(after, server.query, elsewhere))
-        for change in unblock.smallest_changes(moves, after, server, stopped):
+        for change in plan.smallest_changes(moves, after, server, stopped):
             changed, query = changes.after(after, change.steps), change.of(server.query)
             assert list(brute_force.claims(changed, query, elsewhere)), change
 
@@ -75,7 +75,7 @@ def test_what_a_host_lacks_is_named_for_hosts_that_may_be_targets() -> None:
         base = brute_force.claim(base, f"on {name}", {name: {"VCPU": amount}})
     moves = drains.moves_of(base)
     (server,) = moves.servers_on(["a"])
-    found = unblock.smallest_changes(moves, base, server, ["a", "c"])
+    found = plan.smallest_changes(moves, base, server, ["a", "c"])
     assert {(each.host, each.steps[0].amount) for each in found if each.steps} == {
         ("b", 2),
         ("d", 3),
@@ -96,5 +96,5 @@ def test_no_change_is_named_for_a_host_that_the_server_group_excludes(
     groups = [ServerGroup("g", "group", policy, ("on a", "on b"), 1)] if policy else []
     moves = drains.moves_of(base, drains.placed(base, groups=groups), groups=groups)
     (server,) = moves.servers_on(["a"])
-    found = unblock.smallest_changes(moves, base, server, ["a"])
+    found = plan.smallest_changes(moves, base, server, ["a"])
     assert sorted({each.host for each in found if each.host}) == hosts
