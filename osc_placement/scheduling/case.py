@@ -72,6 +72,10 @@ class Facts:
         """The root providers (UUIDs) of the trees with a trait. Errors: NotKnown."""
         raise NotKnown(f"the hosts with the trait {trait}: they were not read")
 
+    def with_profile(self, spec: request.ServerSpec) -> request.ServerSpec:
+        """The spec with the groups of its device profile. Errors: InvalidInput without it."""
+        return spec
+
     def has_share(self, server: values.Server) -> bool:
         """Whether a share of manila is attached to a server. Errors: NotKnown."""
         raise NotKnown("whether a share is attached: nova was not asked")

@@ -19,7 +19,7 @@ from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.neutron.api import Port
-from osc_placement.nova import flavor as flavors, topology
+from osc_placement.nova import device_profiles, flavor as flavors, topology
 from osc_placement.nova.flavor import Source
 from osc_placement.nova.values import ComputeNode, HostAggregate
 from osc_placement.scheduling import nova_options, traits
@@ -27,6 +27,7 @@ from osc_placement.scheduling.answer import Caveats
 
 IMAGE_TRAITS = "image traits"
 PCI = "PCI alias"
+DEVICE_PROFILE = "device profile"
 PORTS = "port resource requests"
 GROUP_POLICY = "group_policy"
 TENANTS = "request filter: tenant aggregates"
@@ -55,6 +56,7 @@ ALIASES_CHECKED_SINCE = 31
 
 #: The beginning of the names of the groups of PCI devices; nova uses random UUIDs.
 _DEVICE = "_pci-"
+_PROFILE = "_device_profile_"
 _ZONE = "availability_zone"
 _REQUIRING = frozenset({Kind.REQUIRED, Kind.ROOT_REQUIRED})
 _TENANT_KEY = "filter_tenant_id"
@@ -67,9 +69,10 @@ class ServerSpec:
 
     ``image`` are the image's properties, such as ``hw_disk_bus``; None if they are unknown:
     ``why_no_image`` says why. ``disk_format`` is the image's; ``why_no_format`` says why it is not
-    known. ``names_zone``: the operator names the zone of a move. ``name`` names the flavor in
-    messages; ``flavor_name`` is its name, None if it is not known. ``uuid`` is set for an existing
-    server.
+    known; ``profile`` are the groups of the flavor's device profile, ``why_no_profile`` why they
+    are not known. ``names_zone``: the operator names the zone of a move. ``name`` names the flavor
+    in messages; ``flavor_name`` is its name, None if it is not known. ``uuid`` is set for an
+    existing server.
     """
 
     flavor: flavors.Flavor
@@ -85,6 +88,8 @@ class ServerSpec:
     image_id: str | None = None
     why_no_image: str = ""
     why_no_format: str = ""
+    profile: device_profiles.Groups | None = None
+    why_no_profile: str = ""
     names_zone: bool = False
 
 
@@ -341,8 +346,6 @@ class _Builder:
             booted_from_volume=server.from_volume,
             pins_cpus=self._pins_cpus,
         )
-        if request.needs_cyborg:
-            self._doubts.append(request.needs_cyborg)
         for reason in request.unknown:
             if reason == request.needs_cyborg:
                 continue
@@ -359,6 +362,24 @@ class _Builder:
         if request.isolate:
             self._sources[Constraint(Kind.ISOLATE)] = Source(GROUP_POLICY, "group_policy=isolate")
         self._add_devices()
+        self._add_profile(request.needs_cyborg)
+
+    def _add_profile(self, needs_cyborg: str) -> None:
+        """A group for each group of the device profile."""
+        if not needs_cyborg:
+            return
+        if self._server.profile is None:
+            self._doubts.append(self._server.why_no_profile or needs_cyborg)
+        where = Source(DEVICE_PROFILE, self._specs[device_profiles.SPEC])
+        for number, group in enumerate(self._server.profile or ()):
+            suffix = f"{_PROFILE}{number}"
+            for _, name, amount in flavors.matching("resources", group):
+                self._add_resources(suffix, name, int(amount), where)
+            for _, name, how in flavors.matching("trait", group):
+                if how == "required":
+                    self._require(suffix, {name}, where)
+                else:
+                    self._forbid(suffix, name, where)
 
     def _add_devices(self) -> None:
         """A group for each PCI device, if nova requests them from Placement."""

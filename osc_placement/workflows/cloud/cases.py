@@ -60,7 +60,15 @@ def read(
     if options.server is None:
         spec = nova_request.new_spec(services, options)
         rules = _rules(services, options, compute)
-        case = Case(Way.BOOT, spec, compute, rules.releases, rules.options, aggregates=aggregates)
+        case = Case(
+            Way.BOOT,
+            spec,
+            compute,
+            rules.releases,
+            rules.options,
+            aggregates=aggregates,
+            facts=services.facts(),
+        )
         return with_requests(case, Caveats(assumed=rules.notes))
     server = nova_request.read_server(services.nova, options)
     flavor = move.to_flavor if move else options.flavor
@@ -120,6 +128,7 @@ def _moved(services: RequestServices, move: MoveRequest, case: Case, caveats: Ca
 
 def with_requests(case: Case, caveats: Caveats) -> Case:
     """The case with nova's requests, which also have these caveats. Errors: InvalidInput."""
+    case = dataclasses.replace(case, spec=case.facts.with_profile(case.spec))
     found = request.requests_by_release(case.spec, case.aggregates, case.options, case.releases)
     return dataclasses.replace(case, requests=tuple(single.beside(caveats) for single in found))
 

@@ -10,7 +10,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.engine import state
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, flavors, servers, values
+from osc_placement.nova import api as nova_api, device_profiles, flavors, servers, values
 from osc_placement.nova.flavors import NamedFlavor
 from osc_placement.scheduling import api_rules, case, request, traits
 from osc_placement.scheduling.answer import NotKnown
@@ -65,6 +65,7 @@ class CloudFacts(case.Facts):
         self._services = services
         self._with_trait: dict[str, frozenset[str]] = {}
         self._images: dict[str, flavors.Image | str] = {image.id: image for image in images}
+        self._profiles = device_profiles.DeviceProfiles(services.nova)
 
     def with_trait(self, trait: str) -> frozenset[str]:
         """The hosts with a trait, if any host has it. Requests: one listing. Errors: NotKnown."""
@@ -85,6 +86,13 @@ class CloudFacts(case.Facts):
         except errors.PlacementError as error:
             raise NotKnown(f"whether a share is attached: {error}") from error
 
+    def with_profile(self, spec: request.ServerSpec) -> request.ServerSpec:
+        """The spec with the groups of its device profile, or why they are not known.
+
+        Requests: one GET to cyborg for the first one. Errors: InvalidInput.
+        """
+        return with_profile(spec, self._profiles)
+
     def image(self, uuid: str) -> flavors.Image | str:
         """An image of glance, or why it cannot be read. Requests: one GET to glance."""
         if uuid not in self._images:
@@ -95,6 +103,19 @@ class CloudFacts(case.Facts):
             except errors.PlacementError as error:
                 self._images[uuid] = f"the properties of image {uuid}: {error}"
         return self._images[uuid]
+
+
+def with_profile(
+    spec: request.ServerSpec, profiles: device_profiles.DeviceProfiles
+) -> request.ServerSpec:
+    """As ``CloudFacts.with_profile``."""
+    name = spec.flavor.extra_specs.get(device_profiles.SPEC)
+    if not name:
+        return spec
+    try:
+        return dataclasses.replace(spec, profile=profiles.groups(name))
+    except NotKnown as error:
+        return dataclasses.replace(spec, why_no_profile=str(error))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, constraint
 from osc_placement.nova import flavors
 from osc_placement.nova.api import Nova, host_aggregates
+from osc_placement.nova.device_profiles import DeviceProfiles
 from osc_placement.nova.values import HostAggregate
 from osc_placement.scheduling import nova_options, request
 from osc_placement.scheduling.answer import Caveats
@@ -118,9 +119,9 @@ def audit(
     queries. ``compute`` decides which hosts take a server.
 
     Requests: those of ``nova_request.observe_rules``; to nova one per 1000 flavors and one for host
-    aggregates, to Placement one per query, and one listing of traits if a flavor without candidates
-    names any; on a service also those of ``wide.read`` for the flavors that Placement accepts, and
-    of ``_read_undecided``.
+    aggregates, to Cyborg one if a flavor has a device profile, to Placement one per query, and one
+    listing of traits if a flavor without candidates names any; on a service also those of
+    ``wide.read`` for the flavors that Placement accepts, and of ``_read_undecided``.
     Errors: InvalidInput if nova has none of the flavors.
     """
     known = flavors.flavors(nova)
@@ -138,10 +139,11 @@ def audit(
         nova, options, functools.partial(nova_request.with_trait, client), services
     )
     aggregates = host_aggregates(nova) if services.hosts is not None else ()
+    profiles = DeviceProfiles(nova)
     requests = [
         asked
         for named in sorted(chosen, key=lambda named: named.name)
-        for asked in _requests(named, rules, services, aggregates)
+        for asked in _requests(named, rules, services, aggregates, profiles)
     ]
     asked_of = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     answered = list(_with_unknown_traits(client, asked_of))
@@ -219,10 +221,12 @@ def _requests(
     rules: nova_request.Rules,
     compute: ServerHosts,
     aggregates: Sequence[HostAggregate],
+    profiles: DeviceProfiles,
 ) -> Iterator[_Asked]:
     found = AuditedFlavor(named.id, named.name, FlavorCode.OK)
     spec = request.ServerSpec(named.flavor, named.name, flavor_name=named.name)
     try:
+        spec = nova_request.with_profile(spec, profiles)
         for single in request.requests_by_release(spec, (), rules.options, rules.releases):
             yield _Asked(
                 dataclasses.replace(
@@ -335,7 +339,7 @@ def _checked(
     if code is FlavorCode.OK and caveats.doubts:
         code, reason = FlavorCode.UNKNOWN, "; ".join(caveats.doubts)
     # The part of the request that Cyborg knows decides about such a flavor: no fault of the cloud.
-    is_partial = "accel:device_profile" in asked.case.spec.flavor.extra_specs
+    is_partial = bool(asked.case.spec.why_no_profile)
     if is_partial and not hosts:
         code, reason = FlavorCode.UNKNOWN, "; ".join(filter(None, (*caveats.doubts, reason)))
     doubts = caveats.doubts if hosts or is_partial else ()

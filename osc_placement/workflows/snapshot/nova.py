@@ -12,7 +12,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.neutron.api import Neutron, ports_of
-from osc_placement.nova import api, flavors, servers, values
+from osc_placement.nova import api, device_profiles, flavors, servers, values
 
 _HYPERVISORS = "/os-hypervisors/detail"
 _PAGE = re.compile(r"\blimit=\d+(&offset=\d+)?")
@@ -109,7 +109,8 @@ class Recording:
 
         Requests: to nova one for host aggregates, one for services and one for its version, and
         one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups,
-        and one more for server groups; to neutron one per 64 servers; to glance one for each
+        and one more for server groups; to neutron one per 64 servers; to Cyborg one, if the catalog
+        has it; to glance one for each
         different image of a server of which nova does not show the properties.
         Errors: InvalidInput with every missing right; PlacementError.
         """
@@ -118,6 +119,8 @@ class Recording:
             keep(api.LOGIN, api.recorded_login(self.nova))
         if self.neutron is not None:
             ports_of(RecordingNeutron(self.neutron, keep), [server.uuid for server in listed])
+        with contextlib.suppress(errors.PlacementError):
+            keep(f"GET /v2{device_profiles.LISTING}", device_profiles.ask(self.nova))
         for uuid in sorted({server.image_id or "" for server in listed if server.hides_image}):
             # An image that cannot be read is not in the file, and so not known to its readers.
             with contextlib.suppress(errors.PlacementError):

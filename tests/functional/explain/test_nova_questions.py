@@ -216,7 +216,8 @@ SERVERS_AND_FLAVORS = [
                          "source": "port resource requests: port fast", "hosts": 0}]}),
     Row(f"{EXPLAIN} --flavor cyborg", "az1", 3, {
         "not-checked": [
-            {"text": "only Cyborg knows the resources of the device profile gpu"}]}),
+            {"text": "only Cyborg knows the resources of the device profile gpu: nova.json does not"
+             " have the services of the catalog"}]}),
     Row(f"{EXPLAIN} --server {LOST}", "az1", 1, "its cell is down"),
     Row(f"{LIST} --flavor avx", "az1", 0,
         [{"allocation": "VCPU=2,MEMORY_MB=16", "resource provider": uuid_of("avx")}]),
