@@ -156,6 +156,7 @@ class SchedulerOptions:
     """
 
     max_placement_results: int = 1000
+    max_attempts: int = 3
     limit_tenants_to_placement_aggregate: bool = False
     placement_aggregate_required_for_tenants: bool = False
     query_placement_for_image_type_support: bool = False
@@ -221,6 +222,7 @@ def read_nova_conf(
     sections: dict[str, list[cfg.Opt]] = {
         "scheduler": [
             cfg.IntOpt("max_placement_results", default=base.max_placement_results, min=1),
+            cfg.IntOpt("max_attempts", default=base.max_attempts, min=1),
             *(cfg.BoolOpt(name, default=getattr(base, name)) for name in FILTERS),
         ],
         "filter_scheduler": [

@@ -7,13 +7,15 @@ import argparse
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.client.query import candidate_pairs, encode, read_candidates
 from osc_placement.model.name import counted
 from osc_placement.v1.common import arguments, base, nova_request, services
+from osc_placement.v1.explain import past
 from osc_placement.v1.output import rows, tables
 from osc_placement.v1.resources import candidate
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
         changes,
         commands,
         explain,
-        failed,
         failures,
         holders,
     )
@@ -70,6 +71,8 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         },
     ),
     ("Hosts that were tried", "attempt", {"host": "host", "at": "source", "error": "text"}),
+    ("Filters in the logs", "logged-filter", {"filter": "reason", "hosts left": "hosts"}),
+    ("Hosts that changed", "changed-host", {"host": "host", "serves": "verdict", "why": "text"}),
     ("Smallest changes", "change", {"change": "text", "hosts": "hosts"}),
     (
         "Filters of nova's scheduler",
@@ -84,30 +87,33 @@ class ExplainRequest:
     """What the operator asks, before anything is read from the cloud.
 
     ``asked`` are the options of a query, or the server of nova's request, and ``move`` what nova is
-    to do with it. ``hosts`` are explained, or else the ``nearest`` ones.
+    to do with it. ``hosts`` are explained, or else the ``nearest`` ones. ``logs`` have the request
+    ``request_id``, or that in which the server failed; without a server, ``asked`` is None. ``at``
+    is a snapshot.
     """
 
-    asked: candidate.CandidateOptions | RequestOptions
+    asked: candidate.CandidateOptions | RequestOptions | None
     move: MoveRequest | None
     hosts: Sequence[str]
     nearest: int
     no_nova: bool
     strict: bool
+    request_id: str | None = None
+    logs: Sequence[pathlib.Path] = ()
+    at: pathlib.Path | None = None
 
 
 class ExplainAllocationCandidate(base.ReportLister):
     """Explain why a request has no allocation candidates
 
-    The request is given by the options of "allocation candidate list", by a query string from
-    a log (--query), or as nova's request for a flavor or a server. The answer shows where each
-    part of nova's query comes from, how many hosts remain after each constraint, which
-    constraints the nearest hosts (or those of --host) fail, and the smallest changes of the
-    request or of a host that give a candidate. For nova's request with candidates it shows which
-    filters of nova's scheduler may still refuse them.
+    The request is given by the options of "allocation candidate list", by a query string
+    (--query), as nova's request for a flavor or a server, or by its id in logs (--request-id). The
+    answer shows where each part of nova's query comes from, how many hosts remain after each
+    constraint, which constraints the nearest hosts (or those of --host) fail, the smallest
+    changes that give a candidate, and which filters of nova may refuse the candidates.
 
     The table output has several tables. Other formats have one row per fact; the column section
-    tells its kind. A host that a filter of nova certainly refuses is not counted; the compute
-    filter is checked for every request.
+    tells its kind. A host that a filter of nova certainly refuses is not counted.
     """
 
     required_feature = "nested candidates"
@@ -115,7 +121,7 @@ class ExplainAllocationCandidate(base.ReportLister):
         **base.EXIT_CODES,
         0: "a host can serve the request",
         3: "no host can serve it",
-        services.NOT_CHECKED: f"{services.UNKNOWN}, or {services.DIFFERENT}",
+        services.NOT_CHECKED: f"{services.UNKNOWN}, {services.DIFFERENT}, or logs have no query",
     }
     example = """\
 openstack allocation candidate explain --flavor m1.large \\
@@ -147,28 +153,23 @@ openstack allocation candidate explain \\
             "--to-host", metavar="<host>", help="The target, if nova is not to choose it"
         )
         group.add_argument("--to-flavor", metavar="<flavor>", help="The new flavor of a resize")
+        past.add_options(parser)
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.scheduling.answer import Caveats
         from osc_placement.workflows.cloud import compute_nodes
-        from osc_placement.workflows.explain import explain, failed, holders
+        from osc_placement.workflows.explain import explain, holders, since
 
-        request = ExplainRequest(
-            candidate.query_options(self, parsed_args) or nova_request.server_options(parsed_args),
-            self._move(parsed_args),
-            list(filter(None, [*parsed_args.host, parsed_args.to_host])),
-            parsed_args.nearest,
-            bool(parsed_args.no_nova),
-            bool(parsed_args.strict),
-        )
+        request = self._request(parsed_args)
         nova = services.optional_nova(self, no_nova=request.no_nova)
         compute = compute_nodes.read_server_hosts(nova)
-        if isinstance(request.asked, candidate.CandidateOptions):
-            client, every = self._of_query(request.asked)
-        else:
-            every = self._of_nova(request.asked, request.move, compute)
-            client = candidate.connected(self, [single.query for single in every])
+        client, every, told = self._queries(request, compute, nova)
+        if not every:
+            # The logs do not have the query.
+            told = told.completed(None, "")
+            self.exit_code, self.summary = services.NOT_CHECKED, list(told.lines())
+            return self._shown(told.facts())
         asked = every[0]
         of_newest = asked.nova and (asked.nova, asked.nova.second)
         every = [
@@ -177,38 +178,82 @@ openstack allocation candidate explain \\
             else each
             for each in every
         ]
-        asked = every[0]
-        aggregates = _host_aggregates(asked, nova)
+        own = [query for query in every if not of_newest or query.nova in of_newest]
+        aggregates = _host_aggregates(every[0], nova)
         with self.reading() as context:
-            answers = explain.explain(client, every, context, compute, list(aggregates.values()))
+            cloud = since.CloudOfTime(client, compute, list(aggregates.values()), own)
+            answers = explain.explain(client, every, context, compute, cloud.aggregates)
             every, answers = explain.united(every, answers)
             asked = every[0]
+            if request.at is None:
+                told = told.completed(answers[0], "now")
+            else:
+                answer, time, then = past.since_snapshot(request.at, cloud, answers[0], context)
+                told = told.completed(answer, f"at {time}", then)
             held, problems = holders.read(client, answers[0].short, context, compute, nova)
         caveats = asked.nova.caveats if asked.nova else Caveats()
         caveats += Caveats(compute.not_checked, tuple(problems)) + answers[0].open
-        caveats += Caveats(not_counted=answers[0].not_counted)
-        code = {frozenset({True}): 0, frozenset({False}): 3}.get(
-            frozenset(bool(answer.candidates) for answer in answers), services.NOT_CHECKED
-        )
+        tried = past.attempts(asked.case, len(answers[0].candidates))
+        caveats += Caveats((), tuple(tried), not_counted=answers[0].not_counted)
+        outcomes = frozenset(bool(answer.candidates) for answer in answers)
+        if asked.parameters:
+            # Nova takes the hosts of all queries of a request.
+            outcomes = frozenset({any(outcomes)})
+        code = {frozenset({True}): 0, frozenset({False}): 3}.get(outcomes, services.NOT_CHECKED)
         self.exit_code = services.answer_code(
             code,
             caveats,
             strict=request.strict,
             only_placement=request.no_nova or (asked.nova is None and nova is None),
         )
-        failure = None
-        if nova is not None and request.move is None and asked.case and asked.case.server:
-            failure = failed.observe(nova, asked.case.server)
-        told = list(failure.lines()) if failure else []
-        self.summary = [*told, *_summary(client.target, every, answers, caveats)]
+        self.summary = [*told.lines(), *_summary(client.target, every, answers, caveats)]
         # Without --host, only leaked allocations are shown.
         shown = [each for each in held if request.hosts or each.is_leaked]
-        facts = [
-            *_facts(every, answers, caveats, aggregates, shown),
-            *(_failed_facts(failure) if failure else ()),
-        ]
+        return self._shown([*told.facts(), *_facts(every, answers, caveats, aggregates, shown)])
+
+    def _shown(self, rows_of_answer: Iterable[Mapping[str, Any]]) -> base.Rows:
+        """The rows, and their tables."""
+        facts = list(rows_of_answer)
         self.answer = _tables(facts)
         return COLUMNS, [tuple(fact.get(name) for name in COLUMNS) for fact in facts]
+
+    def _request(self, parsed_args: argparse.Namespace) -> ExplainRequest:
+        """What the operator asks. Exits with a usage error for options that exclude each other."""
+        query = candidate.query_options(self, parsed_args)
+        parts = [query.text, *(group.resource for group in query.groups)] if query else []
+        past.check(self, parsed_args, has_query=any(parts))
+        of_logs = None if parsed_args.request_id else query
+        return ExplainRequest(
+            nova_request.server_options(parsed_args) if query is None else of_logs,
+            self._move(parsed_args),
+            list(filter(None, [*parsed_args.host, parsed_args.to_host])),
+            parsed_args.nearest,
+            bool(parsed_args.no_nova),
+            bool(parsed_args.strict),
+            parsed_args.request_id,
+            parsed_args.request_log,
+            parsed_args.at,
+        )
+
+    def _queries(
+        self, request: ExplainRequest, compute: ServerHosts, nova: Nova | None
+    ) -> tuple[api.Client, list[explain.ExplainedQuery], past.Told]:
+        """The queries to explain, and what happened to them before."""
+        from osc_placement.workflows.explain import failed
+
+        if isinstance(request.asked, candidate.CandidateOptions):
+            return *self._of_query(request.asked), past.Told()
+        failure, log, every = None, None, []
+        if request.asked is not None:
+            every = self._of_nova(request.asked, request.move, compute)
+            server = every[0].case and every[0].case.server
+            if nova is not None and request.move is None and server:
+                failure = failed.observe(nova, server)
+        if request.logs:
+            log = past.read_log(request.logs, request.request_id, failure)
+            every = past.with_logged(every, log)
+        client = candidate.connected(self, [single.query for single in every])
+        return client, every, past.Told(failure, log)
 
     def _of_nova(
         self, options: RequestOptions, move: MoveRequest | None, compute: ServerHosts
@@ -317,9 +362,8 @@ def _summary(
         lines.append(f"Reason: Placement refuses nova's request: {explanation.cause}")
     lines += [f"Reason: no host has room with {text}" for text in explanation.causes]
     lines += [
-        f"{_count(answer)} can serve the request of {older.nova.title}: {_text(older.query)}"
+        f"{_count(answer)} can serve the request of {_title(older)}: {_text(older.query)}"
         for older, answer in zip(every[1:], answers[1:], strict=True)
-        if older.nova
     ]
     if explanation.refused:
         lines.append(
@@ -343,6 +387,11 @@ def _named(explanation: explain.Explanation) -> list[str]:
         elif host in explanation.candidates:
             lines.append(f"{host} {serves}")
     return lines
+
+
+def _title(query: explain.ExplainedQuery) -> str:
+    """Who sends a query that is not the first one."""
+    return query.nova.title if query.nova else "another query of the logs"
 
 
 def _text(query: CandidateQuery) -> str:
@@ -409,9 +458,9 @@ def _facts(
         fact["text"] = _with_names(fact["text"], aggregates)
     of_releases = [
         {
-            "section": "nova-release",
+            "section": "nova-release" if older.nova else "logged-query",
             "text": _text(older.query),
-            "source": older.nova and older.nova.title,
+            "source": _title(older),
             "hosts": len(answer.candidates),
             "names": list(answer.candidates),
         }
@@ -460,16 +509,6 @@ def _holder_fact(holder: holders.RoomHolder, held: Sequence[holders.RoomHolder])
         "details": {"amounts": dict(holder.amounts), "is_leaked": holder.is_leaked},
         **({"commands": rows.lines([audit(leaked)])} if holder.is_leaked else {}),
     }
-
-
-def _failed_facts(failure: failed.PastFailure) -> Iterator[dict[str, Any]]:
-    """How the server failed, and a row for each host that was tried."""
-    request_id = failure.action.request_id if failure.action else None
-    text = failure.fault.message
-    yield {"section": "failed", "text": text, "source": request_id, "reason": str(failure.kind)}
-    for event in failure.attempts:
-        text = event.text or "nova shows no text"
-        yield {"section": "attempt", "host": event.host, "text": text, "source": event.started}
 
 
 def _change_fact(

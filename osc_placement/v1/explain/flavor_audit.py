@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from osc_placement.model.name import counted
 from osc_placement.v1.common import arguments, base, nova_request, services
@@ -43,7 +43,7 @@ openstack placement flavor audit
 openstack placement flavor audit --fail-on unknown-name \\
     --fail-on no-host m1.large"""
 
-    table_columns = ("name", "code", "hosts", "hosts_if_empty", "reason")
+    table_columns: Sequence[str] = ("name", "code", "hosts", "hosts_if_empty", "reason")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         from osc_placement.workflows.explain import flavor_audit as audit
@@ -78,6 +78,7 @@ openstack placement flavor audit --fail-on unknown-name \\
         client = self.connect()
         target = str(client.target)
         failures: Sequence[str] = ()
+        options = nova_request.scheduler(parsed_args)
         compute = compute_nodes.read_server_hosts(None if parsed_args.no_nova else nova)
         with contextlib.ExitStack() as stack:
             context = stack.enter_context(self.reading())
@@ -92,7 +93,7 @@ openstack placement flavor audit --fail-on unknown-name \\
                 client,
                 nova,
                 parsed_args.flavors,
-                nova_request.scheduler(parsed_args),
+                options,
                 context,
                 compute,
             )
@@ -116,7 +117,12 @@ openstack placement flavor audit --fail-on unknown-name \\
             *_notes("Not checked", flavors, [flavor.caveats.doubts for flavor in flavors]),
             *_notes("Note", flavors, [flavor.caveats.notes for flavor in flavors]),
         ]
-        return rows.listing(_columns(of_all), flavors)
+        columns = _columns(of_all)
+        if parsed_args.nova_conf is not None:
+            # Hosts that nova tries if builds fail.
+            columns["attempts"] = lambda flavor: min(flavor.hosts, options.max_attempts)
+            self.table_columns = (*self.table_columns[:-1], "attempts", "reason")
+        return rows.listing(columns, flavors)
 
 
 def _code(audited: Sequence[audit.AuditedFlavor], fails: Collection[str]) -> int:
@@ -146,7 +152,7 @@ def _notes(
     ]
 
 
-def _columns(of_all: Caveats) -> rows.Columns[audit.AuditedFlavor]:
+def _columns(of_all: Caveats) -> dict[str, Callable[[audit.AuditedFlavor], Any]]:
     """The columns; ``of_all`` concerns every flavor."""
     return {
         "name": lambda flavor: flavor.name,

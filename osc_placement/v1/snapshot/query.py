@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager as ContextManager
 
     from osc_placement.client import api
+    from osc_placement.workflows.cloud import logs
     from osc_placement.workflows.cloud.context import ReadContext
     from osc_placement.workflows.snapshot import against, replay
 
@@ -76,7 +77,8 @@ openstack --os-placement-rate 5 placement query replay \\
         arguments.add_file(
             parser,
             "--queries",
-            "An access log of Placement, or one query per line (resources=VCPU:1&limit=10)",
+            "An access log of Placement (also compressed), or one query per line"
+            " (resources=VCPU:1&limit=10)",
             required=True,
         )
         arguments.add_file(
@@ -247,12 +249,12 @@ openstack --os-placement-rate 5 placement query replay \\
         return rows.listing(_SHAPES, shapes)
 
 
-def _read_queries(parsed_args: argparse.Namespace) -> replay.QuerySource:
+def _read_queries(parsed_args: argparse.Namespace) -> logs.QuerySource:
     """The queries of the file. Errors: PlacementError for a file without any."""
     from osc_placement import errors
-    from osc_placement.workflows.snapshot import replay
+    from osc_placement.workflows.cloud import logs
 
-    source = replay.parse(arguments.read_file(parsed_args.queries).splitlines())
+    source = logs.parse(logs.lines(parsed_args.queries))
     if not source.queries:
         raise errors.PlacementError(
             f"{parsed_args.queries} has no query of allocation candidates in"

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, retry
+from osc_placement.workflows.cloud import logs
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import replay
 
@@ -40,7 +41,7 @@ class TimedAnswer:
 class ServiceComparison:
     """A query with the answers of both services."""
 
-    query: replay.Query
+    query: logs.Query
     before: TimedAnswer
     after: TimedAnswer
 
@@ -102,7 +103,7 @@ class ShapeTimes:
     """
 
     shape: str
-    answers: Sequence[tuple[replay.Query, TimedAnswer]]
+    answers: Sequence[tuple[logs.Query, TimedAnswer]]
 
     @property
     def times(self) -> Times:
@@ -200,7 +201,7 @@ def _normal(url: str) -> tuple[str, str | None, int | None, str]:
 
 
 def compare(
-    before: api.Client, after: api.Client, source: replay.QuerySource, context: ReadContext
+    before: api.Client, after: api.Client, source: logs.QuerySource, context: ReadContext
 ) -> list[ShapeComparison]:
     """The queries on both services, by shape; those that take longest on the second one first.
 
@@ -216,9 +217,7 @@ def compare(
     return sorted(compared, key=lambda item: -(item.after.worst or 0))
 
 
-def measure(
-    client: api.Client, source: replay.QuerySource, context: ReadContext
-) -> list[ShapeTimes]:
+def measure(client: api.Client, source: logs.QuerySource, context: ReadContext) -> list[ShapeTimes]:
     """The times of the queries by shape, the longest first.
 
     Requests: one GET for each different query, repeated while it fails; the version document.
@@ -226,10 +225,10 @@ def measure(
     """
     version = client.negotiated
 
-    def ask(query: replay.Query) -> tuple[replay.Query, TimedAnswer]:
+    def ask(query: logs.Query) -> tuple[logs.Query, TimedAnswer]:
         return query, _ask(client, query, version)
 
-    shapes: dict[str, list[tuple[replay.Query, TimedAnswer]]] = {}
+    shapes: dict[str, list[tuple[logs.Query, TimedAnswer]]] = {}
     for query, answer in context.each(ask, source.queries, "timing queries"):
         shape = _CUSTOM.sub("CUSTOM", shape_of(query.text))
         shapes.setdefault(shape, []).append((query, answer))
@@ -244,17 +243,17 @@ _CUSTOM = re.compile(r"\bCUSTOM_\w+")
 def _each(
     before: api.Client,
     after: api.Client,
-    source: replay.QuerySource,
+    source: logs.QuerySource,
     shared: microversion.Microversion,
     context: ReadContext,
 ) -> Iterator[ServiceComparison]:
-    def ask(query: replay.Query) -> ServiceComparison:
+    def ask(query: logs.Query) -> ServiceComparison:
         return ServiceComparison(query, _ask(before, query, shared), _ask(after, query, shared))
 
     return context.each(ask, source.queries, "replaying queries")
 
 
-def _ask(client: api.Client, query: replay.Query, shared: microversion.Microversion) -> TimedAnswer:
+def _ask(client: api.Client, query: logs.Query, shared: microversion.Microversion) -> TimedAnswer:
     """One query with its own microversion, or the highest that both services have."""
     version = microversion.Microversion.parse(query.version) if query.version else shared
     url = f"/allocation_candidates?{query.text}"

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import json
 import pathlib
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors
 from osc_placement.model import json_text
-from osc_placement.workflows.cloud import on_a_copy
+from osc_placement.workflows.cloud import logs, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
 
@@ -32,7 +30,7 @@ class QueryAnswer:
 class QueryComparison:
     """A query with its candidates before and after."""
 
-    query: Query
+    query: logs.Query
     before: QueryAnswer
     after: QueryAnswer
 
@@ -86,7 +84,7 @@ def opened(path: pathlib.Path) -> Iterator[api.Client]:
 def compare(
     before: api.Client,
     after: api.Client,
-    source: QuerySource,
+    source: logs.QuerySource,
     context: ReadContext | None = None,
 ) -> Iterator[QueryComparison]:
     """Each query on both states, without its limit, which would hide lost candidates."""
@@ -97,7 +95,7 @@ def compare(
         progress.advance()
 
 
-def ask(client: api.Client, query: Query) -> QueryAnswer:
+def ask(client: api.Client, query: logs.Query) -> QueryAnswer:
     """The candidates of one query. Requests: one GET. Errors: none that concern the query."""
     version = microversion.MAXIMUM
     if query.version:
@@ -117,68 +115,6 @@ def names_of(clients: Sequence[api.Client]) -> Mapping[str, str]:
 #: Allocation requests, each as canonical text: answers are compared as sets.
 Candidates = frozenset[str]
 
-#: A comma that follows the query, as in the log of nova-scheduler, is none of it.
-_LOGGED = re.compile(
-    r"(?:\"(?P<method>[A-Z]+) )?\S*/allocation_candidates\?(?P<query>[^\s\"']+)(?<!,)"
-)
-#: What a debug log has of one request: keystoneauth's two lines, and that of urllib3.
-_LOGGER = re.compile("REQ: curl|GET call to|urllib3")
-_LOGGED_VERSION = re.compile(r"\bmicroversion: (?P<version>\d+\.\d+)")
-_PLAIN = re.compile(r"\??(?P<query>[\w%]+=\S*)")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Query:
-    """A distinct query; ``version`` is empty if its source does not name one.
-
-    ``count``: how often the source has it.
-    """
-
-    text: str
-    version: str = ""
-    count: int = 1
-
-    @property
-    def unlimited(self) -> str:
-        """The query without its limit, which would hide lost candidates."""
-        parts = [part for part in self.text.split("&") if not part.startswith("limit=")]
-        return "&".join(parts)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QuerySource:
-    """The distinct queries of a file in the order of their first appearance.
-
-    ``ignored`` counts the lines without a query.
-    """
-
-    queries: Sequence[Query]
-    ignored: int
-
-
-def parse(lines: Iterable[str]) -> QuerySource:
-    """Read lines of logs and plain queries, also mixed.
-
-    A request counts once, although a debug log of nova-scheduler has it from several loggers.
-    Empty lines and lines that begin with ``#`` are skipped.
-    """
-    counts: dict[Query, collections.Counter[str]] = {}
-    ignored = 0
-    for line in map(str.strip, lines):
-        if not line or line.startswith("#"):
-            continue
-        query = _of_line(line)
-        if query is None:
-            ignored += 1
-            continue
-        logger = _LOGGER.search(line)
-        counts.setdefault(query, collections.Counter())[logger[0] if logger else ""] += 1
-    queries = [
-        dataclasses.replace(query, count=max(by_logger.values()))
-        for query, by_logger in counts.items()
-    ]
-    return QuerySource(queries, ignored)
-
 
 def candidates(body: Any) -> Candidates:
     """The allocation requests of a response, without the order of providers and classes."""
@@ -193,17 +129,6 @@ def _resources(allocations: Any) -> dict[str, Any]:
     if isinstance(allocations, list):
         return {item["resource_provider"]["uuid"]: item["resources"] for item in allocations}
     return {uuid: item["resources"] for uuid, item in allocations.items()}
-
-
-def _of_line(line: str) -> Query | None:
-    logged = _LOGGED.search(line)
-    if logged is not None:
-        if logged["method"] not in (None, "GET"):
-            return None
-        version = _LOGGED_VERSION.search(line)
-        return Query(logged["query"], version["version"] if version else "")
-    plain = _PLAIN.fullmatch(line)
-    return Query(plain["query"]) if plain else None
 
 
 @contextlib.contextmanager

@@ -136,6 +136,28 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
             assert counted.run(placement, line) == expected, line
 
 
+@pytest.mark.parametrize(("hosts", "candidates", "single"), [(20, 1, 20), (60, 2, 12)])
+def test_what_changed_since_a_snapshot_takes_a_listing_and_another_reading_of_all_hosts(
+    hosts: int, candidates: int, single: int, counted: Counted
+) -> None:
+    names = [f"host{number}" for number in range(hosts)]
+    answers = nova_of(*names)
+    line = "allocation candidate explain --resource VCPU=3"
+    with counted.start(names, {}, answers, 4) as placement:
+        counted.run(placement, "placement snapshot save then.sqlite")
+    # Twelve hosts are full now.
+    sizes = {f"{name} server": 4 for name in names[:12]}
+    with counted.start(names, sizes, answers, 4) as placement:
+        alone = collections.Counter(counted.run(placement, line))
+        both = collections.Counter(counted.run(placement, f"{line} --at then.sqlite"))
+    assert both - alone == {
+        "GET /resource_providers": 8,
+        "GET /allocation_candidates": candidates,
+        "GET /resource_providers/{}/inventories": single,
+        "GET /resource_providers/{}/usages": single,
+    }
+
+
 #: The VCPUs of each host, and of the flavor that is to fit.
 WHOLE = 8
 

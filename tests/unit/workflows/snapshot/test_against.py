@@ -8,6 +8,7 @@ import statistics
 
 import pytest
 
+from osc_placement.workflows.cloud import logs
 from osc_placement.workflows.snapshot import against, replay
 from osc_placement.workflows.snapshot.against import ServiceComparison, ShapeComparison, TimedAnswer
 
@@ -31,7 +32,7 @@ def compared(seconds: list[tuple[float | None, int]]) -> ShapeComparison:
         "x",
         [
             ServiceComparison(
-                replay.Query("resources=X:1", count=count),
+                logs.Query("resources=X:1", count=count),
                 TimedAnswer(replay.QueryAnswer(), value),
                 TimedAnswer(replay.QueryAnswer(error="no")),
             )
@@ -60,7 +61,7 @@ def test_a_shape_without_any_answer_has_no_times() -> None:
 def test_answers_are_compared_unless_both_end_at_the_limit() -> None:
     def item(limit: int, before: set[str], after: set[str]) -> ServiceComparison:
         sides = (TimedAnswer(replay.QueryAnswer(frozenset(names))) for names in (before, after))
-        return ServiceComparison(replay.Query(f"resources=X:1&limit={limit}"), *sides)
+        return ServiceComparison(logs.Query(f"resources=X:1&limit={limit}"), *sides)
 
     cut = item(2, {"a", "b"}, {"a", "c"})
     assert (cut.is_cut, cut.is_lost, cut.is_changed) == (True, False, False)
