@@ -60,26 +60,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         parser.add_argument(
             "--zone", metavar="<zone>", help="The hosts of this availability zone of nova"
         )
-        for option, metavar, text in (
-            ("--avoid", "<host>", "A host that gets no server."),
-            ("--except", "<server>", "A server that stays (name or UUID)."),
-            ("--cold", "<server>", "A server that moves cold, also with --only-live."),
-        ):
-            arguments.add_repeated(parser, option, metavar, text)
-        arguments.add_count(parser, "--parallel", "The most steps in one wave (default: 1)")
-        arguments.add_count(
-            parser,
-            "--limit-per-source",
-            "The most steps in one wave from one host: nova-compute runs as many live migrations"
-            " at once as its max_concurrent_live_migrations, by default 1, and the others wait",
-        )
-        arguments.add_flag(parser, "--only-live", "Plan no move that stops a guest")
-        arguments.add_count(
-            parser,
-            "--keep",
-            "Keep capacity free: if any <count> other hosts fail, their servers must find room as"
-            " they do now. Needs every record, as in placement capacity show --keep",
-        )
+        shown.add_move_options(parser)
         shown.add_plan_options(parser)
         arguments.add_file(
             parser,
@@ -182,7 +163,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         request = plan.DrainRequest(
             hosts if former is None else former.nodes,
             aggregates,
-            before.merged(_options(parsed_args)),
+            before.merged(shown.move_options(parsed_args)),
             flavor_queries.read(client, opened, nova_request.scheduler(parsed_args)),
             former,
             parsed_args.timeout,
@@ -224,21 +205,6 @@ openstack placement host drain --continue drain.json --verify-empty"""
             answer.append(tables.Table("Back", tables.COMMANDS, [(line,) for line in lines]))
         self.answer = [*self.answer, *answer]
         return fields
-
-
-def _options(parsed_args: argparse.Namespace) -> document.DrainOptions:
-    """What is asked for now."""
-    from osc_placement.workflows.moving import document
-
-    return document.DrainOptions(
-        parsed_args.parallel or 0,
-        tuple(parsed_args.avoid),
-        only_live=parsed_args.only_live,
-        keep=parsed_args.keep or 0,
-        excluded=tuple(getattr(parsed_args, "except")),
-        cold=tuple(parsed_args.cold),
-        per_source=parsed_args.limit_per_source or 0,
-    )
 
 
 def _host_row(state: follow.HostState) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.nova.api import Nova
     from osc_placement.workflows.cloud import nova_request as cloud_request
     from osc_placement.workflows.moving import room_plan
 
@@ -56,29 +55,11 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         shown.check_plan_options(self, parsed_args)
         opened = nova_request.opened(self)
         if getattr(parsed_args, "continue") is not None:
-            return self._followed(parsed_args, opened.nova)
+            return shown.followed(self, parsed_args, opened.nova)
         nova_request.check(self, parsed_args)
         if len(parsed_args.flavor) != 1:
             self.usage_error("give one --flavor")
         return self._planned(parsed_args, opened)
-
-    def _followed(self, parsed_args: argparse.Namespace, opened: Nova) -> base.Fields:
-        """What became of a plan."""
-        from osc_placement.workflows.moving import document, follow
-
-        plan = document.load(getattr(parsed_args, "continue"))
-        client = self.connect()
-        plan.check_target(client.target)
-        nova = nova_request.reader_of(self, parsed_args, opened)
-        with self.reading() as context:
-            read = follow.observe_plan(client, plan, nova, context)
-        steps = follow.follow(plan, read, nova.compute)
-        over = (follow.FollowedState.DONE, follow.FollowedState.DELETED)
-        if any(step.state not in over for step in steps):
-            self.exit_code = 3
-            self.summary = [f"To plan anew: {plan.anew}"]
-        self.answer = [shown.table("Steps of the plan", [*map(shown.followed_row, steps)])]
-        return ("steps",), (rows.lines(map(shown.followed_fields, steps)),)
 
     def _planned(
         self, parsed_args: argparse.Namespace, opened: cloud_request.RequestServices

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.model import command_line
-from osc_placement.v1.common import arguments, base, services
+from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
+    from osc_placement.nova.api import Nova
     from osc_placement.workflows.moving import document, follow
 
 
@@ -49,6 +50,49 @@ def of_aggregates(
     return hosts, list(named_aggregates.aggregate_uuids(others, None).values())
 
 
+#: What ``add_move_options`` adds.
+MOVE_OPTIONS = ("avoid", "except", "cold", "parallel", "limit_per_source", "only_live", "keep")
+
+
+def add_move_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how servers may move."""
+    for option, metavar, text in (
+        ("--avoid", "<host>", "A host that gets no server."),
+        ("--except", "<server>", "A server that stays (name or UUID)."),
+        ("--cold", "<server>", "A server that moves cold, also with --only-live."),
+    ):
+        arguments.add_repeated(parser, option, metavar, text)
+    arguments.add_count(parser, "--parallel", "The most steps in one wave (default: 1)")
+    arguments.add_count(
+        parser,
+        "--limit-per-source",
+        "The most steps in one wave from one host: nova-compute runs as many live migrations"
+        " at once as its max_concurrent_live_migrations, by default 1, and the others wait",
+    )
+    arguments.add_flag(parser, "--only-live", "Plan no move that stops a guest")
+    arguments.add_count(
+        parser,
+        "--keep",
+        "Keep capacity free: if any <count> other hosts fail, their servers must find room as"
+        " they do now. Needs every record, as in placement capacity show --keep",
+    )
+
+
+def move_options(parsed_args: argparse.Namespace) -> document.DrainOptions:
+    """What ``add_move_options`` asks for now."""
+    from osc_placement.workflows.moving import document
+
+    return document.DrainOptions(
+        parsed_args.parallel or 0,
+        tuple(parsed_args.avoid),
+        only_live=parsed_args.only_live,
+        keep=parsed_args.keep or 0,
+        excluded=tuple(getattr(parsed_args, "except")),
+        cold=tuple(parsed_args.cold),
+        per_source=parsed_args.limit_per_source or 0,
+    )
+
+
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the file of a plan and for its script."""
     arguments.add_file(parser, "--plan-out", "Write the plan to this file")
@@ -73,6 +117,30 @@ def write_plan(parsed_args: argparse.Namespace, planned: document.MovePlan) -> l
         return []
     script.write(parsed_args.script, planned, parsed_args.plan_out)
     return [f"The script: {command_line.quote(str(parsed_args.script))}"]
+
+
+def followed(
+    command: base.ReportShowOne, parsed_args: argparse.Namespace, opened: Nova
+) -> base.Fields:
+    """What became of the plan of ``--continue``, and the command that plans anew if steps wait.
+
+    Requests: those of ``follow.observe_plan``. Errors: PlacementError.
+    """
+    from osc_placement.workflows.moving import document, follow
+
+    plan = document.load(getattr(parsed_args, "continue"))
+    client = command.connect()
+    plan.check_target(client.target)
+    nova = nova_request.reader_of(command, parsed_args, opened)
+    with command.reading() as context:
+        read = follow.observe_plan(client, plan, nova, context)
+    steps = follow.follow(plan, read, nova.compute)
+    over = (follow.FollowedState.DONE, follow.FollowedState.DELETED)
+    if any(step.state not in over for step in steps):
+        command.exit_code = 3
+        command.summary = [f"To plan anew: {plan.anew}"]
+    command.answer = [table("Steps of the plan", [*map(followed_row, steps)])]
+    return ("steps",), (rows.lines(map(followed_fields, steps)),)
 
 
 def followed_fields(step: follow.FollowedStep) -> dict[str, Any]:

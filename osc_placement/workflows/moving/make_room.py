@@ -240,16 +240,9 @@ class _Part:
 
 
 def _freed(moves: Moves, left: Amounts, server: servers.PlacedServer) -> dict[placing.Slot, int]:
-    """What is free when a server has left its host; with its place of a server group."""
-    after = dict(left)
-    place = moves.group_place(server)
-    if place in after:
-        after[place] += 1
-    for uuid, resources in server.allocations.items():
-        for name, amount in resources.items():
-            if (uuid, name) in after:
-                after[uuid, name] += amount
-    return after
+    """What is free when a server has left its host."""
+    freed = moves.freed_by(server)
+    return {**left, **{slot: left[slot] + amount for slot, amount in freed.items()}}
 
 
 def _total(steps: Sequence[RoomMove]) -> int:

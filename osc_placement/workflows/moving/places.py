@@ -179,6 +179,17 @@ class Moves:
             (server.root_uuid, _places(self._groups[server.apart].group)) if server.apart else None
         )
 
+    def freed_by(self, server: servers.PlacedServer) -> dict[placing.Slot, int]:
+        """What is free once a server has left its host, of what some option uses."""
+        freed: dict[placing.Slot, int] = {
+            (uuid, name): amount
+            for uuid, resources in server.allocations.items()
+            for name, amount in resources.items()
+            if (uuid, name) in self._free
+        }
+        place = self.group_place(server)
+        return freed | {place: 1} if place in self._free else freed
+
     def servers_on(self, roots: Iterable[str]) -> list[servers.PlacedServer]:
         """The servers of some hosts."""
         return [server for root in roots for server in self._by_root.get(root, ())]

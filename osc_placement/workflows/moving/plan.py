@@ -338,11 +338,10 @@ class _Question:
         self.roots = read.roots
         self.names = planner.StepNames(read.base, compute, read.on_hosts.servers)
         before = request.former.options if request.former else document.DrainOptions()
-        input_errors = errors.InputErrors()
-        excluded, cold = request.options.excluded, request.options.cold
-        self._excluded = self._uuids("--except", excluded, before.excluded, input_errors)
-        self._cold = self._uuids("--cold", cold, before.cold, input_errors)
-        input_errors.check()
+        now, listed = request.options, read.on_hosts.servers
+        named = planner.named_servers
+        self._excluded = named("--except", now.excluded, listed, before.excluded)
+        self._cold = named("--cold", now.cold, listed, before.cold)
         joined = observe_hosts.join(read, compute, self._cold)
         self._stand, self._leaving = joined.stand, joined.leaving
         stand = joined.stand
@@ -360,26 +359,6 @@ class _Question:
                 self.blocked[uuid, root] = (_MISSING,)
             elif uuid in joined.lost.elsewhere:
                 self.blocked[uuid, root] = (_ELSEWHERE,)
-
-    def _uuids(
-        self,
-        option: str,
-        texts: Sequence[str],
-        before: Collection[str],
-        input_errors: errors.InputErrors,
-    ) -> frozenset[str]:
-        """The servers with these names or UUIDs; those that were named ``before`` may be gone."""
-        uuids: set[str] = set()
-        for text in texts:
-            named = {
-                uuid
-                for uuid, server in self._read.on_hosts.servers.items()
-                if text in (uuid, server.name)
-            }
-            if not named and text not in before:
-                input_errors.add(f"{option} {text}: no server of the hosts has this name or UUID")
-            uuids |= named
-        return frozenset(uuids)
 
     def _why_blocked(self, server: servers.PlacedServer) -> str:
         """Why a server that is at rest there has no step; empty if it may have one."""

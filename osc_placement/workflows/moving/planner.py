@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
+from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.nova import values
@@ -23,7 +24,7 @@ from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
-from osc_placement.workflows.cloud import nova_servers, observe
+from osc_placement.workflows.cloud import nova_servers, observe, observe_hosts, ways
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.servers import PlacedServer
 from osc_placement.workflows.moving import document, follow, steps
@@ -134,6 +135,77 @@ class StepNames:
             why,
             steps.allocations_of(self.base, option),
         )
+
+
+class EveryServer(NamedTuple):
+    """A state with every record, all servers by both services, and nova for those that move."""
+
+    base: state.CloudState
+    servers: nova_servers.KnownServers
+    on_hosts: nova_servers.ServersOnHosts
+    stand: nova_servers.Standing
+
+
+def read_every_server(
+    client: api.Client, nova: nova_servers.NovaReader, command: str
+) -> EveryServer:
+    """All servers of the cloud of a file; ``command`` is the one that needs them.
+
+    Requests: to nova and neutron those of ``nova`` for all servers. Errors: PlacementError.
+    """
+    with observe.file_state(client, command) as whole:
+        read = EveryServer(whole, *observe_hosts.servers_everywhere(whole, nova))
+    follow.check_nova(filter(None, [read.on_hosts.problem]))
+    return read
+
+
+def doubts_of_moved(
+    planned: document.MovePlan, read: EveryServer, nova: nova_servers.NovaReader
+) -> Caveats:
+    """What can refuse a server that moves. Requests: those of ``nova`` for these."""
+    # What can refuse other servers is no doubt.
+    uuids = [move.server for move in planned.moves]
+    return Caveats(nova.requests(read.on_hosts, uuids).caveats.doubts if uuids else ())
+
+
+def caveats(
+    read: EveryServer,
+    compute: ServerHosts,
+    moves: Moves,
+    leaving: ways.Leaving,
+    placed: Sequence[tuple[PlacedServer, placing.Option]],
+    among: Collection[str],
+) -> Caveats:
+    """What was not checked about servers on some hosts, and their targets; each sentence once."""
+    doubtful = {server.uuid: leaving.doubtful.get(server.key) for server, _ in placed}
+    lines = (
+        *compute.not_checked,
+        *nova_servers.unallocated(read.base, read.stand, among).lines(),
+        *(f"server {uuid}: {text}" for uuid, text in doubtful.items() if text),
+        *doubts_of_targets(moves, placed),
+    )
+    return Caveats(tuple(dict.fromkeys(lines)))
+
+
+def named_servers(
+    option: str,
+    texts: Iterable[str],
+    listed: Mapping[str, values.Server],
+    before: Collection[str] = (),
+) -> frozenset[str]:
+    """The servers with these names or UUIDs; those that were named ``before`` may be gone.
+
+    Errors: InvalidInput.
+    """
+    input_errors = errors.InputErrors()
+    uuids: set[str] = set()
+    for text in texts:
+        named = {uuid for uuid, server in listed.items() if text in (uuid, server.name)}
+        if not named and text not in before:
+            input_errors.add(f"{option} {text}: no server of the hosts has this name or UUID")
+        uuids |= named
+    input_errors.check()
+    return frozenset(uuids)
 
 
 def doubts_of_targets(

@@ -7,27 +7,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import command_line
-from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import (
     nova_servers,
-    observe,
-    observe_hosts,
     servers,
     ways,
 )
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.moving import document, follow, make_room, places, planner
+from osc_placement.workflows.moving import document, make_room, places, planner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,15 +44,6 @@ class RoomPlan(planner.Planned):
     def is_proven(self) -> bool:
         """Whether fewer moves are not enough."""
         return self.is_made and len(self.plan.moves) == self.at_least
-
-
-class RoomReading(NamedTuple):
-    """The state, all servers by both services, and nova for the servers that move."""
-
-    base: state.CloudState
-    servers: nova_servers.KnownServers
-    on_hosts: nova_servers.ServersOnHosts
-    stand: nova_servers.Standing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,25 +67,20 @@ class RoomRequest:
         base: state.CloudState | None,
         nova: nova_servers.NovaReader,
         context: ReadContext,
-    ) -> RoomReading:
+    ) -> planner.EveryServer:
         """All servers. Requests: to nova and neutron those of ``nova`` for all servers."""
-        with observe.file_state(client, COMMAND) as whole:
-            reading = RoomReading(whole, *observe_hosts.servers_everywhere(whole, nova))
-        follow.check_nova(filter(None, [reading.on_hosts.problem]))
-        return reading
+        return planner.read_every_server(client, nova, COMMAND)
 
-    def decide(self, read: RoomReading, compute: ServerHosts) -> RoomPlan:
+    def decide(self, read: planner.EveryServer, compute: ServerHosts) -> RoomPlan:
         """The fewest, then the smallest moves."""
         return _decide(read, self, compute)
 
     def check(
-        self, planned: RoomPlan, read: RoomReading, nova: nova_servers.NovaReader
+        self, planned: RoomPlan, read: planner.EveryServer, nova: nova_servers.NovaReader
     ) -> RoomPlan:
         """What can refuse a server that moves. Requests: those of ``nova`` for these."""
-        # What can refuse other servers is no doubt.
-        uuids = [move.server for move in planned.plan.moves]
-        of_moved = nova.requests(read.on_hosts, uuids).caveats.doubts if uuids else ()
-        return dataclasses.replace(planned, caveats=planned.caveats + Caveats(of_moved))
+        of_moved = planner.doubts_of_moved(planned.plan, read, nova)
+        return dataclasses.replace(planned, caveats=planned.caveats + of_moved)
 
 
 COMMAND = "placement capacity make-room"
@@ -110,8 +92,8 @@ def _command(request: RoomRequest) -> str:
     return command_line.line(COMMAND, options=options)
 
 
-def _decide(read: RoomReading, request: RoomRequest, compute: ServerHosts) -> RoomPlan:
-    base, stand = read.base, read.stand
+def _decide(read: planner.EveryServer, request: RoomRequest, compute: ServerHosts) -> RoomPlan:
+    base = read.base
     leaving, wanted = _leaving(read, request, compute)
     movable = [server for server in leaving.moving if server.way and not server.together]
     moves = places.Moves(
@@ -129,17 +111,7 @@ def _decide(read: RoomReading, request: RoomRequest, compute: ServerHosts) -> Ro
     made = make_room.find(moves, wanted, request.number, movable, request.most_moves)
     steps = made.moves or ()
     names = planner.StepNames(base, compute, read.on_hosts.servers)
-    doubtful = (leaving.doubtful.get(step.server.key, "") for step in steps)
-    not_checked = (
-        *compute.not_checked,
-        *nova_servers.unallocated(base, stand, hosts_of(base)).lines(),
-        *(
-            f"server {step.server.uuid}: {text}"
-            for step, text in zip(steps, doubtful, strict=True)
-            if text
-        ),
-        *planner.doubts_of_targets(moves, ((step.server, step.option) for step in steps)),
-    )
+    placed = [(step.server, step.option) for step in steps]
     plan = document.MovePlan(
         (),
         (),
@@ -147,12 +119,12 @@ def _decide(read: RoomReading, request: RoomRequest, compute: ServerHosts) -> Ro
         command=COMMAND,
         anew=_command(request),
     )
-    caveats = Caveats(not_checked)
+    caveats = planner.caveats(read, compute, moves, leaving, placed, hosts_of(base))
     return RoomPlan(plan, caveats, fits, made.moves is not None, made.at_least, made.is_smallest)
 
 
 def _leaving(
-    read: RoomReading, request: RoomRequest, compute: ServerHosts
+    read: planner.EveryServer, request: RoomRequest, compute: ServerHosts
 ) -> tuple[ways.Leaving, places.Wanted]:
     """The servers at rest that nova moves live, and the request that is to fit."""
     base, known = read.base, read.servers

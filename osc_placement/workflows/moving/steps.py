@@ -107,7 +107,7 @@ def schedule(
     kept = steps if is_kept is None else problem.kept(steps, is_kept)
     placed = {step.server.key for step in kept}
     return Schedule(
-        problem.in_waves(kept, parallel, per_source),
+        in_waves(kept, problem.free, problem.after, problem.why, parallel, per_source),
         tuple(server for server in problem.moving if server.key not in placed),
         is_proven,
         frozenset(step.server.key for step in steps) - placed,
@@ -171,25 +171,25 @@ class _Problem:
         self.moving, self._targets = list(moving), targets
         self._moves, self._stopped = moves, tuple(stopped)
         self._options = {server.key: moves.options_for(server, stopped) for server in moving}
-        self._free = dict(moves.free(stopped, ()))
+        self.free = dict(moves.free(stopped, ()))
         self._freed = {server.key: self._freed_by(server) for server in moving}
 
     def _freed_by(self, server: servers.PlacedServer) -> dict[placing.Slot, int]:
         """What the end of its move frees for others: its part of shared pools."""
         after = self._moves.free(self._stopped, [server])
         return {
-            slot: amount - self._free[slot]
+            slot: amount - self.free[slot]
             for slot, amount in after.items()
-            if amount > self._free[slot]
+            if amount > self.free[slot]
         }
 
-    def _after(self, left: Amounts, step: DrainStep) -> dict[placing.Slot, int]:
+    def after(self, left: Amounts, step: DrainStep) -> dict[placing.Slot, int]:
         freed = {slot: -amount for slot, amount in self._freed[step.server.key].items()}
         return _minus(_minus(left, step.option.amounts), freed)
 
     def preferred(self) -> list[DrainStep]:
         """Steps with the preferred targets, in the order of the servers; servers may be left."""
-        left: dict[placing.Slot, int] = dict(self._free)
+        left: dict[placing.Slot, int] = dict(self.free)
         waiting = list(self.moving)
         steps: list[DrainStep] = []
         progress = True
@@ -202,7 +202,7 @@ class _Problem:
                 free = left
                 best = min(fitting, key=lambda it: self._targets.rank(server, it, free))
                 steps.append(DrainStep(server, best))
-                left = self._after(left, steps[-1])
+                left = self.after(left, steps[-1])
                 waiting.remove(server)
                 progress = True
         return steps
@@ -224,9 +224,9 @@ class _Problem:
             range(1, len(steps)), True, key=lambda count: not is_kept(steps[:count])
         )
         kept = list(steps[:number])
-        left: dict[placing.Slot, int] = dict(self._free)
+        left: dict[placing.Slot, int] = dict(self.free)
         for step in kept:
-            left = self._after(left, step)
+            left = self.after(left, step)
         for step in steps[number:]:
             free, server = left, step.server
             fitting = [each for each in self._options[server.key] if each.fits(free)]
@@ -234,13 +234,13 @@ class _Problem:
                 other = DrainStep(server, option)
                 if is_kept([*kept, other]):
                     kept.append(other)
-                    left = self._after(left, other)
+                    left = self.after(left, other)
                     break
         return kept
 
     def _ordered(self, placement: placing.Placement) -> list[DrainStep] | None:
         """An order for these targets that takes whatever step is possible; None if it ends."""
-        left: dict[placing.Slot, int] = dict(self._free)
+        left: dict[placing.Slot, int] = dict(self.free)
         waiting = list(self.moving)
         steps: list[DrainStep] = []
         while waiting:
@@ -248,15 +248,15 @@ class _Problem:
             if server is None:
                 return None
             steps.append(DrainStep(server, placement[server.key]))
-            left = self._after(left, steps[-1])
+            left = self.after(left, steps[-1])
             waiting.remove(server)
         return steps
 
     def _search(self) -> list[DrainStep] | None:
         """Every order with every target, without states that failed before."""
         failed: set[tuple[frozenset[str], tuple[int, ...]]] = set()
-        slots = sorted(self._free)
-        start = self._free
+        slots = sorted(self.free)
+        start = self.free
         stack: list[tuple[Iterator[DrainStep], frozenset[str], Amounts]] = []
         steps: list[DrainStep] = []
 
@@ -285,7 +285,7 @@ class _Problem:
                 if steps:
                     steps.pop()
                 continue
-            after = self._after(left, step)
+            after = self.after(left, step)
             rest = waiting - {step.server.key}
             if (rest, tuple(after[slot] for slot in slots)) in failed:
                 continue
@@ -293,29 +293,37 @@ class _Problem:
             stack.append((choices(rest, after), rest, after))
         return None
 
-    def in_waves(
-        self, steps: Iterable[DrainStep], parallel: int, per_source: int = 0
-    ) -> tuple[DrainStep, ...]:
-        """The steps in their order, in waves in which no step needs what another one frees."""
-        waves: list[list[DrainStep]] = []
-        before: dict[placing.Slot, int] = dict(self._free)
-        left: Amounts = before
-        for step in steps:
-            beside = [it.server.root_uuid for it in waves[-1]] if waves else []
-            is_full = per_source and beside.count(step.server.root_uuid) >= per_source
-            if not 0 < len(beside) < parallel or is_full or not step.option.fits(left):
-                for ended in waves[-1] if waves else ():
-                    before = self._after(before, ended)
-                waves.append([])
-                left = before
-            waves[-1].append(dataclasses.replace(step, wave=len(waves), why=self._why(step, left)))
-            left = _minus(left, step.option.amounts)
-        return tuple(step for wave in waves for step in wave)
-
-    def _why(self, step: DrainStep, left: Amounts) -> str:
+    def why(self, step: DrainStep, left: Amounts) -> str:
         options = self._options[step.server.key]
         possible = len({option.root_uuid for option in options if option.fits(left)})
         return self._targets.why(step.server, step.option, left, possible)
+
+
+def in_waves(
+    steps: Iterable[DrainStep],
+    free: Amounts,
+    after: Callable[[Amounts, DrainStep], Amounts],
+    why: Callable[[DrainStep, Amounts], str],
+    parallel: int,
+    per_source: int = 0,
+) -> tuple[DrainStep, ...]:
+    """The steps in their order, in waves in which no step needs what another one frees.
+
+    ``after`` is what is free after the end of a step.
+    """
+    waves: list[list[DrainStep]] = []
+    before = left = free
+    for step in steps:
+        beside = [it.server.root_uuid for it in waves[-1]] if waves else []
+        is_full = per_source and beside.count(step.server.root_uuid) >= per_source
+        if not 0 < len(beside) < parallel or is_full or not step.option.fits(left):
+            for ended in waves[-1] if waves else ():
+                before = after(before, ended)
+            waves.append([])
+            left = before
+        waves[-1].append(dataclasses.replace(step, wave=len(waves), why=why(step, left)))
+        left = _minus(left, step.option.amounts)
+    return tuple(step for wave in waves for step in wave)
 
 
 def _in_turn(moving: Iterable[servers.PlacedServer], per_source: int) -> list[servers.PlacedServer]:

@@ -38,9 +38,7 @@ class Preference:
         flavors: Mapping[str, Wanted],
     ) -> None:
         self._base, self._moves = moves.base, moves
-        self._flavors = {
-            name: moves.options_of(wanted.kind, stopped) for name, wanted in flavors.items()
-        }
+        self._flavors, self._stopped = flavors, stopped
         hosts = [root for root in hosts_of(self._base) if root not in stopped]
         traits = {
             name
@@ -50,7 +48,7 @@ class Preference:
             for name in _required(query)
         }
         self._scarce = scarce(self._base, hosts, traits)
-        self._last: tuple[Mapping[placing.Slot, int] | None, dict[str, frozenset[str]]] = (None, {})
+        self._last: tuple[Mapping[placing.Slot, int], LastPlaces] | None = None
 
     def rank(
         self, server: servers.PlacedServer, option: placing.Option, left: Mapping[placing.Slot, int]
@@ -92,23 +90,9 @@ class Preference:
 
     def last_places(self, option: placing.Option, left: Mapping[placing.Slot, int]) -> list[str]:
         """The flavors that fit on this host only, and not any more after the move."""
-        if self._last[0] is not left:
-            self._last = left, self._fitting(left)
-        lost = []
-        for name, roots in self._last[1].items():
-            if roots != {option.root_uuid}:
-                continue
-            after = {**left, **{slot: left[slot] - n for slot, n in option.amounts.items()}}
-            here = (it for it in self._flavors[name] if it.root_uuid == option.root_uuid)
-            if not any(it.fits(after) for it in here):
-                lost.append(name)
-        return lost
-
-    def _fitting(self, left: Mapping[placing.Slot, int]) -> dict[str, frozenset[str]]:
-        return {
-            name: frozenset(option.root_uuid for option in options if option.fits(left))
-            for name, options in self._flavors.items()
-        }
+        if self._last is None or self._last[0] is not left:
+            self._last = left, LastPlaces(self._moves, self._flavors, left, self._stopped)
+        return self._last[1].lost(option, left)
 
     def _emptiness(self, option: placing.Option, left: Mapping[placing.Slot, int]) -> float:
         """The free part of the scarcest amount of the option after the move."""
@@ -118,6 +102,56 @@ class Preference:
             if offered and self._base.providers[uuid].root_uuid == option.root_uuid:
                 parts.append((left[uuid, name] - amount) / max(offered.capacity, 1))
         return min(parts, default=0.0)
+
+
+class LastPlaces:
+    """Where flavors still fit, on hosts that do not stop; ``left`` is what is free there."""
+
+    def __init__(
+        self,
+        moves: Moves,
+        flavors: Mapping[str, Wanted],
+        left: Mapping[placing.Slot, int],
+        stopped: Collection[str] = (),
+    ) -> None:
+        #: ``{flavor: {root UUID: its options that fit, by identity}}``
+        self._fitting: dict[str, dict[str, dict[int, placing.Option]]] = {}
+        self._using: dict[placing.Slot, list[tuple[str, placing.Option]]] = {}
+        for name, wanted in flavors.items():
+            self._fitting[name] = {}
+            for option in moves.options_of(wanted.kind, stopped):
+                self._check(name, option, left)
+                for slot in option.amounts:
+                    self._using.setdefault(slot, []).append((name, option))
+
+    def _check(self, name: str, option: placing.Option, left: Mapping[placing.Slot, int]) -> None:
+        roots = self._fitting[name]
+        if option.fits(left):
+            roots.setdefault(option.root_uuid, {})[id(option)] = option
+        elif roots.get(option.root_uuid, {}).pop(id(option), None) and not roots[option.root_uuid]:
+            del roots[option.root_uuid]
+
+    def change(self, slots: Iterable[placing.Slot], left: Mapping[placing.Slot, int]) -> None:
+        """What is free in these slots has changed."""
+        changed = {
+            (name, id(option)): option
+            for slot in slots
+            for name, option in self._using.get(slot, ())
+        }
+        for (name, _), option in changed.items():
+            self._check(name, option, left)
+
+    def lost(self, option: placing.Option, left: Mapping[placing.Slot, int]) -> list[str]:
+        """The flavors that fit on the host of an option only, and not any more after it."""
+        last = [name for name, roots in self._fitting.items() if [*roots] == [option.root_uuid]]
+        if not last:
+            return []
+        after = {**left, **{slot: left[slot] - amount for slot, amount in option.amounts.items()}}
+        return [
+            name
+            for name in last
+            if not any(it.fits(after) for it in self._fitting[name][option.root_uuid].values())
+        ]
 
 
 def _required(query: candidate.CandidateQuery) -> set[str]:

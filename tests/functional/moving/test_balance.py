@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement capacity balance``."""
+
+from __future__ import annotations
+
+import pathlib
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+from osc_placement.testing.cloud import uuid_of
+from tests.support.functional_cloud import cloud_of, flavor, nova_of, server
+from tests.support.peer import fixtures
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
+
+BALANCE = "placement capacity balance"
+SERVERS = {"a": 3, "b": 2, "c": 1}
+
+
+def shown(name: str, host: str, **fields: Any) -> dict[str, Any]:
+    """A server as nova shows it."""
+    flavor = server("", "")["flavor"] | {"vcpus": SERVERS[name]}
+    return server(uuid_of(name), host, name=name, flavor=flavor, **fields)
+
+
+def cloud(hosts: tuple[str, ...] = ("one", "two"), on: str = "one", **fields: Any) -> State:
+    """Hosts of 8 VCPU; on one of them servers of 3, 2 and 1."""
+    flavors, services = fields.pop("flavors", ()), fields.pop("services", None)
+    servers = [shown(name, on, **fields) for name in SERVERS]
+    nova = nova_of(*hosts, servers=servers, flavors=flavors, services=services)
+    return State(cloud_of(hosts, **{name: f"{on} {n}" for name, n in SERVERS.items()}), nova)
+
+
+STATES = {
+    "lopsided": cloud(),
+    "single": cloud(("one",)),
+    "down": cloud(services={"two": {"state": "down"}}),
+    "disabled": cloud(("one", "two", "three"), services={"two": {"status": "disabled"}}),
+    "stopped": cloud(**{"OS-EXT-STS:vm_state": "stopped", "status": "SHUTOFF"}),
+    "moving": cloud(**{"OS-EXT-STS:task_state": "migrating"}),
+    "last place": cloud(flavors=[flavor("whole", 8)]),
+}
+EVEN = f"{BALANCE} --within 0%"
+WRITTEN = f"{BALANCE} --plan-out even.json --script even.sh"
+STEP = {"server": uuid_of("a"), "from": "nova-one", "to": "nova-two", "way": "live"}
+MOVED = State(
+    cloud_of(("one", "two"), a="two 3", b="one 2", c="one 1"),
+    nova_of("one", "two", servers=[shown("a", "two"), shown("b", "one"), shown("c", "one")]),
+    first=STATES["lopsided"]._replace(before=[WRITTEN]),
+)
+STATES |= {"planned": STATES["lopsided"]._replace(before=[WRITTEN]), "moved": MOVED}
+
+
+def part(**fields: Any) -> dict[str, Any]:
+    return {"even": fields.get("reached", True), "parts": [fields]}
+
+
+# fmt: off
+TABLE = [
+    Row(EVEN, "lopsided", 0, part(spread=75, spread_after=0, moves=1, at_least=1, is_smallest=True)
+        | {"moves": [STEP]}),
+    Row(f"{BALANCE} --within 60%", "lopsided", 0, {"moves": [{"name": "c"}]}),
+    Row(f"{BALANCE} --within 75%", "lopsided", 0, part(moves=0, at_least=0) | {"moves": []}),
+    Row(f"{EVEN} --detailed-exitcode", "lopsided", 3, {"even": True}),
+    Row(f"{BALANCE} --within 75% --detailed-exitcode", "lopsided", 0, {"moves": []}),
+    Row(f"{EVEN} --except a", "lopsided", 0, {"moves": [{"name": "b"}, {"name": "c"}], "stay": [
+        {"servers": 1, "why": "--except names it"}]}),
+    Row(f"{EVEN} --except a --max-moves 1", "lopsided", 3, part(
+        reached=False, spread_after=25, at_least=2, why="--max-moves 1: more moves are needed")),
+    Row(f"{EVEN} --except b --except c --except a", "lopsided", 3, part(
+        reached=False, at_least=None, least_spread=75,
+        why="the sizes of the servers, and those that stay, allow no smaller spread")),
+    Row(f"{EVEN} --class MEMORY_MB", "lopsided", 0, part(**{"class": "MEMORY_MB"}) | {"moves": []}),
+    Row(f"{EVEN} --cold a", "lopsided", 0, {"moves": [{"name": "a", "way": "cold"}]}),
+    Row(EVEN, "stopped", 0, {"moves": [{"name": "a", "way": "cold"}]}),
+    Row(f"{EVEN} --only-live", "stopped", 3, {"moves": [], "stay": [{"servers": 3}]}),
+    Row(EVEN, "moving", 3, {"moves": []}),
+    Row(EVEN, "last place", 3, {"moves": []}),
+    Row(EVEN, "disabled", 0, {"moves": [{"to": "nova-three"}],
+        "not_counted": ["nova-two (nova-compute disabled)"]}),
+    Row(WRITTEN, "lopsided", 0, {"moves": [STEP]}, "The script: even.sh"),
+    Row(f"{BALANCE} --continue even.json", "planned", 3, {"steps": [{"state": "waits"}]},
+        "To plan anew: openstack placement capacity balance --within=10%"),
+    Row(f"{BALANCE} --continue even.json", "moved", 0, {"steps": [{"state": "done"}]}),
+    Row(EVEN, "moved", 0, {"moves": []}),
+]
+REFUSED = [
+    Row(EVEN, "single", 1, "an even cloud needs two hosts that take the same servers"),
+    Row(EVEN, "down", 1, "nova-two (nova-compute down)"),
+    Row(f"{EVEN} --avoid nova-two", "lopsided", 1, "nova-two (--avoid names it)"),
+    Row(f"{EVEN} --class CUSTOM_X", "lopsided", 1, "nova-one (it has no CUSTOM_X)"),
+    Row(f"{BALANCE} --within much", "lopsided", 2, "'much' is not a percentage"),
+    Row(f"{BALANCE} --zone nova --all", "lopsided", 2, "only one of"),
+    Row(f"{BALANCE} --script even.sh", "lopsided", 2, "--script: needs --plan-out"),
+    Row(f"{BALANCE} --except nothing", "lopsided", 1, "--except nothing: no server"),
+    Row(f"{BALANCE} --continue nothing.json", "lopsided", 1, "nothing.json cannot be read"),
+]
+# fmt: on
+
+
+@table(TABLE)
+def test_balance(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+@table(REFUSED)
+def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+def test_the_picture_has_a_bar_before_and_after_for_each_host(openstack: OpenStack) -> None:
+    Row(f"{EVEN} --picture even.svg", "lopsided", 0, {"even": True}).check(openstack, STATES)
+    picture = pathlib.Path("even.svg").read_text()
+    drawn = ElementTree.fromstring(picture)
+    space = "{http://www.w3.org/2000/svg}"
+    widths = {
+        kind: [
+            float(it.get("width", ""))
+            for it in drawn.iter(f"{space}rect")
+            if it.get("class") == kind
+        ]
+        for kind in ("before", "after")
+    }
+    assert widths == {"before": [127.5, 0.0], "after": [63.8, 63.8]}
+    assert "prefers-color-scheme: dark" in picture
