@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import random
-from typing import NamedTuple
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
@@ -27,15 +26,6 @@ FLAVORS = (
     (16, 65536, 4),
 )
 CLASS = "MEMORY_MB"
-
-
-class Comparison(NamedTuple):
-    """The moves of a plan, their bound by the planner, and CP-SAT's best and its bound."""
-
-    moves: int
-    at_least: int
-    solved: int
-    solver_bound: int
 
 
 def draw_cloud(draw: random.Random, hosts: int, number: int) -> state.CloudState:

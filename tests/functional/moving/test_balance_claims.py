@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random plans of balance, claimed step by step as nova does; a second plan has no steps."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from osc_placement.engine import state
+from osc_placement.workflows.cloud.hosts import hosts_of
+from tests.functional.moving.test_drain_claims import carry_out
+from tests.support.candidates import comparison
+from tests.support.capacity import drains
+from tests.support.functional_cloud import compute_hosts, nova_recording, server
+from tests.support.peer import target as targets
+from tests.support.peer.shell import OpenStack
+
+
+def recording(base: state.CloudState, on_hosts: Mapping[str, str]) -> list[str]:
+    """The options with nova's answers; ``on_hosts`` is ``{server: its host}``."""
+    hosts = {base.providers[root].name: root for root in hosts_of(base)}
+    listed = [server(each, host) for each, host in on_hosts.items()]
+    return list(
+        nova_recording(
+            {
+                **compute_hosts(hosts),
+                "GET /v2.1/flavors/detail": {"flavors": []},
+                "GET /v2.1/os-migrations": {"migrations": []},
+                "GET /v2.1/servers/detail": {"servers": listed},
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize("target", ["placement"], indirect=True)
+@pytest.mark.seeds(12, long=200)
+def test_every_prefix_of_a_plan_can_be_claimed_and_the_cloud_is_even_then(
+    seed: int,
+    openstack: OpenStack,
+    target: targets.Target,
+    record_property: Callable[[str, object], None],
+) -> None:
+    draw = random.Random(f"balance claims {seed}")
+    draw_cloud = draw.choice((drains.draw_pools, drains.draw_flat, drains.draw_cloud))
+    base = drains.with_uuids(draw_cloud(draw))
+    comparison.seed(base, target)
+    on_hosts = {each.uuid: base.providers[each.root_uuid].name for each in drains.placed(base)}
+    line = ["placement capacity balance", "--within", draw.choice(("5%", "20%", "40%"))]
+    line += ["--parallel", str(draw.choice((1, 2, 3))), "--plan-out", "plan.json", "-f", "json"]
+    ended = openstack.run(*line, *recording(base, on_hosts))
+    if ended.code == 1:
+        assert "an even cloud needs two hosts" in ended.stderr
+        return
+    plan = json.loads(pathlib.Path("plan.json").read_text())
+    record_property("moves", len(plan["moves"]))
+    carry_out(target, plan["moves"])
+    for move in plan["moves"]:
+        on_hosts[move["server"]] = move["target"].removeprefix("nova-")
+    again = openstack.run(*line, *recording(base, on_hosts))
+    if json.loads(ended.stdout)["even"]:
+        answer = json.loads(again.stdout)
+        assert (answer["even"], answer["moves"]) == (True, [])
