@@ -77,23 +77,23 @@ class _Sources:
     rest: dict[str, int]
 
 
-def request_of(server: values.Server) -> flavor.ServerRequest:
-    """What the server's flavor and image request; ``unknown`` has a reason without a flavor."""
-    return _request(server, booted_from_volume=server.from_volume)
-
-
-def request_from_volume(server: values.Server) -> flavor.ServerRequest:
-    """What it would request if its root disk were a volume."""
-    return _request(server, booted_from_volume=True)
-
-
-def _request(server: values.Server, *, booted_from_volume: bool) -> flavor.ServerRequest:
+def request_of(server: values.Server, *, pins_cpus: bool = True) -> flavor.ServerRequest:
+    """What the flavor and image request; without ``pins_cpus``, all CPUs are VCPU."""
     of, image = server.flavor, server.image_properties
     if of is None:
         return flavor.ServerRequest(unknown=("nova does not report its flavor",))
     sizes = (of.vcpus, of.ram, of.disk, of.ephemeral, of.swap)
     properties = None if image is None else tuple(image.items())
-    return _built(sizes, tuple(of.extra_specs.items()), properties, booted_from_volume)
+    return _built(sizes, tuple(of.extra_specs.items()), properties, server.from_volume, pins_cpus)
+
+
+def _request_on(snapshot: Cloud, server: values.Server, root: str) -> flavor.ServerRequest:
+    """What a server requests of a host: VCPU for pinned CPUs on one that has no PCPU."""
+    request = request_of(server)
+    unread = any(uuid not in snapshot.inventories for uuid in _tree(snapshot, root))
+    if unread or flavor.PCPU in snapshot.classes_in_tree(root) or flavor.VCPU in request.total():
+        return request
+    return request_of(server, pins_cpus=False)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -102,16 +102,18 @@ def _built(
     specs: tuple[tuple[str, str], ...],
     image: tuple[tuple[str, str], ...] | None,
     booted_from_volume: bool,
+    pins_cpus: bool,
 ) -> flavor.ServerRequest:
     """A request, built once: many servers have equal flavors and images."""
     return flavor.request_of(
         flavor.Flavor(*sizes, dict(specs)),
         None if image is None else dict(image),
         booted_from_volume=booted_from_volume,
+        pins_cpus=pins_cpus,
     )
 
 
-def missing_request(snapshot: Cloud, server: values.Server) -> flavor.ServerRequest:
+def missing_request(snapshot: Cloud, server: values.Server, root: str) -> flavor.ServerRequest:
     """What a server lacks: everything with its ports' groups, or the groups of some ports."""
     groups = {
         suffix: group
@@ -120,13 +122,13 @@ def missing_request(snapshot: Cloud, server: values.Server) -> flavor.ServerRequ
     }
     if snapshot.allocations.get(server.uuid):
         return flavor.ServerRequest(groups)
-    request = request_of(server)
+    request = _request_on(snapshot, server, root)
     return dataclasses.replace(request, groups={**request.groups, **groups})
 
 
 def needs_tree(snapshot: Cloud, server: values.Server, root: str) -> bool:
     """Whether resources come from other providers than the root and those that share."""
-    request = missing_request(snapshot, server)
+    request = missing_request(snapshot, server, root)
     if request.unknown:
         return False
     return request.is_granular or bool(_sources(snapshot, root, request).rest)
@@ -138,8 +140,7 @@ def query_of(
     """The candidates query for a server on this root, with its key; None without need."""
     if not needs_tree(snapshot, server, root):
         return None
-    request = missing_request(snapshot, server)
-    subtrees = [port.same_subtree for port in unallocated(snapshot, server)]
+    request = missing_request(snapshot, server, root)
     rest = _sources(snapshot, root, request).rest
     whole = request.query(root)
     groups = [
@@ -149,7 +150,7 @@ def query_of(
     restricted = dataclasses.replace(
         whole,
         groups=tuple(group for group in groups if group.resources),
-        same_subtree=tuple(filter(None, subtrees)),
+        same_subtree=tuple(filter(None, (p.same_subtree for p in unallocated(snapshot, server)))),
         limit=_LIMIT,
     )
     return query.encode(query.candidate_pairs(restricted)), restricted
@@ -161,7 +162,7 @@ def expect(snapshot: Cloud, server: values.Server, root: str) -> Expected:
     ``snapshot`` needs the inventories of the root and of its sharing providers, those of the
     whole tree if ``needs_tree``, and the candidates of ``query_of``. Raises NoRepair without any.
     """
-    request = missing_request(snapshot, server)
+    request = missing_request(snapshot, server, root)
     if request.unknown:
         raise NoRepair(Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
     unread = [uuid for uuid in _tree(snapshot, root) if uuid in snapshot.read_errors]

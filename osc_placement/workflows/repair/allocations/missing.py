@@ -13,10 +13,10 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.scheduling.own_host import UnmetNeed
-from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud import nova_servers, problem
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.server_moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
-from osc_placement.workflows.repair.allocations import admission, expected, repair
+from osc_placement.workflows.repair.allocations import admission, repair
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
@@ -150,13 +150,8 @@ def _skipped(
             text = f"{move.moving}, but has {allocations}"
             reason = Reason(Code.BUILDING, _STUCK.format(since=server.updated))
             yield _unknown(snapshot, server, text, reason)
-    elif move.absent not in ON_NO_HOST and _requests_something(server):
+    elif move.absent not in ON_NO_HOST and nova_servers.needs_allocations(server):
         yield _unknown(snapshot, server, _NOTHING, decision.reason)
-
-
-def _requests_something(server: values.Server) -> bool:
-    request = expected.request_of(server)
-    return bool(request.unknown or request.total())
 
 
 def _unknown(

@@ -88,11 +88,13 @@ def _with_image_and_volumes(snapshot: Cloud, request: HealRequest) -> list[str]:
 
 
 def _trees(snapshot: Cloud, request: HealRequest) -> list[str]:
-    """The trees of hosts on which servers need other providers than the root."""
+    """The trees of hosts whose other providers decide what servers need."""
     roots = dict.fromkeys(
         root
         for server, root in _lacking(snapshot, request)
-        if expected.request_of(server).pci_aliases or expected.needs_tree(snapshot, server, root)
+        if (lacking := expected.missing_request(snapshot, server, root)).pci_aliases
+        or lacking.undecided
+        or expected.needs_tree(snapshot, server, root)
     )
     return [item.uuid for root in roots for item in snapshot.trees.get(root, ())]
 

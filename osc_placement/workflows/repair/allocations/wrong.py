@@ -321,7 +321,7 @@ def _variable(
     if flavor.PCPU in requested.keys() - offered and total.get(flavor.VCPU) == vcpus:
         yield from (flavor.VCPU, flavor.PCPU)
     if server.has_volumes and flavor.MEMORY_MB in total:
-        on_volume = expected.request_from_volume(server).total()
+        on_volume = expected.request_of(dataclasses.replace(server, from_volume=True)).total()
         if total.get(flavor.DISK_GB, 0) == on_volume.get(flavor.DISK_GB, 0):
             yield flavor.DISK_GB
 

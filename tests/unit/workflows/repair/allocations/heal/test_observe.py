@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, microversion, testing
-from osc_placement.model import allocation
+from osc_placement.model import allocation, inventory
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
 from osc_placement.testing import traffic
@@ -310,6 +310,25 @@ def test_a_root_disk_on_a_volume_that_was_made_from_an_image_is_not_allocated(ru
     held = [run.state()[uuid_of(f"vm-{number:04d}")].total() for number in (3, 4, 5)]
     assert [total.get("DISK_GB", 0) for total in held] == [0, 10, 10]
     assert sum("os-volume_attachments" in path for path in run.nova.requests) == 2
+
+
+@pytest.mark.parametrize("shows_properties", [True, False])
+def test_hidden_properties_of_an_image_are_doubted_for_the_whole_tree_of_the_host(
+    run: Run, *, shows_properties: bool
+) -> None:
+    """The encryption contexts of a host can be on a child, which else is not read."""
+    root, child = uuid_of(run.cloud.host(0)), uuid_of("sev")
+    run.client.rival.create_provider("sev", child, parent_uuid=root)
+    contexts = {"MEM_ENCRYPTION_CONTEXT": inventory.Inventory(total=8)}
+    run.client.rival.replace_inventories(child, 0, contexts)
+    if not shows_properties:
+        run.cloud.listed[3]["image"] = {"id": "an image"}
+    wanted = heal_request.Scope(servers=frozenset({uuid_of("vm-0003")}))
+    planned = run.planned(scope=wanted).plan
+    reasons = [item.reason for item in planned.skipped]
+    assert len(planned.changes) == shows_properties
+    assert all("the image may request encrypted memory" in reason for reason in reasons)
+    assert run.client.count()["GET /resource_providers/{}/inventories"] == 2 - shows_properties
 
 
 HOSTS, SERVERS = 6, 60

@@ -275,6 +275,25 @@ def test_image_with_dedicated_cpus_gets_pcpu() -> None:
     assert (after.get("n-b.:PCPU"), after.get("n-b.:VCPU")) == (1, None)
 
 
+@pytest.mark.parametrize(("host", "cpus"), [("a", "VCPU"), ("b", "PCPU")])
+def test_pinned_cpus_are_vcpu_on_a_host_without_pcpu(host: str, cpus: str) -> None:
+    """As nova's second query for pinned CPUs; the audit accepts the same allocations."""
+    pinned = dataclasses.replace(SMALL, extra_specs={"hw:cpu_policy": "dedicated"})
+    after = plans.after(only_change(plan_heal(cloud([server(host, flavor=pinned)]))))
+    assert {key: amount for key, amount in after.items() if "CPU" in key} == {
+        f"n-{host}.:{cpus}": 1
+    }
+
+
+@pytest.mark.parametrize(
+    "extra", [{"resources:PCPU": "1"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}]
+)
+def test_pcpu_without_a_second_query_is_missing_on_a_host_without_it(extra: dict[str, str]) -> None:
+    flavor = dataclasses.replace(SMALL, vcpus=2, extra_specs=extra)
+    planned = plan_heal(cloud([server("a", flavor=flavor)]))
+    assert only_reason(planned).startswith("nothing in the tree of a. has inventory of PCPU")
+
+
 def test_wrong_owner_is_replaced_and_type_and_allocations_stay() -> None:
     zero = "00000000-0000-0000-0000-000000000000"
     snapshot = cloud(
