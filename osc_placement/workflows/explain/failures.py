@@ -270,6 +270,7 @@ class _Explained:
         self, slot: Slot, provider: record.ProviderRecord, refusal: report.Refusal
     ) -> Failure:
         free = used = inventory = None
+        providers = self._base.providers
         if refusal.reason in _AMOUNTS:
             inventory = provider.inventories[refusal.names[0]]
             used = self._base.used(provider.uuid).get(refusal.names[0], 0)
@@ -279,7 +280,7 @@ class _Explained:
             refusal.reason,
             slot.group.suffix,
             provider.name,
-            refusal.names,
+            tuple(providers[each].name if each in providers else each for each in refusal.names),
             refusal.requested,
             free,
             used,

@@ -57,6 +57,8 @@ TABLE = [
                            f"{TYPED} inventory amend --resource=VCPU:allocation_ratio=2 small"]}]}),
     Row(f"{EXPLAIN} --query resources=VCPU:4 --host small", "hosts", 0,
         {"candidate": [{"host": "big"}], "failure": [{"free": 2}]}),
+    Row(f"{EXPLAIN} --resource VCPU=1 --in-tree {uuid_of('small')} --host big", "hosts", 0,
+        {"failure": [{"host": "big", "text": "not in the tree of small"}]}),
     Row(f"--os-placement-api-version 1.20 {EXPLAIN} --resource VCPU=1", "hosts", 1, "1.29"),
 ]
 ON_ONE_TARGET = [
