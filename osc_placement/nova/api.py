@@ -419,12 +419,16 @@ HIDDEN_BY = {
 }
 
 
-def check_shown(present: Collection[str], url: str, *fields: str) -> None:
-    """Refuse an item without these fields. Errors: NovaRefused with status 403."""
-    for field in fields:
-        if field not in present:
-            text = f"nova hides {field}; the policy rule {HIDDEN_BY[field]} shows it"
-            raise NovaRefused(403, text, url=url)
+def why_hidden(present: Collection[str], field: str) -> str:
+    """Why an item lacks a field; empty if it has it."""
+    shows = f"the policy rule {HIDDEN_BY[field]} shows it"
+    return "" if field in present else f"nova hides {field}; {shows}"
+
+
+def check_shown(present: Collection[str], url: str, field: str) -> None:
+    """Refuse an item without a field. Errors: NovaRefused with status 403."""
+    if text := why_hidden(present, field):
+        raise NovaRefused(403, text, url=url)
 
 
 @contextlib.contextmanager

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import datetime
 import functools
 import re
 import urllib.parse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -43,10 +44,29 @@ def servers(nova: api.Nova, **filters: str) -> list[values.Server]:
     """Every server of every project, without deleted, soft-deleted and hidden ones.
 
     ``filters`` are nova's own: ``host``, ``uuid``, ``changes-since``, ``deleted``.
-    Requests: one GET per 1000 servers. Errors: as ``ask``; PlacementError below 2.47.
+    Requests: one GET per 1000 servers. Errors: as ``ask``; PlacementError below 2.47; NovaRefused
+    if nova hides something of each server, except of the few that are deleted or changed.
     """
     query = {"all_tenants": "1", **filters}
-    return api.read_pages(nova, "/servers/detail", _SERVERS, query, "servers", _server)
+    listed = api.read_pages(nova, "/servers/detail", _SERVERS, query, "servers", _server)
+    if not filters.keys() & {"changes-since", "deleted"}:
+        _check_shown(listed)
+    return listed
+
+
+def _check_shown(servers: Collection[values.Server]) -> None:
+    hidden = next((server.hidden for server in servers if server.hidden), "")
+    if hidden and not any(server.known for server in servers):
+        raise api.NovaRefused(403, hidden, url="/servers/detail")
+
+
+def unread(servers: Iterable[values.Server]) -> list[str]:
+    """How many servers are not known, for each reason."""
+    reasons = collections.Counter(server.hidden for server in servers if not server.known)
+    return [
+        f"{counted(count, 'server')}{f': {hidden}' if hidden else ' in cells that are down'}"
+        for hidden, count in sorted(reasons.items())
+    ]
 
 
 def servers_on(nova: api.Nova, hosts: Collection[str]) -> list[values.Server]:
@@ -123,7 +143,9 @@ def server(nova: api.Nova, uuid: str) -> values.Server | None:
             return None
         raise
     with api.parsing(path):
-        return service.checked(_server(body["server"]))
+        shown = service.checked(_server(body["server"]))
+    _check_shown([shown])
+    return shown
 
 
 def root_is_volume(nova: api.Nova, server: values.Server) -> bool:
@@ -185,7 +207,9 @@ def _server(item: Mapping[str, Any]) -> values.Server:
     if "flavor" not in item:
         # The cell of the server is down: nova shows little more than its UUID.
         return values.Server(item["id"], project_id=item.get("tenant_id"), known=False)
-    api.check_shown({*item, *item["flavor"]}, "/servers/detail", *api.HIDDEN_BY)
+    # A server without its host could be on any: no answer about a host would be right.
+    api.check_shown(item, "/servers/detail", "OS-EXT-SRV-ATTR:host")
+    hidden = api.why_hidden(item["flavor"], "extra_specs")
     image = item.get("image") or {}
     return values.Server(
         uuid=item["id"],
@@ -197,7 +221,7 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         vm_state=shared.text(item["OS-EXT-STS:vm_state"]),
         task_state=shared.text(item["OS-EXT-STS:task_state"]),
         status=shared.text(item["status"]),
-        flavor=_flavor(item["flavor"]),
+        flavor=None if hidden else _flavor(item["flavor"]),
         flavor_name=shared.text(item["flavor"].get("original_name")),
         image_properties=_properties(image.get("properties")),
         image_id=shared.text(image.get("id")),
@@ -211,6 +235,8 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         created=item["created"],
         updated=item["updated"],
         fault=_fault(item.get("fault")),
+        known=not hidden,
+        hidden=hidden,
     )
 
 

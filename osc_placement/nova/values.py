@@ -180,7 +180,8 @@ class Server:
     devices. ``has_volumes``: volumes are attached; one of them is the root disk, also of a
     server with an image, if it is attached as ``root_device``.
     ``power_state`` is nova's number (1 runs, 3 is paused), None if it is not shown; ``launched``:
-    it has run. ``known`` is False for a server of a cell that is down: only its UUID is known.
+    it has run. ``known`` is False for a server of a cell that is down, of which only the UUID is
+    known, and for one of which nova hides the flavor's extra specs: ``hidden`` says so.
     ``updated`` (UTC, ISO 8601) changes with every write of nova. ``fault`` is why it is in ERROR.
     """
 
@@ -207,7 +208,13 @@ class Server:
     created: str = ""
     updated: str = ""
     known: bool = True
+    hidden: str = ""
     fault: Fault | None = None
+
+    @property
+    def why_unknown(self) -> str:
+        """Why it is not known; empty if it is."""
+        return "" if self.known else self.hidden or "its cell is down"
 
     @property
     def hides_image(self) -> bool:

@@ -50,7 +50,7 @@ _ACCELERATED = ("accelerator-direct", "accelerator-direct-physical")
 
 def _cell(case: Case, _: Host, __: int) -> str:
     """A server of a cell that is down."""
-    return "its cell is down" if case.server and not case.server.known else ""
+    return case.server.why_unknown if case.server else ""
 
 
 def _vm_state(case: Case, _: Host, __: int) -> str:

@@ -16,6 +16,8 @@ def next_step(reading: Cloud, move: server_moves.ServerMove) -> str:
     """The next step for a server whose guest may be on each of several hosts."""
     if any(migration.is_rolled_back for migration in move.migrations):
         return "then run this command again"
+    if move.server.hidden:
+        return "run this command as a user with this right"
     hosts = " and ".join(sorted({loss.host for loss in move.losses}))
     look = f"look for the guest on {hosts} (virsh list --all)"
     if move.phase is not server_moves.Phase.DISAGREES:

@@ -300,12 +300,12 @@ def spec_of(
     """What the scheduler gets for a server. ``facts`` reads an image that nova does not show.
 
     ``with_format``: also the disk format, which nova never shows.
-    Requests: one to glance for such an image. Errors: InvalidInput for a server of a cell that is
-    down.
+    Requests: one to glance for such an image. Errors: InvalidInput for a server that is not
+    known.
     """
     if not server.known or server.flavor is None:
         raise errors.InvalidInput(
-            [f"server {server.uuid}: its cell is down, so nova shows neither flavor nor image"]
+            [f"server {server.uuid}: {server.why_unknown or 'nova shows no flavor'}"]
         )
     properties, why = server.image_properties, ""
     image: flavors.Image | str = ""

@@ -582,13 +582,22 @@ def _holders(
             yield Holder(move.uuid, move, roots, move.is_over)
 
 
+def why_unknown(server: values.Server) -> Reason:
+    """Why nova does not report a server; empty if it does."""
+    if server.hidden:
+        return Reason(Code.NO_FLAVOR, server.hidden)
+    return reasons.NONE if server.known else CELL_DOWN
+
+
 def _why_moving(
     reading: Cloud,
     server: values.Server,
     open_moves: Sequence[values.Migration],
     doubtful: Sequence[values.Migration],
 ) -> Reason:
-    if not server.known or server.host in reading.hosts.unreachable:
+    if reason := why_unknown(server):
+        return reason
+    if server.host in reading.hosts.unreachable:
         return CELL_DOWN
     if open_moves:
         return describe(open_moves[0])

@@ -24,7 +24,7 @@ from osc_placement.client import api, api_errors
 from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
-from osc_placement.nova import api as nova_api
+from osc_placement.nova import api as nova_api, servers as nova_servers
 from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling import nova_options, request
@@ -455,8 +455,7 @@ def _servers(services: HealthServices, snapshot: Cloud) -> Area:
                 text = f"{_short(server.name or uuid)} on {server.host}: {rule.text}"
                 show = f"allocation candidate explain --server {uuid}"
                 problems.append(HealthProblem(admission.CODES[rule.need], uuid, text, show))
-    hidden = sum(not server.known for server in snapshot.servers.values())
-    unread = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
+    unread = nova_servers.unread(snapshot.servers.values())
     return Area("servers", problems, counted(len(rules), "server"), unread=unread)
 
 

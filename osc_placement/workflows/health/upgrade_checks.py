@@ -18,7 +18,7 @@ from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.model.name import and_more, counted
-from osc_placement.nova import flavor, pci, values
+from osc_placement.nova import flavor, pci, servers as nova_servers, values
 from osc_placement.plan import change
 from osc_placement.scheduling import nova_options, releases, request, traits as nova_traits
 from osc_placement.scheduling.nova_options import SchedulerOptions
@@ -405,9 +405,8 @@ def without_hidden(
     outcome: Outcome, servers: Iterable[values.Server], unread: Iterable[str] = ()
 ) -> Outcome:
     """The result of a check of servers, with what was not read; a success becomes a warning."""
-    hidden = sum(not server.known for server in servers)
-    texts = [f"{counted(hidden, 'server')} in cells that are down"] if hidden else []
-    return _with_unchecked(outcome, [*texts, *unread], Readiness.WARNING)
+    texts = [*nova_servers.unread(servers), *unread]
+    return _with_unchecked(outcome, texts, Readiness.WARNING)
 
 
 def host_aggregates(missing: Sequence[change.Change[Any] | change.Skipped], count: int) -> Outcome:

@@ -172,7 +172,7 @@ def _reasons_against(uuid: str, nova_state: recipes.NovaState, host: str) -> Ite
     if server is None:
         return
     if not server.known:
-        yield "its cell is down: its host is unknown"
+        yield f"{server.why_unknown}: {'its state' if server.host else 'its host'} is unknown"
     elif server.host != host:
         where = f"on {server.host}" if server.host else "on no host"
         yield f"is {where} according to nova, and not on {host}"

@@ -24,11 +24,17 @@ SPEC = '[pci]\ndevice_spec = {"vendor_id": "10de", "one_time_use": "true"}\n'
 
 VM = "00000000-0000-4000-8000-000000000001"
 IMAGE = "00000000-0000-4000-8000-000000000002"
+OTHER = "00000000-0000-4000-8000-000000000003"
 #: The flavor that is embedded in a server; nova lists none with this name.
 DELETED = {
     "vcpus": 1, "ram": 16, "disk": 0, "ephemeral": 0, "swap": 0, "original_name": "deleted",
     "extra_specs": {"hw:tpm_version": "2.0"},
 }  # fmt: skip
+#: The same flavor as nova shows it to a user without the right.
+HIDDEN = {key: value for key, value in DELETED.items() if key != "extra_specs"}
+SHOWS = (
+    "nova hides extra_specs; the policy rule os_compute_api:os-flavor-extra-specs:index shows it"
+)
 
 
 def at(maximum: str, servers: Sequence[Mapping[str, Any]] = (), **inventories: int) -> State:
@@ -52,6 +58,8 @@ STATES = {
         "2.100", [server(VM, "host", flavor=DELETED, image={"id": IMAGE, "properties": {}})]
     ),
     "volume": at("2.100", [server(VM, "host")]),
+    "volumes": at("2.100", [server(VM, "host"), server(OTHER, "host")]),
+    "odd server": at("2.100", [server(VM, "host"), server(OTHER, "host", flavor=HIDDEN)]),
     "image of glance": at("2.95", [server(VM, "host", image={"id": IMAGE})]),
     "image that is gone": at("2.95", [server(VM, "host", image={"id": VM})]),
     "sample": State("12-hosts", files={"nova.conf": SPEC}),
@@ -157,6 +165,24 @@ def test_the_worst_result_is_the_exit_code(row: Row, openstack: OpenStack) -> No
 @table(REFUSED)
 def test_a_step_that_is_none_is_an_error(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+def test_a_server_with_hidden_extra_specs_is_not_checked_and_changes_no_other_row(
+    openstack: OpenStack,
+) -> None:
+    rows = []
+    for name in ("volumes", "odd server"):
+        STATES[name].arrange(openstack)
+        options = nova_recording(STATES[name].nova or {})
+        answer = openstack.rows(f"{CHECK} --to 2025.2", *options, code=1)
+        rows.append({row["code"]: row for row in answer})
+    good, odd = rows
+    assert {code for code in good if good[code] != odd[code]} == {"servers", "allocations"}
+    assert odd["servers"]["details"][-1] == f"not checked: 1 server: {SHOWS}"
+    assert "properties (1 server)" in " ".join(odd["servers"]["details"])
+    assert odd["allocations"]["result"] == "warning"
+    assert odd["allocations"]["details"][-1] == f"not checked: 1 server: {SHOWS}"
 
 
 @fixtures.ON_ONE_TARGET

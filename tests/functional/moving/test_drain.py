@@ -32,6 +32,13 @@ def on(host: str, *servers: str, vcpus: int = 3, **fields: Any) -> list[dict[str
     return listed
 
 
+def with_hidden_specs(servers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As nova shows them to a user without the right."""
+    for item in servers:
+        del item["flavor"]["extra_specs"]
+    return servers
+
+
 def hypervisors(**versions: int) -> State:
     """Two servers on ``old``, of which one is stopped; QEMU of these versions on the hosts."""
     nodes = {
@@ -174,6 +181,9 @@ STATES = {
     "without allocations": State(
         cloud_of(HOSTS, s0="new 1"), nova_of(*HOSTS, servers=on("old", "s0", "s1"))
     ),
+    "odd server": State(
+        TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *with_hidden_specs(on("old", "s1"))])
+    ),
     "one server": State(cloud_of(HOSTS, s0="old 3"), nova_of(*HOSTS, servers=on("old", "s0"))),
     # Somebody moved one elsewhere and filled the target of the other; a new server came.
     "changed": State(
@@ -288,6 +298,9 @@ TABLE = [
     Row(f"{DRAIN} old", "without allocations", 3,
         {"blocked": [{"server": S1, "reasons": ("'openstack placement allocation heal'",)},
                      {"server": S0, "reasons": ("'openstack placement allocation audit'",)}]}),
+    Row(f"{DRAIN} old", "odd server", 3,
+        {"moves": [{"server": S0}],
+         "blocked": [{"server": S1, "reasons": ("nova hides extra_specs", "with this right")}]}),
     Row(f"{DRAIN} old nova-old {uuid_of('old')} old", "one server", 0,
         {"hosts": ["nova-old"], "moves": [{}]}),
     Row(CONTINUE, "changed", 0,

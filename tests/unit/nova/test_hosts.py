@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import urllib.parse
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -108,3 +109,66 @@ def test_flavors_with_different_extra_specs_stay_different() -> None:
     assert other.flavor == dataclasses.replace(
         one.flavor, extra_specs={"hw:cpu_policy": "dedicated"}
     )
+
+
+HIDES = (
+    "nova hides extra_specs; the policy rule os_compute_api:os-flavor-extra-specs:index shows it"
+)
+
+
+class Listing:
+    """A nova that hides the extra specs of some of its servers, and the hosts of others."""
+
+    def __init__(
+        self, count: int, specs: Collection[int] = (), hosts: Collection[int] = ()
+    ) -> None:
+        answers = json.loads(json.dumps(large.LargeCloud(1, 0, count).nova()))
+        self.items = answers["GET /v2.1/servers/detail?all_tenants=1"]["servers"]
+        for number in specs:
+            del self.items[number]["flavor"]["extra_specs"]
+        for number in hosts:
+            del self.items[number]["OS-EXT-SRV-ATTR:host"]
+
+    source = ""
+
+    def ask(self, path: str, version: str) -> Any:
+        return {"servers": self.items, "server": self.items[0]}
+
+
+def test_a_server_with_hidden_extra_specs_is_not_known_and_the_others_are() -> None:
+    listed = servers.servers(Listing(3, specs={0}))
+    assert [(item.known, item.why_unknown) for item in listed] == [
+        (False, HIDES),
+        (True, ""),
+        (True, ""),
+    ]
+    assert (listed[0].flavor, listed[0].host) == (None, listed[1].host)
+    down = values.Server("d", known=False)
+    assert servers.unread([*listed, down]) == [
+        "1 server in cells that are down",
+        f"1 server: {HIDES}",
+    ]
+    assert not servers.unread(listed[1:])
+
+
+def test_deleted_servers_may_all_be_hidden() -> None:
+    assert not servers.deleted_servers(Listing(1, specs={0}))[0].known
+
+
+@pytest.mark.parametrize(
+    ("nova", "read", "message"),
+    [
+        (Listing(2, specs={0, 1}), servers.servers, HIDES),
+        (Listing(1, specs={0}), lambda nova: servers.server(nova, "u"), HIDES),
+        (Listing(1, specs={0}), lambda nova: servers.servers_on(nova, ["a"]), HIDES),
+        # It could be on any host.
+        (Listing(3, hosts={0}), servers.servers, "nova hides OS-EXT-SRV-ATTR:host"),
+        (Listing(3, hosts={0}), servers.deleted_servers, "nova hides OS-EXT-SRV-ATTR:host"),
+    ],
+)
+def test_a_listing_without_a_server_that_can_be_read_is_refused(
+    nova: Listing, read: Callable[[Any], Any], message: str
+) -> None:
+    with pytest.raises(api.NovaRefused, match=message) as caught:
+        read(nova)
+    assert caught.value.status == 403

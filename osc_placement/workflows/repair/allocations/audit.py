@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.neutron.api import Neutron
+from osc_placement.nova import servers as nova_servers
 from osc_placement.nova.api import Nova, clock_offset
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
@@ -224,6 +225,7 @@ def audit_cloud(
     reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
     selected = _find(snapshot, audit_context, request)
     not_checked = observe.unchecked_owners(snapshot, reader.request)
+    not_checked += nova_servers.unread(snapshot.servers.values())
     rules: dict[str, list[UnmetNeed]] = {}
     if missing.MISSING in request.only:
         try:

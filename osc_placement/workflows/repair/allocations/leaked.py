@@ -73,8 +73,7 @@ def _of_migration(
     move = server_moves.move_of(snapshot, server)
     if migration in move.migrations:
         return in_doubt(snapshot, finding, move)
-    reason = move.moving if server.known else server_moves.CELL_DOWN
-    return finding.as_unknown(reason) if reason else finding
+    return finding.as_unknown(move.moving) if move.moving else finding
 
 
 def _evidence(

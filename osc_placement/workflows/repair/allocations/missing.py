@@ -141,7 +141,7 @@ def _skipped(
     """A finding if the server needs allocations and has none, or if its build takes too long."""
     server = decision.server
     move = move_of(snapshot, server)
-    if not server.known or move.moving == CELL_DOWN:
+    if move.moving == CELL_DOWN:
         return
     if decision.before.allocations:
         building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])

@@ -182,7 +182,7 @@ def _difference(
     if server.is_deleted:
         return _DELETED
     if not server.known:
-        return server_moves.CELL_DOWN.text
+        return server_moves.why_unknown(server).text
     if migration is not None:
         return server_moves.describe(migration).text
     now = _state_of(server)

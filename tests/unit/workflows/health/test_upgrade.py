@@ -290,9 +290,9 @@ def one_time(
     return upgrade_checks.one_time_use(read, step(old, new))
 
 
-def hidden(result: str) -> Outcome:
-    """The result of a check of servers of which one is in a cell that is down."""
-    server = values.Server("u", "vm", known=False)
+def hidden(result: str, text: str = "") -> Outcome:
+    """The result of a check of servers of which one is hidden, or in a cell that is down."""
+    server = values.Server("u", "vm", known=False, hidden=text)
     outcome = Outcome(upgrade_checks.Readiness(result), ("1 checked",), ("u",))
     return upgrade_checks.without_hidden(outcome, [server])
 
@@ -438,6 +438,7 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
         (upgrade_checks.host_aggregates([], 2), "success", "2 host aggregates"),
         (hidden("success"), "warning", "not checked: 1 server in cells that are down"),
         (hidden("failure"), "failure", "not checked: 1 server in cells that are down"),
+        (hidden("success", "nova hides x"), "warning", "not checked: 1 server: nova hides x"),
     ],
 )
 def test_each_check_has_its_case_and_its_neighbour(

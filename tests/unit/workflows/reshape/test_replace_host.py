@@ -113,6 +113,7 @@ NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0",
         ({}, {"known": server("a", host=None)}, "is on no host according to nova"),
         ({}, {"known": server("a", task_state="rebuilding")}, "task_state is rebuilding"),
         ({}, {"known": server("a", known=False)}, "its cell is down"),
+        ({}, {"known": server("a", known=False, hidden="nova hides it")}, "nova hides it: its"),
         ({}, {"migrations": {"m": RUNNING}}, "is being migrated: live-migration, running"),
         ({"host": "host2"}, {}, "and not on host2"),
         (

@@ -208,11 +208,32 @@ def test_field_hidden_by_policy_is_a_missing_right(
     run: Run, hidden: str, rule: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    one = run.cloud.listed[0]
-    (one if hidden in one else one["flavor"]).pop(hidden)
+    for item in run.cloud.listed:
+        item["flavor"] = {**item["flavor"]}
+        (item if hidden in item else item["flavor"]).pop(hidden)
     with pytest.raises(errors.InvalidInput, match="missing permission in nova"):
         run.audited()
     assert rule in caplog.text
+
+
+def test_a_server_with_hidden_extra_specs_is_not_checked_and_never_changed(run: Run) -> None:
+    """The others are checked and repaired as without it."""
+    for name in ("vm-0000", "vm-0001", "gone"):
+        run.holds(name, cmp_0000=1, cmp_0001=1)
+    found = [(item.code, item.subject.uuid) for item in run.audited().findings]
+    flavor = {**run.cloud.listed[0]["flavor"]}
+    del flavor["extra_specs"]
+    run.cloud.listed[0]["flavor"] = flavor
+    audited = run.audited()
+    left = [(item.code, item.subject.uuid) for item in audited.findings]
+    odd = uuid_of("vm-0000")
+    assert left == [item for item in found if item[1] != odd]
+    assert len(left) < len(found)
+    assert any("1 server: nova hides extra_specs" in text for text in audited.not_checked)
+    before = run.has("vm-0000")
+    repaired = statuses(run.repaired(bool))
+    assert (repaired.get("vm-0000"), repaired["vm-0001"]) == (None, "applied")
+    assert run.has("vm-0000") == before
 
 
 def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:

@@ -222,6 +222,7 @@ def test_unsuitable_unit_is_reported() -> None:
         (server("a", vm_state="soft-delete"), [], "it is soft-deleted", False),
         (server("z"), [], "nova lists no compute node z.", True),
         (server("a", known=False), [], "its cell is down", True),
+        (server("a", known=False, hidden="nova hides it", flavor=None), [], "nova hides it", True),
         (
             server(
                 "a", flavor=dataclasses.replace(SMALL, extra_specs={"accel:device_profile": "x"})
