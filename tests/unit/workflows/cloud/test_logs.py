@@ -8,6 +8,7 @@ import gzip
 import lzma
 import os
 import pathlib
+import re
 import tracemalloc
 from collections.abc import Callable
 
@@ -52,6 +53,20 @@ def test_a_debug_log_has_each_request_several_times_and_it_counts_once() -> None
     assert query.count == 1
     (query,) = logs.parse([COMBINED_LOG, COMBINED_LOG]).queries
     assert query.count == 2
+
+
+@pytest.mark.parametrize("loggers", ["urllib3|keystoneauth", "keystoneauth", "REQ: curl"])
+@pytest.mark.parametrize("release", [27, 34])
+def test_a_log_of_nova_has_two_queries_of_which_one_was_sent_twice(
+    release: int, loggers: str
+) -> None:
+    """Nova's report client wrote these lines, with the level DEBUG of keystoneauth and urllib3."""
+    path = pathlib.Path(__file__).with_name(f"nova_scheduler_{release}.txt")
+    lines = [line for line in path.read_text().splitlines() if re.search(loggers, line)]
+    assert len(lines) in (9, 6, 3)
+    source = logs.parse(lines)
+    assert [query.count for query in source.queries] == [2, 1]
+    assert source.ignored == 0
 
 
 @pytest.mark.parametrize(
