@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -41,6 +43,44 @@ def test_what_a_release_does_at_its_start_is_what_the_installed_release_does(
         refused = "requires pci.report_in_placement" in measured["one_time_use"]
         assert refused is (release >= releases.ONE_TIME_USE_SINCE)
         assert measured["workaround"]
+
+
+@pytest.fixture(scope="module")
+def os_traits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, frozenset[str]]:
+    """``{version: the standard traits that Placement has with it}``; pip installs each version."""
+    names = {}
+    show = "import json, os_traits; print(json.dumps(os_traits.get_traits()))"
+    for version in (f"3.{minor}.0" for minor in range(10)):
+        folder = str(tmp_path_factory.mktemp(version))
+        install_it = ("pip", "install", "-q", "--no-deps", "--target", folder)
+        subprocess.run([sys.executable, "-m", *install_it, f"os-traits=={version}"], check=True)
+        ended = subprocess.run(
+            [sys.executable, "-c", show],
+            env={"PYTHONPATH": folder},
+            check=True,
+            capture_output=True,
+        )
+        names[version] = frozenset(json.loads(ended.stdout))
+    return names
+
+
+def test_each_os_traits_in_front_of_each_step_lacks_what_nova_needs(
+    facts: dict[int, dict[str, Any]], os_traits: dict[str, frozenset[str]]
+) -> None:
+    """What nova's releases write and require themselves, not the tables."""
+    needs = {release: {*said["written"], *said["required"]} for release, said in facts.items()}
+    for version, names in os_traits.items():
+        for old, new in itertools.combinations(sorted(needs), 2):
+            upgrade = ReleaseStep(old, new, nova_options.SchedulerOptions())
+            lacking = sorted(needs[new] - needs[old] - names)
+            outcome = upgrade_checks.trait_names(names, upgrade)
+            assert [*outcome.subjects] == lacking, (version, old, new)
+            is_success = outcome.result is upgrade_checks.Readiness.SUCCESS
+            assert is_success is (not lacking)
+        # Nova may ask for a newer one than its traits need.
+        for release, least in releases.OS_TRAITS.items():
+            numbers = [tuple(map(int, text.split("."))) for text in (version, least)]
+            assert needs[release] <= names or numbers[0] < numbers[1], (version, release)
 
 
 ALIAS = {"name": "a", "vendor_id": "10de", "product_id": "1eb8", "device_type": "type-PCI"}
