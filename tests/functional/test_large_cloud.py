@@ -26,6 +26,8 @@ TRAITS, AGGREGATES = f"{OF_PROVIDER}/traits", f"{OF_PROVIDER}/aggregates"
 
 #: An audit that finds every sum as expected.
 AUDIT = {CANDIDATES: 1, f"GET {ALLOCATIONS}": HOSTS, "GET /usages": OWNERS}
+#: With the units of the hosts of servers without allocations.
+LACKING = {**AUDIT, f"GET {INVENTORIES}": 11}
 #: The second reading of the inventories finds providers that were deleted and created again.
 SNAPSHOT = {
     **dict.fromkeys([f"GET {part}" for part in (ALLOCATIONS, TRAITS, AGGREGATES)], PROVIDERS),
@@ -54,11 +56,11 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
     ),
     "trait add all": (2, {f"GET {TRAITS}": HOSTS, f"PUT {TRAITS}": HOSTS}),
     "mirror": (2, {f"GET {AGGREGATES}": 1, f"PUT {AGGREGATES}": 1}),
-    "heal, dry run": (2, {**AUDIT, "GET /allocations/{}": SUSPECTS}),
-    "audit": (3, {**AUDIT, "GET /allocations/{}": SUSPECTS}),
+    "heal, dry run": (2, {**LACKING, "GET /allocations/{}": SUSPECTS}),
+    "audit": (3, {**LACKING, "GET /allocations/{}": SUSPECTS}),
     "audit --repair": (
         3,
-        {**AUDIT, "GET /allocations/{}": SUSPECTS + REPAIRED, "POST /allocations": 3},
+        {**LACKING, "GET /allocations/{}": SUSPECTS + REPAIRED, "POST /allocations": 3},
     ),
     "audit after repair": (3, AUDIT),
     # Without owners, a second reading of the hosts with allocations finds deleted consumers.

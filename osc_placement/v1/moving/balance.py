@@ -29,8 +29,8 @@ class Balance(base.ReportShowOne):
     place for a flavor.
 
     "at least" is a bound: fewer moves are not enough. If the limit is not reached, the answer says
-    why, and the plan leads to the smallest spread that was found. A cloud that is even has a plan
-    without steps. Needs every record, as placement capacity show --keep. Only reads.
+    why, and the plan leads to the smallest spread that was found. Needs every record, as placement
+    capacity show --keep. Only reads.
     """
 
     names_database = False

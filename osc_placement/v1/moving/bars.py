@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from xml.sax import saxutils
 
 from osc_placement import errors
-from osc_placement.plan import file
 
 if TYPE_CHECKING:
     from osc_placement.workflows.moving import balance_plan
@@ -34,6 +33,8 @@ _STYLE = """\
 
 def write(path: pathlib.Path, planned: balance_plan.BalancePlan) -> None:
     """Write the picture. Errors: PlacementError for an existing file of another kind."""
+    from osc_placement.plan import file
+
     if file.is_of_another_kind(path, b"<svg"):
         raise errors.PlacementError(
             f"{path} exists and is not a picture. Nothing was written. Give another path"

@@ -625,6 +625,7 @@ PARTS = {
     "{} of {}",
     "if it is so for more than a minute: {}",
     "then run this command again",
+    "run this command as a user with this right",
     "{}; if it is on {}, a minute after the last change: {}",
 }
 

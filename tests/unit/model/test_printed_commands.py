@@ -36,6 +36,7 @@ from osc_placement.scheduling import verdict
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.common import plan_command
+from osc_placement.v1.moving import balance
 from osc_placement.v1.repair import migration
 from osc_placement.v1.resources import provider
 from osc_placement.workflows.cloud import (
@@ -122,6 +123,12 @@ def again(name: str) -> Iterator[str]:
     yield f"openstack {command.command_line(parsed)}"
 
 
+def balanced(name: str) -> None:
+    _, parsed = command_of("placement_capacity_balance")
+    parsed.avoid = [name or "7"]
+    balance._command(parsed)
+
+
 def migrations(name: str) -> None:
     command, parsed = command_of("placement_migration_run")
     assert isinstance(command, migration.RunMigrations)
@@ -178,7 +185,9 @@ def left_by_a_move(name: str) -> None:
             migrations=[
                 Fake(has_failed=has_failed, dest_host=None, uuid=UUID, is_rolled_back=False)
             ],
-            server=Fake(task_state="" if has_failed else "x", vm_state="", uuid=UUID, host=name),
+            server=Fake(
+                task_state="" if has_failed else "x", vm_state="", uuid=UUID, host=name, hidden=""
+            ),
             node=node,
             has_leftovers=True,
             losses=(),
@@ -203,7 +212,7 @@ def retired(name: str) -> None:
         migrations={},
         aggregates=[aggregate(name)],
         trees={UUID: [Fake(uuid=UUID)]},
-        consumers={"c": Fake(allocations={UUID: {}})},
+        allocations={"c": {UUID: {}}},
     )
     list(retire._service_lines(service))
     with mock.patch.object(retire, "_in_doubt", return_value=()):
@@ -248,6 +257,7 @@ CASES: dict[str, Case] = {
     ),
     "v1.common.plan_command:PlanCommand.command_line": again,
     "v1.common.plan_command:plan_command": lambda name: plan_command.plan_command("undo", name),
+    "v1.moving.balance:_command": balanced,
     "v1.repair.migration:RunMigrations._command_again": migrations,
     "v1.resources.provider:_next_step": lambda name: provider._next_step(
         Fake(),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api, lookup
+from osc_placement.model.name import counted
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova import servers as nova_servers
 from osc_placement.nova.api import Nova, clock_offset
@@ -334,9 +335,8 @@ def _named_consumers(requested: Collection[str], snapshot: Cloud) -> frozenset[s
         is_known = text in snapshot.allocations or snapshot.knows(text)
         uuids = [text] if is_known else named.get(text, [])
         if len(uuids) > 1:
-            problems.add(
-                f"nova has {len(uuids)} servers with the name {text!r}: {', '.join(uuids)}"
-            )
+            servers = counted(len(uuids), "server")
+            problems.add(f"nova has {servers} with the name {text!r}: {', '.join(uuids)}")
         elif not uuids:
             problems.add(
                 f"nova has no server or migration {text}, and Placement has no allocations of it"
