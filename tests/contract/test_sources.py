@@ -103,7 +103,8 @@ def servers_of(draw: random.Random, base: state.CloudState, roots: list[str]) ->
         if draw.random() < 0.2:
             target = draw.randrange(len(roots))
             ends = {"source_compute": hosts[target], "source_node": roots[target]}
-            ends |= {"dest_compute": hosts[at], "dest_node": roots[at]}
+            # Without a time, no text counts the minutes since then.
+            ends |= {"dest_compute": hosts[at], "dest_node": roots[at], "updated_at": ""}
             kind = draw.choice(["live-migration", "migration", "evacuation"])
             status = draw.choice(["accepted", "running", "finished", "done", "error", "completed"])
             moves.append(
