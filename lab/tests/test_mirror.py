@@ -256,8 +256,7 @@ def test_user_without_rights_gets_the_missing_ones(cloud: Cloud, user: str) -> N
     outcome = cloud.openstack.run(MIRROR, user)
     assert (outcome.returncode, outcome.stdout) == (1, "")
     assert "missing permission in nova" in outcome.stderr
-    assert "os_compute_api:os-aggregates:index" in outcome.stderr
-    assert "missing permission in placement, placement:resource_providers:list" in outcome.stderr
+    assert "missing permission in placement" in outcome.stderr
     assert "Traceback" not in outcome.stderr
     assert cloud.state() == before
 
