@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from osc_placement.client import api, api_errors, lookup, responses
+from osc_placement.client import api, api_errors, lookup
 from osc_placement.engine import standard
 from osc_placement.model import allocation, provider
 from osc_placement.workflows.cloud.context import ReadContext
@@ -127,14 +127,6 @@ class PlacementReader:
                 if root != roots[uuid]:
                     sharing_with.setdefault(root, []).append(uuid)
         return {root: tuple(uuids) for root, uuids in sharing_with.items()}
-
-    def allocations(
-        self, providers: Iterable[str]
-    ) -> tuple[dict[str, responses.ProviderAllocations], dict[str, str]]:
-        """``({provider: what is allocated on it}, {provider: error})``. Requests: one for each."""
-        return self.readable(
-            self._client.list_provider_allocations, providers, "reading allocations"
-        )
 
     def consumers(self, uuids: Iterable[str]) -> dict[str, allocation.Consumer]:
         """``{uuid: consumer}``. Requests: one for each."""
