@@ -53,7 +53,7 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Caveats:
-    """What stands beside an answer, each line with its reason and what would help.
+    """The caveats of an answer, each line with its reason and what would help.
 
     ``doubts`` are facts that are not known and can turn the answer; ``notes`` are about how only;
     ``assumed`` is what nova's requests were assumed to be. ``not_counted`` is ``{host: why}`` for

@@ -220,7 +220,7 @@ def answer_code(code: int, caveats: Caveats, *, strict: bool, only_placement: bo
 
 
 def caveat_lines(caveats: Caveats) -> list[str]:
-    """What stands beside an answer, as lines of its summary."""
+    """The caveats of an answer, as lines of its summary."""
     from osc_placement.workflows.cloud import compute_nodes
 
     lines = [f"Assumed: {text}" for text in dict.fromkeys(caveats.assumed)]
@@ -235,7 +235,7 @@ def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def caveat_columns(caveats_of: Callable[[T], Caveats]) -> rows.Columns[T]:
-    """What stands beside an answer, as columns; ``not_counted`` is ``[{host, reason}]``."""
+    """The caveats of an answer, as columns; ``not_counted`` is ``[{host, reason}]``."""
     return {
         "assumed": lambda item: rows.lines(dict.fromkeys(caveats_of(item).assumed)),
         "not_counted": lambda item: rows.lines(not_counted_rows(caveats_of(item).not_counted)),
