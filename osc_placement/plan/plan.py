@@ -98,6 +98,14 @@ class Plan(forms.JsonObject):
         """Whether applying or undoing the plan writes to neutron."""
         return any(registry.CHANGE_TYPES[item.kind].needs_neutron for item in self.changes)
 
+    def consumers(self) -> set[str]:
+        """The UUIDs of the consumers whose allocations it changes."""
+        return {
+            uuid
+            for item in self.changes
+            for uuid in registry.CHANGE_TYPES[item.kind].consumers(item.subject, item.after)
+        }
+
     def items(self) -> list[Change[Any] | Skipped]:
         """Changes and skipped items in the order in which they are listed."""
         items: list[Change[Any] | Skipped] = [*self.changes, *self.skipped]

@@ -42,7 +42,7 @@ from osc_placement.workflows.repair.providers import (
     audit as provider_audit,
     observe as providers_observe,
 )
-from osc_placement.workflows.snapshot import replay
+from osc_placement.workflows.snapshot import replay, save
 from tests.support import embedded, functional_cloud
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.clouds import compute_services
@@ -79,8 +79,15 @@ def sources(
             **others,
             "reference server": placement.client(VERSION),
             "database": api.Client(wsgi.in_process(lambda: app, path), VERSION),
-            "snapshot": stack.enter_context(replay.copied(over_api, CONTEXT)),
+            "snapshot": stack.enter_context(snapshot_of(over_api)),
         }
+
+
+@contextlib.contextmanager
+def snapshot_of(client: api.Client) -> Iterator[api.Client]:
+    """A client of the snapshot of a cloud, at the same microversion."""
+    with save.saved(client, CONTEXT) as path, replay.opened(path) as copy:
+        yield copy.at(client.microversion)
 
 
 def servers_of(draw: random.Random, base: state.CloudState, roots: list[str]) -> Mapping[str, Any]:

@@ -71,6 +71,9 @@ class ConsumerType(base.ChangeType[C]):
     def providers(self, state: C) -> Iterable[str]:
         return state.allocations
 
+    def consumers(self, subject: change.Subject, state: C) -> Iterable[str]:
+        return [subject.uuid]
+
     def facts(self, before: C, after: C, names: change.Names = base.NO_NAMES) -> list[base.Fact]:
         changed = []
         pairs = _pairs(before.allocations) | _pairs(after.allocations)

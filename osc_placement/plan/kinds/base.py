@@ -104,6 +104,10 @@ class ChangeType(abc.ABC, Generic[S]):
         """The UUIDs of the providers that a state names besides the subject."""
         return ()
 
+    def consumers(self, subject: change.Subject, state: S) -> Iterable[str]:
+        """The UUIDs of the consumers whose allocations a state has."""
+        return ()
+
     @abc.abstractmethod
     def facts(self, before: S, after: S, names: change.Names = NO_NAMES) -> list[Fact]:
         """Every fact of both states; ``names`` replace UUIDs of providers in labels."""

@@ -102,6 +102,9 @@ class ReshapeType(base.ChangeType[ReshapeState]):
     name = "reshape"
     state = ReshapeState
 
+    def consumers(self, subject: change.Subject, state: ReshapeState) -> Iterable[str]:
+        return state.allocations
+
     def read(
         self, services: base.Services, subject: change.Subject, after: ReshapeState
     ) -> change.Observed[ReshapeState]:

@@ -42,9 +42,8 @@ class ShowCapacity(base.ReportLister):
     request, and "fragmented" is the part of it on providers with less than one request needs.
     Where hosts share a provider or offer very many choices the count can be a lower bound;
     then "exact" is False, and "fits_at_most" is the upper bound. With --after or --add-hosts there
-    is a row before and a row after. --keep and --after need every record: of a service they save a
-    snapshot in a temporary file, with some requests for each provider and one for each consumer.
-    Only reads.
+    is a row before and a row after. --keep and --after read all providers and allocations, with
+    some requests for each provider. Only reads.
     """
 
     names_database = False

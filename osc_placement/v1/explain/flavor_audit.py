@@ -64,7 +64,7 @@ openstack placement flavor audit --fail-on unknown-name \\
             choices=codes,
         )
         arguments.add_file(
-            parser, "--after", "Audit a copy of the snapshot after the changes of this plan file"
+            parser, "--after", "Audit a copy of the cloud after the changes of this plan file"
         )
         nova_request.add_scheduler_options(parser)
 
@@ -85,7 +85,7 @@ openstack placement flavor audit --fail-on unknown-name \\
             if parsed_args.after is not None:
                 path = parsed_args.after
                 planned = file.read(path)
-                changed = on_a_copy.after_plan(client, planned, path, "--after")
+                changed = on_a_copy.after_plan(client, planned, path, context)
                 _, after = stack.enter_context(changed)
                 client, failures = after.client, after.failures
                 target = f"{target} after {path}"

@@ -65,7 +65,7 @@ openstack --os-placement-database cloud.sqlite placement report write \\
         arguments.add_file(
             parser,
             "--plan",
-            "Also show the cloud after the changes of this plan file; needs a snapshot",
+            "Also show the cloud after the changes of this plan file",
             "<plan>",
         )
         arguments.add_flag(

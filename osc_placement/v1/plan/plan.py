@@ -36,7 +36,7 @@ class ShowPlan(base.MarkdownPage, plan_command.PlanCommand):
     A line below names how many allocations, inventories, traits, aggregate memberships and
     providers the plan removes.
 
-    --impact applies the plan to a copy of a snapshot that was saved with nova's responses. It
+    --impact applies the plan to a copy of the cloud, or of a snapshot with nova's responses. It
     shows for each flavor on how many hosts and how often it fits before and after, and the
     servers that their hosts could not take again. The effect is lost if the flavor fits nowhere
     any more, one-host if only one host is left. -f markdown is a page for a merge request.
@@ -68,7 +68,9 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_file(parser, "file", "The plan file")
         arguments.add_flag(
-            parser, "--impact", "Show flavors and servers before and after the plan, on a snapshot"
+            parser,
+            "--impact",
+            "Show flavors and servers after the plan, on a copy of the cloud",
         )
         arguments.add_repeated(
             parser,
@@ -114,8 +116,13 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     def _impact(self, parsed_args: argparse.Namespace) -> impact.Impact:
         from osc_placement.workflows.health import impact
 
+        if not self.is_local:
+            services.authenticate(self.app, "applies the plan to a copy of the cloud")
+            self.auth_required = True
         nova = services.NovaServices(self).nova
-        self._impact_of = shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file)
+        with self.reading() as context:
+            shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file, context)
+        self._impact_of = shown
         if any(shown.harm[effect] for effect in parsed_args.fail_on):
             self.exit_code = 3
         elif parsed_args.fail_on and shown.is_open:

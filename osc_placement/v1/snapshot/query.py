@@ -139,7 +139,7 @@ openstack --os-placement-rate 5 placement query replay \\
             if plan is not None:
                 planned = file.read(plan)
                 _, copy = stack.enter_context(
-                    on_a_copy.after_plan(states[0], planned, plan, "--after")
+                    on_a_copy.after_plan(states[0], planned, plan, context)
                 )
                 count = len(planned.changes) - len(copy.failures)
                 applied = [f"The plan on a copy of {files[0]}: {count} applied"]

@@ -16,7 +16,7 @@ from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.model.name import and_more
 from osc_placement.nova.values import HostAggregate
-from osc_placement.plan.plan import Plan, check_target
+from osc_placement.plan.plan import Plan
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -38,7 +38,6 @@ from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.moving import places, reserve, stop
 from osc_placement.workflows.moving.places import Wanted
-from osc_placement.workflows.snapshot import replay
 
 #: Hosts in no aggregate or availability zone.
 NO_PART = "(none)"
@@ -119,40 +118,42 @@ def show(
 
     Requests: to a service those of ``wide.observed`` for all queries together; by zone also one
     for each host aggregate with a zone; one for each provider of a host that others are like. With
-    ``keep`` and ``after``, which need every record, those of ``snapshot.save`` instead. None to a
-    database file.
+    ``keep`` and ``after``, which need every record, those of ``observe.everything`` instead. None
+    to a database file.
     Errors: UnknownProvider, PlanRefused, PlacementError; InvalidInput for ``added``.
     """
     nova = nova or nova_servers.NovaReader()
     aggregates = _aggregates(request.by, names)
-    if request.after is not None:
-        check_target(request.after[0], client.target, client.origin)
     in_nova = nova_servers.KnownServers()
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
     with contextlib.ExitStack() as stack:
-        needs_all = request.keep is not None or request.after is not None
-        if needs_all and not observe.is_file(client):
-            if request.keep is not None:
-                # A missing right in nova is found before the cloud is read.
-                nova.requests(nova_servers.ServersOnHosts(), [])
-            client = stack.enter_context(replay.copied(client, context))
-        reading = wide.observed(
-            client,
-            [query for it in request.queries.values() for one in it for query in one],
-            context,
-            more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
-            with_aggregates=request.by is By.AGGREGATE,
-        )
-        observed = stack.enter_context(reading)
+        if request.keep is not None:
+            # A missing right in nova is found before the cloud is read.
+            nova.requests(nova_servers.ServersOnHosts(), [])
+        later = None
+        if request.after is not None:
+            base, later = stack.enter_context(on_a_copy.after_plan(client, *request.after, context))
+            observed, failures = wide.ObservedCloud(base), later.failures
+        elif request.keep is not None:
+            every = observe.everything(client, context)
+            observed = wide.ObservedCloud(stack.enter_context(every))
+        else:
+            reading = wide.observed(
+                client,
+                [query for it in request.queries.values() for one in it for query in one],
+                context,
+                more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
+                with_aggregates=request.by is By.AGGREGATE,
+            )
+            observed = stack.enter_context(reading)
         added = _added(observed.base, request.added, nova.compute)
         observed.refine([root for root, _ in added])
         states = {False: observed.base}
         if request.keep is not None:
             in_nova = observe_hosts.known_servers(states[False], nova)
-        if request.after is not None:
-            changed = stack.enter_context(on_a_copy.after_file(states[False], *request.after))
-            states[True], failures = changed.state, changed.failures
+        if later is not None:
+            states[True] = later.state
         like: dict[str, str] = {}
         if added:
             states[True], like = _with_added(states.get(True, states[False]), added)

@@ -13,11 +13,11 @@ import functools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, standard, state
-from osc_placement.model import candidate, inventory, provider
+from osc_placement.model import allocation, candidate, inventory, provider
+from osc_placement.plan import plan
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
 
@@ -37,12 +37,6 @@ def is_file(client: api.Client) -> bool:
     return _repository(client) is not None
 
 
-def require_file(client: api.Client, what: str) -> None:
-    """Refuse a service, if ``what`` needs every record of the cloud. Errors: PlacementError."""
-    with file_state(client, what):
-        """The file can be read."""
-
-
 @contextlib.contextmanager
 def whole_state(client: api.Client) -> Iterator[state.CloudState | None]:
     """The state of a database file, during the block; None for a service. Requests: none."""
@@ -52,27 +46,26 @@ def whole_state(client: api.Client) -> Iterator[state.CloudState | None]:
 
 
 @contextlib.contextmanager
-def file_state(client: api.Client, what: str) -> Iterator[state.CloudState]:
-    """The state of a database file, during the block; ``what`` needs it. Errors: PlacementError."""
-    with whole_state(client) as base:
-        if base is None:
-            raise errors.PlacementError(
-                f"{what} needs all allocations of the cloud: run the command on a snapshot"
-                " ('openstack placement snapshot save', then --os-placement-database)"
-            )
-        yield base
-
-
-@contextlib.contextmanager
 def everything(
-    client: api.Client, context: ReadContext, named: Collection[str] | None = None
+    client: api.Client,
+    context: ReadContext,
+    named: Collection[str] | None = None,
+    planned: plan.Plan | None = None,
 ) -> Iterator[state.CloudState]:
-    """All providers with everything but the owners of their consumers, during the block.
+    """All providers with all their consumers, during the block.
 
-    Requests: none on a database file; otherwise those of ``CloudReader.everything``.
+    Consumers have no owner and no type, except those that ``planned`` changes: with it, the plan
+    can be applied to the state.
+    Requests: none on a database file; otherwise those of ``CloudReader.everything``, and with a
+    plan those of ``add_planned``.
     """
     with whole_state(client) as base:
-        yield CloudReader(client, context).everything(named) if base is None else base
+        if base is None:
+            reader = CloudReader(client, context)
+            base = reader.everything(named)
+            if planned is not None:
+                reader.add_planned(base, planned)
+        yield base
 
 
 def resource_classes(queries: Iterable[candidate.CandidateQuery]) -> set[str]:
@@ -211,7 +204,7 @@ class CloudReader:
         traits_of = self.with_traits(in_use) if few else inverted(self.traits(uuids))
         members = self.members(uuids, (), named or (), with_aggregates=named is None)
         base = self.state(inventories, {}, traits_of, members)
-        consumers: dict[str, record.ConsumerRecord | None] = {_USAGE: None}
+        consumers: dict[str, record.ConsumerRecord] = {}
         for place, answer in answers.items():
             for uuid, item in answer.allocations.items():
                 before = consumers.get(uuid)
@@ -220,6 +213,25 @@ class CloudReader:
                 consumers[uuid] = record.ConsumerRecord(uuid, generation, "", "", held)
         base.apply(record.Changes({}, consumers))
         return base
+
+    def add_planned(self, base: state.CloudState, planned: plan.Plan) -> None:
+        """Add to a state what a plan can depend on: custom names, and the consumers it changes.
+
+        Requests: two listings, and one for each consumer.
+        """
+        traits = dict.fromkeys(self._client.list_traits("startswith:CUSTOM_"), 0.0)
+        names = self._client.list_resource_classes()
+        classes = dict.fromkeys(set(names).difference(standard.RESOURCE_CLASSES), 0.0)
+        self.add_consumers(base, planned.consumers())
+        base.apply(record.Changes(traits=traits, resource_classes=classes))
+
+    def add_consumers(self, base: state.CloudState, uuids: Iterable[str]) -> None:
+        """Add consumers to a state, whole and with their owners. Requests: one for each."""
+        read = self._reader.consumers(uuids).items()
+        existing = {uuid: consumer for uuid, consumer in read if consumer.allocations}
+        gone = dict.fromkeys(uuid for uuid, _ in read if uuid in base.consumers)
+        records = {uuid: _record_of(base, consumer) for uuid, consumer in existing.items()}
+        base.apply(record.Changes(consumers={**gone, **records}))
 
     def state(
         self,
@@ -243,10 +255,23 @@ class CloudReader:
             )
             for provider in self.listed
         }
-        usage = record.ConsumerRecord(_USAGE, 0, "", "", used)
+        usage = {_USAGE: record.ConsumerRecord(_USAGE, 0, "", "", used)} if used else {}
         base = state.CloudState()
-        base.apply(record.Changes(records, {_USAGE: usage}))
+        base.apply(record.Changes(records, usage))
         return base
+
+
+def _record_of(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:
+    """The record of a consumer, without providers that were created after the listing."""
+    is_typed = consumer.consumer_type not in (None, allocation.UNKNOWN_TYPE)
+    return record.ConsumerRecord(
+        consumer.uuid,
+        consumer.generation or 0,
+        consumer.project_id or "",
+        consumer.user_id or "",
+        {uuid: amounts for uuid, amounts in consumer.allocations.items() if uuid in base.providers},
+        consumer.consumer_type if is_typed else None,
+    )
 
 
 def inverted(members: Mapping[str, Collection[str]]) -> dict[str, list[str]]:

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import record, standard, state
-from osc_placement.model import allocation, candidate
+from osc_placement.model import candidate
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import nova_servers, reading, servers, ways, wide
+from osc_placement.workflows.cloud import nova_servers, observe, reading, servers, ways, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
@@ -188,9 +188,12 @@ def read(
     provider of the hosts, for each consumer on them, for each server that nova has there or moves
     there or away, for the migration of each such server if it failed, for each other member of its
     server group, and for each provider of other hosts with allocations of one of these consumers;
-    to nova and neutron those of ``nova``.
+    to nova and neutron those of ``nova``. On a database file only these.
     Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
+    with observe.whole_state(client) as whole:
+        if whole is not None:
+            return of_state(whole, hosts, aggregates, nova, others)
     reader = reading.PlacementReader(client, context)
     cloud = wide.WideReader(client, context)
     base = cloud.providers()
@@ -202,26 +205,22 @@ def read(
         [uuid for root in roots for uuid in base.tree[root]],
         "reading allocations",
     )
-    consumers: dict[str, record.ConsumerRecord] = {}
 
-    def read_consumers(uuids: Iterable[str]) -> None:
-        new = (uuid for uuid in uuids if uuid not in consumers)
-        for uuid, consumer in reader.consumers(new).items():
-            if consumer.allocations:
-                consumers[uuid] = _recorded(base, consumer)
-        base.apply(record.Changes(consumers=consumers))
+    def add(uuids: Iterable[str]) -> None:
+        cloud.add_consumers(base, [uuid for uuid in uuids if uuid not in base.consumers])
 
-    read_consumers(uuid for answer in answers.values() for uuid in answer.allocations)
+    add(uuid for answer in answers.values() for uuid in answer.allocations)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
     on_hosts = nova.on_roots(roots, {*uuids, *others})
     in_nova = nova.requests(on_hosts, list(uuids))
-    read_consumers(on_hosts.servers)
+    add(on_hosts.servers)
     # What is left over after a move that failed: of the newest migration of each server.
     newest: dict[str, str] = {}
     for move in on_hosts.migrations.values():
         if move.server_uuid in on_hosts.servers:
             newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
-    read_consumers(filter(None, newest.values()))
+    add(filter(None, newest.values()))
+    consumers = dict(base.consumers)
     placed = servers.servers_on(base, roots, in_nova.cases, migrations=in_nova.migrations)
     queries = {servers.kind_of(server.queries): server.queries for server in placed}
     asked = [query for several in queries.values() for each in several for query in each]
@@ -234,23 +233,6 @@ def read(
     }
     observed.refine(held.difference(roots))
     return HostsRead(_with_consumers(observed.base, consumers, roots), roots, in_nova, on_hosts)
-
-
-def _recorded(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:
-    """The record of a consumer, without providers that were created after the listing."""
-    allocations = {
-        uuid: resources
-        for uuid, resources in consumer.allocations.items()
-        if uuid in base.providers
-    }
-    return record.ConsumerRecord(
-        consumer.uuid,
-        consumer.generation or 0,
-        consumer.project_id or "",
-        consumer.user_id or "",
-        allocations,
-        consumer.consumer_type,
-    )
 
 
 def _with_consumers(

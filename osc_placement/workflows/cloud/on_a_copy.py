@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import pathlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors, microversion, server
 from osc_placement.client import api, wsgi
@@ -22,6 +22,7 @@ from osc_placement.plan.kinds import registry
 from osc_placement.plan.kinds.base import Services
 from osc_placement.server.store import document, errors as store_errors
 from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud.context import ReadContext
 
 LOG = logging.getLogger(__name__)
 
@@ -136,34 +137,28 @@ def _different(
 
 
 @contextlib.contextmanager
-def after_file(base: state.CloudState, planned: plan.Plan, path: pathlib.Path) -> Iterator[After]:
-    """A copy of a state after the plan of the file ``path``, during the block.
+def after_plan(
+    client: api.Client,
+    planned: plan.Plan,
+    path: pathlib.Path,
+    context: ReadContext,
+    named: Collection[str] | None = None,
+) -> Iterator[tuple[state.CloudState, After]]:
+    """The state of a cloud, and a copy after the plan of the file ``path``, during the block.
 
-    Errors: those of ``applied``; PlanRefused for an undo plan, because only a journal says what it
-    undoes.
+    Requests: those of ``observe.everything``. Errors: those of ``applied``; PlanRefused for a plan
+    of another target, and for an undo plan, because only a journal says what it undoes.
     """
+    plan.check_target(planned, client.target, client.origin)
     if planned.undoes:
         raise plan.PlanRefused(
             f"{path} is an undo file: only the journal of the run shows which of its changes were"
             " applied. Give a plan of new changes"
         )
-    records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
-    with applied(records, planned) as changed:
-        yield changed
-
-
-@contextlib.contextmanager
-def after_plan(
-    client: api.Client, planned: plan.Plan, path: pathlib.Path, option: str
-) -> Iterator[tuple[state.CloudState, After]]:
-    """The state of a database file, and a copy after the plan of the file ``path``.
-
-    Errors: those of ``after_file``; PlanRefused for a plan of another target; PlacementError for a
-    service, which names ``option``.
-    """
-    plan.check_target(planned, client.target, client.origin)
-    with observe.file_state(client, option) as base, after_file(base, planned, path) as changed:
-        yield base, changed
+    with observe.everything(client, context, named, planned) as base:
+        records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
+        with applied(records, planned) as changed:
+            yield base, changed
 
 
 def _failures(client: api.Client, planned: plan.Plan) -> Iterator[str]:

@@ -177,15 +177,16 @@ def impact(
     nova: nova_api.Nova,
     planned: Plan,
     path: pathlib.Path,
+    context: ReadContext,
     options: nova_options.SchedulerOptions | None = None,
 ) -> Impact:
     """The impact of the plan in the file ``path`` on every flavor and server of nova.
 
-    Requests: to Placement none, ``client`` is that of a database file; to nova one for its version,
-    one for the host aggregates, those of ``read_server_hosts``, and one per 1000 flavors and
-    servers. Errors: PlanRefused for a plan of another target; PlacementError for a service.
+    Requests: those of ``observe.everything``; to nova one for its version, one for the host
+    aggregates, those of ``read_server_hosts``, and one per 1000 flavors and servers.
+    Errors: PlanRefused for a plan of another target.
     """
-    with on_a_copy.after_plan(client, planned, path, "--impact") as (base, changed):
+    with on_a_copy.after_plan(client, planned, path, context) as (base, changed):
         return compare(base, changed, nova, options)
 
 

@@ -21,7 +21,7 @@ from osc_placement import errors
 from osc_placement.engine import standard, state
 from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, values
-from osc_placement.plan.plan import Plan, check_target
+from osc_placement.plan.plan import Plan
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes, named_aggregates, observe, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
@@ -234,22 +234,20 @@ def read(
 ) -> Report:
     """The report of a cloud, or of a file; ``planned`` is a plan and its file.
 
-    Requests: those of ``health.examine`` and ``CloudReader.everything``, each different one once:
-    two for each further provider.
-    Errors: PlanRefused for a plan of another target; PlacementError for a plan on a service.
+    Requests: those of ``health.examine`` and ``observe.everything``, each different one once: two
+    for each further provider. Errors: PlanRefused for a plan of another target.
     """
-    if planned is not None:
-        check_target(planned[0], services.client.target, services.client.origin)
-        observe.require_file(services.client, "--plan")
     with contextlib.ExitStack() as stack:
         stack.enter_context(health.read_once(services))
         areas = health.examine(services, context) if with_health else []
         named = health.named_aggregates(services)
-        base = stack.enter_context(observe.everything(services.client, context, named))
         report_plan = None
-        if planned is not None:
-            changed = stack.enter_context(on_a_copy.after_file(base, *planned))
-            report_plan = _plan(planned[0], base, changed, services)
+        if planned is None:
+            base = stack.enter_context(observe.everything(services.client, context, named))
+        else:
+            changed = on_a_copy.after_plan(services.client, *planned, context, named)
+            base, later = stack.enter_context(changed)
+            report_plan = _plan(planned[0], base, later, services)
         figures = _figures(base, services, report_plan, context)
     today = datetime.datetime.now(datetime.UTC)
     lines = tuple(health.lines(areas, today=today.date())) if with_health else None

@@ -89,17 +89,11 @@ class BalanceRequest:
     seconds: float = 60.0
     anew: str = ""
 
-    needs_everything = True
-
     def observe(
-        self,
-        client: api.Client,
-        base: state.CloudState | None,
-        nova: nova_servers.NovaReader,
-        context: ReadContext,
+        self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
     ) -> planner.EveryServer:
-        """All servers. Requests: to nova and neutron those of ``nova`` for all servers."""
-        return planner.read_every_server(client, nova, COMMAND)
+        """All servers. Requests: those of ``read_every_server``."""
+        return planner.read_every_server(client, nova, context)
 
     def decide(self, read: planner.EveryServer, compute: ServerHosts) -> BalancePlan:
         """The fewest, then the smallest moves. Errors: InvalidInput for hosts without a spread."""

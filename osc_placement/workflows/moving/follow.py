@@ -19,7 +19,6 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
     guest_search,
     nova_servers,
-    observe,
     observe_hosts,
     server_moves,
     servers,
@@ -81,15 +80,11 @@ def observe_on(
 ) -> observe_hosts.HostsRead:
     """The servers on hosts, and others wherever they are.
 
-    Requests: those of ``observe_hosts.read``; on a database file only those to nova and neutron.
-    Errors: PlacementError, also for a nova that hides something.
+    Requests: those of ``observe_hosts.read``. Errors: PlacementError, also for a nova that hides
+    something.
     """
     check_nova(nova.compute.not_checked)
-    with observe.whole_state(client) as base:
-        if base is None:
-            read = observe_hosts.read(client, hosts, (), nova, context, (), others)
-        else:
-            read = observe_hosts.of_state(base, hosts, (), nova, others)
+    read = observe_hosts.read(client, hosts, (), nova, context, (), others)
     check_nova(filter(None, [read.on_hosts.problem]))
     return read
 

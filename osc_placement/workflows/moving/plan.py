@@ -23,6 +23,7 @@ from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
     nova_servers,
+    observe,
     observe_hosts,
     servers,
 )
@@ -100,35 +101,26 @@ class DrainRequest:
     former: document.MovePlan | None = None
     seconds: float = 60.0
 
-    @property
-    def needs_everything(self) -> bool:
-        """Whether it needs every record: all hosts may fail."""
-        return bool(self.options.keep)
-
     def observe(
-        self,
-        client: api.Client,
-        base: state.CloudState | None,
-        nova: nova_servers.NovaReader,
-        context: ReadContext,
+        self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
     ) -> DrainReading:
         """The hosts, and with ``keep`` the servers of all hosts.
 
-        Requests: those of ``observe_hosts.read``; on a database file only those to nova and
-        neutron. Errors: InvalidInput for hosts that nova does not have or that are down, and for
-        all hosts.
+        Requests: those of ``observe_hosts.read``, with ``keep`` those of ``observe.everything``;
+        to nova and neutron those of ``nova``. Errors: InvalidInput for hosts that nova does not
+        have or that are down, and for all hosts.
         """
         others = [move.server for move in self.former.moves] if self.former else []
         everywhere = None
-        if base is None:
+        if self.options.keep:
+            with observe.everything(client, context) as base:
+                read = observe_hosts.of_state(base, self.hosts, self.aggregates, nova, others)
+                everywhere = observe_hosts.known_servers(base, nova)
+        else:
             more = [query for it in self.flavors.values() for one in it.queries for query in one]
             read = observe_hosts.read(
                 client, self.hosts, self.aggregates, nova, context, more, others
             )
-        else:
-            read = observe_hosts.of_state(base, self.hosts, self.aggregates, nova, others)
-            if self.options.keep:
-                everywhere = observe_hosts.known_servers(base, nova)
         follow.check_nova(filter(None, [read.on_hosts.problem]))
         _check(read, nova.compute, self.options.keep)
         return DrainReading(read, everywhere)

@@ -10,7 +10,6 @@ members of ``Goal``; its plan is followed, written as a script and continued as 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,6 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.servers import PlacedServer
 from osc_placement.workflows.moving import document, follow, steps
 from osc_placement.workflows.moving.places import Moves
-from osc_placement.workflows.snapshot import replay
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,18 +45,8 @@ P = TypeVar("P", bound=Planned)
 class Goal(Protocol[R, P]):
     """What a plan of moves is for."""
 
-    @property
-    def needs_everything(self) -> bool:
-        """Whether it needs every record: of a service, a snapshot is saved then."""
-
-    def observe(
-        self,
-        client: api.Client,
-        base: state.CloudState | None,
-        nova: nova_servers.NovaReader,
-        context: ReadContext,
-    ) -> R:
-        """Read what it decides on; ``base`` is the state of a file. Sends requests."""
+    def observe(self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext) -> R:
+        """Read what it decides on. Sends requests."""
 
     def decide(self, read: R, compute: ServerHosts) -> P:
         """The plan. Pure."""
@@ -80,17 +68,12 @@ def plan(
     A nova that does not show the servers or the migrations is an error: without them, a host may
     look empty.
 
-    Requests: those of the goal; if it needs every record, to a service those of ``snapshot.save``.
-    Errors: those of the goal; PlacementError without nova.
+    Requests: those of the goal. Errors: those of the goal; PlacementError without nova.
     """
     follow.check_nova(nova.compute.not_checked)
     target, now = client.target, now or datetime.datetime.now(datetime.UTC)
-    with contextlib.ExitStack() as stack:
-        if goal.needs_everything and not observe.is_file(client):
-            client = stack.enter_context(replay.copied(client, context))
-        base = stack.enter_context(observe.whole_state(client))
-        read = goal.observe(client, base, nova, context)
-        planned = goal.check(goal.decide(read, nova.compute), read, nova)
+    read = goal.observe(client, nova, context)
+    planned = goal.check(goal.decide(read, nova.compute), read, nova)
     stamped = dataclasses.replace(
         planned.plan,
         not_checked=planned.caveats.doubts,
@@ -147,14 +130,15 @@ class EveryServer(NamedTuple):
 
 
 def read_every_server(
-    client: api.Client, nova: nova_servers.NovaReader, command: str
+    client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
 ) -> EveryServer:
-    """All servers of the cloud of a file; ``command`` is the one that needs them.
+    """All servers of the cloud.
 
-    Requests: to nova and neutron those of ``nova`` for all servers. Errors: PlacementError.
+    Requests: those of ``observe.everything``; to nova and neutron those of ``nova`` for all
+    servers. Errors: PlacementError.
     """
-    with observe.file_state(client, command) as whole:
-        read = EveryServer(whole, *observe_hosts.servers_everywhere(whole, nova))
+    with observe.everything(client, context) as base:
+        read = EveryServer(base, *observe_hosts.servers_everywhere(base, nova))
     follow.check_nova(filter(None, [read.on_hosts.problem]))
     return read
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 
 from osc_placement.client import api
-from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import command_line
 from osc_placement.scheduling.case import Case, Way
@@ -59,17 +58,11 @@ class RoomRequest:
     most_moves: int = 10
     seconds: float = 60.0
 
-    needs_everything = True
-
     def observe(
-        self,
-        client: api.Client,
-        base: state.CloudState | None,
-        nova: nova_servers.NovaReader,
-        context: ReadContext,
+        self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
     ) -> planner.EveryServer:
-        """All servers. Requests: to nova and neutron those of ``nova`` for all servers."""
-        return planner.read_every_server(client, nova, COMMAND)
+        """All servers. Requests: those of ``read_every_server``."""
+        return planner.read_every_server(client, nova, context)
 
     def decide(self, read: planner.EveryServer, compute: ServerHosts) -> RoomPlan:
         """The fewest, then the smallest moves."""

@@ -11,7 +11,7 @@ from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.scheduling.answer import Answer, Caveats
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import nova_servers, observe, observe_hosts, servers, ways
+from osc_placement.workflows.cloud import nova_servers, observe_hosts, servers, ways
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.moving import places, stop
 
@@ -66,19 +66,12 @@ def check(
 ) -> StopAnswer:
     """Whether hosts may stop.
 
-    ``nova`` is None without nova. Requests: to a service those of ``observe_hosts.read``; on a
-    database file only those of ``nova``, to nova and neutron.
-    Errors: UnknownProvider; PlacementError.
+    ``nova`` is None without nova. Requests: those of ``observe_hosts.read``. Errors: those of it.
     """
     nova = nova or nova_servers.NovaReader()
-    with observe.whole_state(client) as base:
-        if base is None:
-            found = observe_hosts.read(
-                client, request.hosts, request.aggregates, nova, context or ReadContext()
-            )
-        else:
-            found = observe_hosts.of_state(base, request.hosts, request.aggregates, nova)
-        return _check(found, request, nova.compute)
+    context = context or ReadContext()
+    read = observe_hosts.read(client, request.hosts, request.aggregates, nova, context)
+    return _check(read, request, nova.compute)
 
 
 def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerHosts) -> StopAnswer:

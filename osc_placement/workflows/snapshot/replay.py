@@ -15,7 +15,7 @@ from osc_placement.client import api, api_errors
 from osc_placement.model import json_text
 from osc_placement.workflows.cloud import logs, on_a_copy
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.snapshot import file, save
+from osc_placement.workflows.snapshot import file
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,10 +129,3 @@ def _resources(allocations: Any) -> dict[str, Any]:
     if isinstance(allocations, list):
         return {item["resource_provider"]["uuid"]: item["resources"] for item in allocations}
     return {uuid: item["resources"] for uuid, item in allocations.items()}
-
-
-@contextlib.contextmanager
-def copied(client: api.Client, context: ReadContext) -> Iterator[api.Client]:
-    """A client of the file, at the microversion of ``client``. Requests: those of ``save.save``."""
-    with save.saved(client, context) as path, opened(path) as copy:
-        yield copy.at(client.microversion)

@@ -108,15 +108,12 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
     names = [f"host{number}" for number in range(hosts)]
     sizes = {f"{name} {number}": 3 for name in names[:2] for number in range(EACH)}
     servers = [server(uuid_of(name), name.split()[0]) for name in sizes]
-    # What needs every record reads each once.
+    # What needs every server reads no consumer alone.
     every = {
         "GET /resource_providers": 4,
-        "GET /resource_classes": 1,
         "GET /traits": 2,
-        "GET /resource_providers/{}/inventories": 2 * hosts,
-        **{f"GET /resource_providers/{{}}/{part}": hosts for part in ("traits", "aggregates")},
+        **{f"GET /resource_providers/{{}}/{part}": hosts for part in ("inventories", "aggregates")},
         ALLOCATIONS: hosts,
-        "GET /allocations/{}": 2 * EACH,
     }
     retired = {"GET /resource_providers": 1, ALLOCATIONS: 1, "GET /allocations/{}": EACH}
     # No room is looked for: nothing is asked about the flavors and the traits of their rules.

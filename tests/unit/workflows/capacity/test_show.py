@@ -443,6 +443,7 @@ def test_a_service_is_judged_as_its_database(
     asked = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
     base, _ = brute_force.with_servers(draw, base, asked)
     client = explained.seeded(placement, base)
+    client.transport.local = lambda: None
     hosts = hosts_of(base)
     names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
     queries, groups = draw_nova(draw, base)
@@ -467,6 +468,28 @@ def on_hosts(hosts: int, **offers: int) -> state.CloudState:
     )
 
 
+@pytest.mark.parametrize("hosts", [5, 50])
+def test_hosts_in_reserve_cost_two_requests_for_each_provider_and_none_for_a_consumer(
+    hosts: int, placement: service.InProcessPlacement
+) -> None:
+    base = on_hosts(hosts, VCPU=8, MEMORY_MB=64)
+    _, first, *_ = base.providers
+    base = brute_force.claim(base, NAME.format(999), {first: {"VCPU": 2}})
+    explained.seed(placement, base)
+    file, live = clients(placement)
+    asked = show.ShowRequest({"": ((query(group(VCPU=1)),),)}, keep=1)
+    assert show.show(live, asked, CONTEXT) == show.show(file, asked, CONTEXT)
+    assert live.sent == {
+        # All of them, and those that share.
+        "resource_providers/": 1,
+        "resource_providers/required": 1,
+        "resource_providers/inventories/": hosts + 1,
+        "resource_providers/allocations/": hosts + 1,
+        "resource_providers/aggregates/": hosts + 1,
+        "traits/associated": 1,
+    }
+
+
 @pytest.mark.parametrize("hosts", [50, 500])
 def test_the_number_of_requests_about_stopped_hosts_is_exact(
     hosts: int, placement: service.InProcessPlacement
@@ -480,6 +503,7 @@ def test_the_number_of_requests_about_stopped_hosts_is_exact(
         )
     base = brute_force.claim(base, uuids[3], {other: {"VCPU": 1}})
     client = explained.seeded(placement, base)
+    client.transport.local = lambda: None
     client.sent.clear()
     asked = query(
         group(VCPU=2, MEMORY_MB=4, DISK_GB=5, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),

@@ -48,7 +48,7 @@ def recorded(answers: dict[str, Any] | None = None) -> nova_api.RecordedNova:
 
 def impact_of(client: api.Client, make: MakePlan, **nova: Any) -> impact.Impact:
     planned = make(client).stamped(client, "a test").plan
-    return impact.impact(client, recorded(**nova), planned, PATH)
+    return impact.impact(client, recorded(**nova), planned, PATH, CONTEXT)
 
 
 def random_plan(seed: int) -> MakePlan:
@@ -101,6 +101,27 @@ def test_the_impact_equals_a_recount_after_the_plan(seed: int) -> None:
 
 
 @pytest.mark.seeds(6, long=100)
+def test_the_impact_on_a_service_is_that_on_its_file(seed: int) -> None:
+    """Also of a plan that changes consumers: they have owners."""
+    make = random_plan(seed)
+    with cloud() as client:
+        planned = make(client).stamped(client, "a test").plan
+        with observe.everything(client, CONTEXT) as base:
+            uuids = sorted(base.consumers)[seed : seed + 3]
+        removed = []
+        for uuid in uuids:
+            before = allocations.ConsumerState.of(client.show_allocations(uuid))
+            after = dataclasses.replace(before, allocations={})
+            subject = change.Subject(uuid, uuid)
+            removed.append(change.Change("allocations", subject, before, after))
+        planned = dataclasses.replace(planned, changes=(*planned.changes, *removed))
+        of_file = impact.impact(client, recorded(), planned, PATH, CONTEXT)
+        assert not of_file.failures
+        client.transport.local = lambda: None
+        assert impact.impact(client, recorded(), planned, PATH, CONTEXT) == of_file
+
+
+@pytest.mark.seeds(6, long=100)
 def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> None:
     chance, make = random.Random(seed), random_plan(seed)
     nova = testing.sample_nova("12-hosts")
@@ -109,7 +130,7 @@ def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> No
             service["state"] = "down"
     with cloud() as client:
         shown = impact_of(client, make, answers=nova)
-        with observe.file_state(client, "a test") as base:
+        with observe.everything(client, CONTEXT) as base:
             # As if nova were not read: no host is refused.
             every = impact.fits(base, recorded(nova), ServerHosts(), CONTEXT)
     hosts = {item.name: item.before.hosts for item in every.flavors if not item.refused}
@@ -181,14 +202,7 @@ def test_a_plan_of_another_cloud_is_refused() -> None:
         elsewhere = transport.Target.local("elsewhere")
         other = dataclasses.replace(planned, target=elsewhere, identity=elsewhere.identity)
         with pytest.raises(plan.PlanRefused):
-            impact.impact(client, recorded(), other, PATH)
-
-
-def test_a_service_is_refused() -> None:
-    client = embedded.Client()
-    planned = plan.ObservedPlan(plan.make(())).stamped(client, "a test").plan
-    with pytest.raises(errors.PlacementError, match="on a snapshot"):
-        impact.impact(client, recorded(), planned, PATH)
+            impact.impact(client, recorded(), other, PATH, CONTEXT)
 
 
 def test_a_failed_change_of_ports_is_listed() -> None:
@@ -202,10 +216,8 @@ def test_a_failed_change_of_ports_is_listed() -> None:
     )
     subject = change.Subject("a server", consumer)
     planned = plan.make([change.Change("bound allocations", subject, before, after)])
-    with (
-        cloud() as client,
-        observe.file_state(client, "a test") as base,
-        on_a_copy.after_file(base, planned, PATH) as copy,
-    ):
-        (line,) = copy.failures
+    with cloud() as client:
+        stamped = plan.ObservedPlan(planned).stamped(client, "a test").plan
+        with on_a_copy.after_plan(client, stamped, PATH, CONTEXT) as (_, copy):
+            (line,) = copy.failures
     assert line.startswith("allocations a server: failed: ")

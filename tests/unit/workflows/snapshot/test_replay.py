@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import pathlib
-
 from osc_placement.model import allocation
 from osc_placement.testing import service
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.snapshot import replay
+from osc_placement.workflows.snapshot import replay, save
 from tests.support.candidates import clouds, explained
 
 CONTEXT = ReadContext(workers=1)
@@ -24,8 +22,7 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
     held = {HOSTS[0]: {"VCPU": 2}}
     client.replace_allocations(allocation.Consumer(SERVER, held, "p", "u", None, "INSTANCE"))
     client.sent.clear()
-    with replay.copied(client, CONTEXT) as copy:
-        path = pathlib.Path(copy.target)
+    with save.saved(client, CONTEXT) as path, replay.opened(path) as copy:
         saved = client.sent.total()
         assert copy.show_allocations(SERVER).allocations == held
         assert [each.uuid for each in copy.list_providers()] == HOSTS
