@@ -76,10 +76,6 @@ RIGHT: dict[tuple[str, str], str] = {
         "_read_summaries",
     ): "each host is read then",
     ("workflows/repair/migrations/registry.py", "_migrate"): "the result has the failure",
-    (
-        "workflows/snapshot/nova.py",
-        "record",
-    ): "later answers say that it lacks",
     ("workflows/snapshot/save.py", "check"): "404 of a provider: it is read again",
     ("workflows/snapshot/save.py", "read_allocations"): "404 of a provider: it is read again",
 }

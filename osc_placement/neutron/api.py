@@ -13,13 +13,15 @@ from typing import Any, Protocol
 
 from osc_placement import errors
 from osc_placement.client import service
+from osc_placement.model import recording
 from osc_placement.model.candidate import RequestGroup
 
 #: Servers per request: the query string stays below 4 KiB.
 _SERVERS = 64
 
 _PORTS = "GET /v2.0/ports"
-_AGENTS = "GET /v2.0/agents"
+#: The key of the agents in a recording; ``{"agents": null}``: this neutron lists none.
+AGENTS = "GET /v2.0/agents"
 
 
 class Neutron(Protocol):
@@ -72,7 +74,7 @@ class RecordedNeutron:
     """Recorded responses of neutron: ``{"GET /v2.0/ports": body}``; no ports by default."""
 
     def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
-        self._agents = recorded.get(_AGENTS)
+        self._agents = recorded.get(AGENTS, {"agents": None})
         bodies = [recorded[key] for key in recorded if key.partition("?")[0].startswith(_PORTS)]
         with service.parsing(f"the recorded neutron of {source}", "/ports"):
             self._ports = {item["id"]: item for body in bodies for item in body["ports"]}
@@ -83,9 +85,10 @@ class RecordedNeutron:
         plain, _, query = path.partition("?")
         uuid = plain.rpartition("/")[2]
         if plain == "/agents":
-            if self._agents is None:
+            agents = recording.known(self._agents)
+            if agents.get("agents") is None:
                 raise NeutronRefused(404, "not recorded", url=path)
-            return self._agents
+            return agents
         if plain != "/ports":
             if uuid not in self._ports:
                 raise NeutronRefused(404, "no such port", url=path)
@@ -220,16 +223,26 @@ def agents(neutron: Neutron) -> list[Agent] | None:
 
     Requests: one GET, more where neutron limits its pages. Errors: as ``ask``.
     """
-    agents: list[Agent | None] = []
+    bodies = agent_bodies(neutron)
+    if bodies is None:
+        return None
+    with service.parsing("neutron", "/agents"):
+        agents = [service.checked(_agent(body)) for body in bodies]
+    return [agent for agent in agents if agent is not None]
+
+
+def agent_bodies(neutron: Neutron) -> list[Mapping[str, Any]] | None:
+    """As ``agents``, as neutron's JSON."""
+    bodies: list[Mapping[str, Any]] = []
     try:
         for path, page in _pages(neutron, "agents"):
             with service.parsing("neutron", path):
-                agents += map(service.checked, map(_agent, page))
+                bodies += [body for body in page if _agent(body) is not None]
     except NeutronRefused as error:
         if error.status == 404:
             return None
         raise
-    return [agent for agent in agents if agent is not None]
+    return bodies
 
 
 def _agent(item: Mapping[str, Any]) -> Agent | None:

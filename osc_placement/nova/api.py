@@ -190,6 +190,10 @@ def recorded_login(nova: Nova) -> Any:
     return {"token": {"issued_at": now.isoformat(), "catalog": catalog}}
 
 
+class NotRecorded(errors.NotKnown):
+    """A recording has neither a response nor a reason."""
+
+
 class RecordedNova:
     """Recorded responses of nova: ``{"GET /v2.1/os-aggregates": body}``.
 
@@ -210,19 +214,28 @@ class RecordedNova:
         """The service types in the recorded catalog. Errors: NotKnown."""
         if LOGIN not in self.recorded:
             raise errors.NotKnown(f"{self.source} does not have the services of the catalog")
+        login = recording.known(self.recorded[LOGIN])
         with parsing(LOGIN):
-            return frozenset(str(item["type"]) for item in self.recorded[LOGIN]["token"]["catalog"])
+            return frozenset(str(item["type"]) for item in login["token"]["catalog"])
 
     def clock_offset(self) -> datetime.timedelta:
         """How long ago the recording was made; zero if it does not say it."""
         with parsing(LOGIN):
-            issued = self.recorded.get(LOGIN, {"token": {}})["token"].get("issued_at")
+            login = self.recorded.get(LOGIN, recording.NO_REASON)
+            issued = None if recording.is_reason(login) else login["token"].get("issued_at")
             if issued is None:
                 return _NO_OFFSET
             return datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(issued)
 
     def ask(self, path: str, version: str) -> Any:
         """Send no request; find the recorded response."""
+        key = self.key_of(path)
+        if key is None:
+            raise NotRecorded(f"{self.source} holds no response to GET {path}")
+        return recording.known(self.recorded[key])
+
+    def key_of(self, path: str) -> str | None:
+        """The key of the recorded response to a request; None if it was not recorded."""
         requested_path, query = _split(path)
         fitting = [
             (len(parameters), key)
@@ -231,9 +244,7 @@ class RecordedNova:
             and parameters <= query
             and _DELETED & parameters == _DELETED & query
         ]
-        if not fitting:
-            raise errors.NotKnown(f"{self.source} holds no response to GET {path}")
-        return self.recorded[max(fitting, key=lambda entry: entry[0])[1]]
+        return max(fitting, key=lambda entry: entry[0])[1] if fitting else None
 
 
 #: The query parameter that switches between deleted servers and all others.
@@ -445,12 +456,12 @@ def collected(input_errors: errors.InputErrors) -> Iterator[None]:
         input_errors.add(missing(error))
 
 
-def missing(error: api_errors.ApiError) -> str:
+def missing(error: errors.PlacementError) -> str:
     """The message for a request that a policy refused, the same for all requests of a service.
 
     The log at -v has the request and its rule.
     """
-    refused_by = error.service if isinstance(error, service.ServiceRefused) else "placement"
+    refused_by = getattr(error, "service", None) or "placement"
     LOG.info("%s refuses a request: %s", refused_by, error)
     needed = "the role admin or service" if refused_by == "placement" else _NEEDED
     return f"missing permission in {refused_by}: by default this needs {needed} (the rules: -v)"

@@ -47,6 +47,10 @@ class Image:
     properties: Mapping[str, str]
 
 
+#: The list of all images.
+LISTING = f"/images?limit={api.PAGE}"
+
+
 class Glance(Protocol):
     """``ask("/images/UUID")`` is the parsed JSON of that GET."""
 
@@ -75,14 +79,28 @@ class SessionGlance:
 
 
 class RecordedGlance:
-    """The images in a recording: ``{"GET /v2/images/UUID": body}``."""
+    """The images in a recording: single ones, and the list of all.
+
+    Its keys are ``GET /v2/images/UUID`` and ``GET /v2/images?limit=1000``.
+    """
 
     def __init__(self, nova: api.RecordedNova) -> None:
         self._nova = nova
 
     def ask(self, path: str) -> Any:
-        """Send no request; find the recorded response."""
-        return self._nova.ask(path, "2")
+        """Send no request; find the recorded response, or the answer in the list of all images."""
+        if self._nova.key_of(path) is not None or self._nova.key_of(LISTING) is None:
+            return self._nova.ask(path, "2")
+        with service.parsing("glance", "/images"):
+            listed = self._nova.ask(LISTING, "2")["images"]
+            uuid = urllib.parse.unquote(path.removeprefix("/images/"))
+            query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(path).query))
+            if "name" in query:
+                return {"images": [item for item in listed if item.get("name") == query["name"]]}
+            for item in listed:
+                if item["id"] == uuid:
+                    return item
+        raise GlanceRefused(404, "no such image", url=path)
 
 
 def glance_of(nova: api.Nova) -> Glance:
@@ -138,23 +156,43 @@ def image(glance: Glance, text: str) -> Image:
     return _image(images[0])
 
 
+def ask_image(glance: Glance, uuid: str) -> Any:
+    """Glance's JSON of the image of a server. Requests: one GET. Errors: NotKnown; as ``ask``."""
+    try:
+        return glance.ask(f"/images/{uuid}")
+    except GlanceRefused as error:
+        if error.status != 404:
+            raise
+        raise errors.NotKnown("glance has it no more") from error
+
+
+def image_of_server(glance: Glance, uuid: str) -> Image:
+    """The image of a server. Requests and errors: those of ``ask_image``."""
+    return _image(ask_image(glance, uuid))
+
+
 def images(glance: Glance) -> list[Image]:
-    """Every image that the cloud shows.
+    """Every image that the cloud shows. Requests and errors: those of ``image_bodies``."""
+    return [_image(item) for item in image_bodies(glance)]
+
+
+def image_bodies(glance: Glance) -> list[Mapping[str, Any]]:
+    """Every image that the cloud shows, as glance's JSON.
 
     Requests: one GET per page. Errors: as ``ask``; PlacementError for a listing without an end.
     """
-    images: dict[str, Image] = {}
-    path = f"/images?limit={api.PAGE}"
+    bodies: dict[str, Mapping[str, Any]] = {}
+    path = LISTING
     while True:
         with service.parsing("glance", "/images"):
             body = glance.ask(path)
-            page = {item["id"]: _image(item) for item in body["images"]}
+            page = {item["id"]: item for item in body["images"]}
             following = body.get("next")
-        if following and page.keys() <= images.keys():
+        if following and page.keys() <= bodies.keys():
             raise errors.PlacementError("glance's listing /images has no end: a page repeats")
-        images |= page
+        bodies |= page
         if not following:
-            return list(images.values())
+            return list(bodies.values())
         path = f"/images?{urllib.parse.urlsplit(str(following)).query}"
 
 

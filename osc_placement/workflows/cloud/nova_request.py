@@ -97,9 +97,7 @@ class CloudFacts(case.Facts):
         """An image of glance, or why it cannot be read. Requests: one GET to glance."""
         if uuid not in self._images:
             try:
-                self._images[uuid] = flavors.image(self._services.glance(), uuid)
-            except errors.InvalidInput:
-                self._images[uuid] = f"the properties of image {uuid}: glance has it no more"
+                self._images[uuid] = flavors.image_of_server(self._services.glance(), uuid)
             except errors.PlacementError as error:
                 self._images[uuid] = f"the properties of image {uuid}: {error}"
         return self._images[uuid]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors
+from osc_placement.client import api
 from osc_placement.model.allocation import PLACEHOLDER
 from osc_placement.model.name import and_more, counted, is_uuid
 from osc_placement.neutron.api import Neutron, RecordedNeutron
@@ -230,7 +230,7 @@ def _area(name: str, examine_area: Callable[[], Area]) -> Area:
     try:
         return examine_area()
     except errors.PlacementError as error:
-        if isinstance(error, api_errors.ApiError) and error.status == http.HTTPStatus.FORBIDDEN:
+        if getattr(error, "status", None) == http.HTTPStatus.FORBIDDEN:
             return Area(name, error=nova_api.missing(error))
         return Area(name, error="; ".join(str(error).splitlines()))
 

@@ -14,7 +14,7 @@ from typing import Any
 from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.model import inventory
-from osc_placement.nova import flavor, flavors, pci
+from osc_placement.nova import api as nova_api, flavor, flavors, pci
 from osc_placement.nova.compute_options import ComputeOptions
 from osc_placement.plan import change
 from osc_placement.scheduling import releases, request, traits
@@ -112,11 +112,6 @@ class UpgradeReader:
         """The reading of ``audited``."""
         return self.audited.snapshot
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether nova's answers are a recording."""
-        return bool(self.services.require_nova().source)
-
     @functools.cached_property
     def mirrored(self) -> mirror.MirrorReading:
         """Nova's host aggregates, and their members in Placement."""
@@ -175,11 +170,12 @@ class UpgradeReader:
         """Glance's images of servers: those of the list, and each other one once."""
         neutron, listed = self.services.require_neutron, list[flavors.Image]()
         glance: Callable[[], flavors.Glance] = self.glance
-        if not self.is_recorded:
-            try:
-                listed = self.images
-            except errors.PlacementError as error:
-                glance = functools.partial(_refuse, error)
+        try:
+            listed = self.images
+        except nova_api.NotRecorded:
+            """A recording may have only the images of servers."""
+        except errors.PlacementError as error:
+            glance = functools.partial(_refuse, error)
         services = nova_request.RequestServices(
             self.services.require_nova(), neutron, glance, self.with_trait
         )
@@ -241,9 +237,10 @@ def _flavors(reader: UpgradeReader) -> Outcome:
 
 
 def _images(reader: UpgradeReader) -> Outcome:
-    if reader.is_recorded:
+    try:
+        pairs = reader.pairs(upgrade_requests.of_images(reader.images))
+    except nova_api.NotRecorded:
         return Outcome(Readiness.NOT_CHECKED, ("a recording of nova has no list of images",))
-    pairs = reader.pairs(upgrade_requests.of_images(reader.images))
     return checks.workloads(reader.changes(pairs), reader.host_names, "image")
 
 

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import re
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.neutron.api import Neutron, ports_of
+from osc_placement.model import recording
+from osc_placement.neutron.api import AGENTS, Neutron, agent_bodies, ports_of
 from osc_placement.nova import api, device_profiles, flavors, servers, values
 
 _HYPERVISORS = "/os-hypervisors/detail"
@@ -109,22 +110,36 @@ class Recording:
 
         Requests: to nova one for host aggregates, one for services and one for its version, and
         one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups,
-        and one more for server groups; to neutron one per 64 servers; to Cyborg one, if the catalog
-        has it; to glance one for each
-        different image of a server of which nova does not show the properties.
+        and one more for server groups; to neutron one per 64 servers and one per page of
+        agents; to Cyborg one, if the catalog has it; to glance one per page of images, and one for
+        each other image of a server of which nova does not show the properties.
         Errors: InvalidInput with every missing right; PlacementError.
         """
         listed = _read_all(RecordingNova(self.nova, keep))
-        with contextlib.suppress(errors.NotKnown):
-            keep(api.LOGIN, api.recorded_login(self.nova))
+        keep_or_reason = functools.partial(recording.keep_or_reason, keep)
+        keep_or_reason(api.LOGIN, lambda: api.recorded_login(self.nova))
         if self.neutron is not None:
             ports_of(RecordingNeutron(self.neutron, keep), [server.uuid for server in listed])
-        with contextlib.suppress(errors.PlacementError):
-            keep(f"GET /v2{device_profiles.LISTING}", device_profiles.ask(self.nova))
-        for uuid in sorted({server.image_id or "" for server in listed if server.hides_image}):
-            # An image that cannot be read is not in the file, and so not known to its readers.
-            with contextlib.suppress(errors.PlacementError):
-                keep(f"GET /v2/images/{uuid}", flavors.glance_of(self.nova).ask(f"/images/{uuid}"))
+            keep_or_reason(AGENTS, functools.partial(_agents, self.neutron))
+        profiles = functools.partial(device_profiles.ask, self.nova)
+        keep_or_reason(f"GET /v2{device_profiles.LISTING}", profiles)
+        images: list[Mapping[str, Any]] = []
+
+        def list_images() -> Any:
+            images.extend(flavors.image_bodies(flavors.glance_of(self.nova)))
+            return {"images": images}
+
+        def show_image(uuid: str) -> Any:
+            return flavors.ask_image(flavors.glance_of(self.nova), uuid)
+
+        keep_or_reason(f"GET /v2{flavors.LISTING}", list_images)
+        hidden = {server.image_id or "" for server in listed if server.hides_image}
+        for uuid in sorted(hidden.difference(item["id"] for item in images)):
+            keep_or_reason(f"GET /v2/images/{uuid}", functools.partial(show_image, uuid))
+
+
+def _agents(neutron: Neutron) -> Any:
+    return {"agents": agent_bodies(neutron)}
 
 
 def _read_all(recorder: api.Nova) -> list[values.Server]:
